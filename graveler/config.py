@@ -19,7 +19,7 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
 
     [cache]
     folder = "cache"                     # ranges kept on local disk
-    max_bytes = 1073741824
+    max_bytes = 8589934592               # 30 million entries, about
 
     [limits]
     no_progress_seconds = 30             # after which a call on a remote store ends
@@ -81,7 +81,7 @@ _S3: Final = ("s3://", "s3a://", "s3n://")
 KV_URI: Final = "sqlite://kv.sqlite3"
 STORAGE_URI: Final = "file://objects"
 _LONGEST_WAIT_S: Final = 86_400
-_GIB: Final = 2**30
+_CACHE_BYTES: Final = 8 * 2**30
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "kv": frozenset({"uri"}),
     "storage": frozenset({"uri"}),
@@ -165,7 +165,7 @@ class LakeConfig:
     storage_options: Mapping[str, str] = field(default_factory=dict)
     link_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache_folder: Path | None = None
-    cache_max_bytes: int = _GIB
+    cache_max_bytes: int = _CACHE_BYTES
     splitting: Mapping[str, str | int] = field(default_factory=dict)
     no_progress_s: float = NO_PROGRESS_S
     gate_modules: frozenset[str] = field(default_factory=_gate_modules)
@@ -405,7 +405,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             },
             link_options=links,
             cache_folder=folder / cache_folder if cache_folder else None,
-            cache_max_bytes=int(cache.get("max_bytes", _GIB)),
+            cache_max_bytes=int(cache.get("max_bytes", _CACHE_BYTES)),
             splitting={
                 name: str(value) if name == "policy" else int(value)
                 for name, value in tables.get("splitting", {}).items()

@@ -7,10 +7,11 @@ table.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 PATH_BYTES: Final = 1024
 """Of a path; DynamoDB takes no longer key."""
@@ -48,9 +49,30 @@ TIMES: Final = (datetime(1, 1, 2, tzinfo=UTC), datetime(9800, 1, 1, tzinfo=UTC))
 """The first and the last time that records hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class _Deferred:
+    """An entry whose fields are decoded when the first one is read.
+
+    A listing makes an object for every path, and most readers look at one or two fields.
+    """
+
+    __slots__ = ("_stored",)
+
+    def __getattr__(self, name: str) -> Any:
+        # reached for an empty slot, and for a name that is no field
+        if name not in _ENTRY_FIELDS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        decode, key, value = self._stored
+        for field_name, decoded in zip(_ENTRY_FIELDS, decode(key, value), strict=True):
+            object.__setattr__(self, field_name, decoded)
+        return object.__getattribute__(self, name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry(_Deferred):
     """One path of a tree and where its bytes are.
+
+    An entry that was read from a tree is decoded when its first field is read; damage in it that
+    no hash has found raises CorruptionError then.
 
     Attributes:
         path: UTF-8 text, 1 to 1024 bytes, compared bytewise.
@@ -76,6 +98,17 @@ class Entry:
     metadata: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
     computed: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entry):
+            return NotImplemented
+        return _entry_values(self) == _entry_values(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_ENTRY_FIELDS: Final = tuple(field.name for field in fields(Entry))
+_entry_values = attrgetter(*_ENTRY_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

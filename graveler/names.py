@@ -1,12 +1,15 @@
 """What may be called what: repositories, branches, tags, paths, hours, runs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import PurePath
 from typing import Final
 
 from graveler.arguments import pairs as read_pairs
+from graveler.arguments import path_text
 from graveler.errors import InvalidInputError
 from graveler.model import PATH_BYTES, REF_CHARACTERS
 
@@ -95,6 +98,20 @@ def path_key(path: str) -> bytes:
     if b"\0" in key:
         raise InvalidInputError(f"path {path!r} holds a NUL character: leave it out")
     return key
+
+
+def path_keys(paths: Iterable[str | PurePath]) -> list[bytes]:
+    """Return the keys of many paths, or raise as `path_key` does.
+
+    Paths are looked at together; one by one only if something is wrong with them.
+    """
+    listed = list(paths)
+    with suppress(AttributeError, UnicodeEncodeError):
+        keys = [path.encode() for path in listed]  # type: ignore[union-attr]
+        sizes = {len(key) for key in keys} or {1}
+        if 1 <= min(sizes) <= max(sizes) <= PATH_BYTES and not any(b"\0" in key for key in keys):
+            return keys
+    return [path_key(path_text(path, "path")) for path in listed]
 
 
 def check_path(path: str) -> bytes:

@@ -7,8 +7,17 @@ Value record::
     varint  length of data
     bytes   data
 
-Entry data is a JSON array: address, size, checksum, content type, mtime (µs since 1970
-or null), metadata, version, whether graveler computed the checksum. Range data::
+Entry data, numbers little-endian::
+
+    byte    bit 0: graveler computed the checksum; bit 1: there is a time
+    u16     lengths of address, checksum, content type and version, in bytes
+    u32     length of metadata
+    u64     size
+    i64     time written, µs since 1970; 0 if there is none
+    bytes   address, checksum, content type, version (UTF-8), metadata (JSON object; nothing if {})
+
+Every number is at the same place of every record, so that whole columns of a range are read
+without decoding a record. Range data::
 
     u64     records, big-endian
     u64     logical bytes, big-endian
@@ -46,15 +55,18 @@ different inputs give the same bytes to the hash. ``docs/formats/identity.md`` h
 table with a worked example.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import gc
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import accumulate, pairwise, repeat
 from struct import Struct
-from typing import Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, overload
 
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, NewerFormatError
 from graveler.model import ENTRY_BYTES, PATH_BYTES, Entry, RangeInfo
-from graveler.records import decode_json, encode_json, read_key, row
+from graveler.records import Fields, decode_json, encode_json
 
 RECORD_ID_BYTES: Final = 32
 TOMBSTONE: Final = b"\x00"
@@ -66,9 +78,11 @@ _EPOCH_END: Final = 9
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _MAX_VARINT_BYTES: Final = 5
-_ENTRY: Final = (
-    "address", "size", "checksum", "content_type", "mtime", "metadata", "version", "computed",
-)  # fmt: skip
+ENTRY_HEADER: Final = Struct("<B4HIQq")
+"""Flags, lengths of the five texts, size, time."""
+_COMPUTED: Final = 1
+_TIMED: Final = 2
+_LARGEST: Final = 2**63 - 1
 _RANGE: Final = Struct(">QQ?32s")
 _TOTAL: Final = (1 << 256) - 1
 _PIECE: Final = 256
@@ -205,39 +219,114 @@ def value_identity(raw: bytes | None) -> bytes | None:
 def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
     """Return (identity, value record) of an entry; the path is not part of either."""
     identity = entry_identity(entry)
-    mtime = None if entry.mtime is None else unix_us(entry.mtime)
-    data = encode_json(
-        [
-            entry.address,
-            entry.size,
-            entry.checksum,
-            entry.content_type,
-            mtime,
-            dict(entry.metadata),
-            entry.version,
-            entry.computed,
-        ]
-    )
-    return identity, encode_value(identity, data)
+    texts = [
+        text.encode("utf-8", "surrogatepass")
+        for text in (entry.address, entry.checksum, entry.content_type, entry.version)
+    ]
+    texts.append(encode_json(dict(entry.metadata)) if entry.metadata else b"")
+    flags, mtime = _COMPUTED * entry.computed, 0
+    if entry.mtime is not None:
+        flags, mtime = flags | _TIMED, unix_us(entry.mtime)
+    header = ENTRY_HEADER.pack(flags, *map(len, texts), entry.size, mtime)
+    return identity, encode_value(identity, b"".join((header, *texts)))
 
 
 def decode_entry(key: bytes, raw: bytes) -> Entry:
     """Return the entry of a key and its value record, or raise CorruptionError."""
+    return Entry(*entry_fields(key, raw))
+
+
+def deferred_entry(key: bytes, raw: bytes) -> Entry:
+    """Return the entry of a key and its value record, to be decoded when a field is read."""
+    entry = _new(Entry)
+    _set_stored(entry, (entry_fields, key, raw))
+    return entry
+
+
+def deferred_entries(keys: Sequence[bytes], values: Sequence[bytes]) -> list[Entry]:
+    """Return what `deferred_entry` gives for each key and its value record."""
+    return _deferred(entry_fields, keys, values)
+
+
+def deferred_rows(keys: Sequence[bytes], rows: Sequence[bytes]) -> list[Entry]:
+    """Return what `deferred_entry` gives for each key; `rows` have it and its value side by side."""
+    return _deferred(_row_fields, keys, rows)
+
+
+def _row_fields(key: bytes, row: bytes) -> tuple[Any, ...]:
+    return entry_fields(key, row[len(key) :])
+
+
+def _deferred(
+    decode: Callable[[bytes, bytes], tuple[Any, ...]], keys: Sequence[bytes], raws: Sequence[bytes]
+) -> list[Entry]:
+    # no Python frame for each: a listing passes here with every path. The garbage collector would look
+    # at the same objects several times while they are made, and take longer than making them.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        entries = list(map(_new, repeat(Entry, len(keys))))
+        deque(map(_set_stored, entries, zip(repeat(decode), keys, raws)), maxlen=0)
+    finally:
+        if collecting:
+            gc.enable()
+    return entries
+
+
+_new = Entry.__new__
+# gives an empty entry what its fields are decoded from
+_set_stored = Entry._stored.__set__  # type: ignore[attr-defined]
+
+
+def entry_fields(key: bytes, raw: bytes) -> tuple[Any, ...]:
+    """Return the fields of an entry, in the order of `Entry`, or raise CorruptionError."""
+    data, flags, size, mtime, ends = _laid_out(key, raw)
+    try:
+        address, checksum, content_type, version = (
+            data[start:stop].decode("utf-8", "surrogatepass") if stop > start else ""
+            for start, stop in pairwise(ends[:-1])
+        )
+        path = key.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptionError(f"entry at {key!r} cannot be read: {error}") from error
     what = f"entry at {key!r}"
-    if len(raw) > ENTRY_BYTES:
-        raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {ENTRY_BYTES}")
-    fields = row(decode_json(decode_value(raw)[1], what), _ENTRY, what)
-    return Entry(
-        path=read_key(key, what),
-        address=fields.text("address"),
-        size=fields.number("size"),
-        checksum=fields.text("checksum"),
-        content_type=fields.text("content_type"),
-        mtime=None if fields.value("mtime") is None else fields.moment("mtime"),
-        metadata=fields.pairs("metadata"),
-        version=fields.text("version"),
-        computed=fields.flag("computed"),
-    )
+    metadata: Mapping[str, str] = {}
+    if ends[-1] > ends[-2]:
+        pairs = decode_json(data[ends[-2] :], what)
+        metadata = Fields({"metadata": pairs}, what).pairs("metadata")
+    moment = Fields({"mtime": mtime}, what).moment("mtime") if flags & _TIMED else None
+    computed = bool(flags & _COMPUTED)
+    return path, address, size, checksum, content_type, moment, metadata, version, computed
+
+
+def entry_address(key: bytes, raw: bytes) -> bytes:
+    """Return the address of an entry in UTF-8; nothing else is decoded.
+
+    Raises:
+        CorruptionError: The value record is not that of an entry.
+    """
+    data, _, _, _, ends = _laid_out(key, raw)
+    return data[ends[0] : ends[1]]
+
+
+def _laid_out(key: bytes, raw: bytes) -> tuple[bytes, int, int, int, list[int]]:
+    """Return data, flags, size, time and the ends of header and texts of an entry's record."""
+    try:
+        data = decode_value(raw)[1]
+    except CorruptionError as error:
+        raise CorruptionError(f"entry at {key!r}: {error}") from None
+    if len(data) < ENTRY_HEADER.size:
+        raise CorruptionError(f"entry at {key!r} has {len(data)} bytes of data")
+    flags, *lengths, size, mtime = ENTRY_HEADER.unpack_from(data)
+    ends = list(accumulate(lengths, initial=ENTRY_HEADER.size))
+    if ends[-1] != len(data) or len(raw) > ENTRY_BYTES:
+        raise CorruptionError(
+            f"entry at {key!r}: texts of {lengths} bytes in a record of {len(raw)}, which has up "
+            f"to {ENTRY_BYTES}"
+        )
+    if flags > _COMPUTED | _TIMED or size > _LARGEST or (mtime and not flags & _TIMED):
+        raise CorruptionError(f"entry at {key!r} has flags {flags}, size {size}, time {mtime}")
+    return data, flags, size, mtime, ends
 
 
 def encode_range_info(info: RangeInfo) -> bytes:

@@ -8,15 +8,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
 from graveler.committed import metarange
 from graveler.committed.diff import pieces, same_content, same_ranges
+from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
-from graveler.committed.table import Record
+from graveler.committed.tree import Tree, tree_of
 from graveler.errors import UnsortedKeysError
 from graveler.model import RangeInfo, Summary
 from graveler.values import Replacement, record_id
@@ -25,8 +26,6 @@ C = TypeVar("C", bound=tuple[Any, ...])
 Settle = Callable[[C, Record | None], Record | None]
 """(change, record found at its key) -> record to have there; None: no record. Returning
 what was found means that there is nothing to do."""
-
-_max_key = attrgetter("max_key")
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ class Tally:
 def rewrite(
     store: RangeStore,
     writer: RangeWriter,
-    base: Sequence[RangeInfo],
+    base: Tree,
     changes: Iterable[C],
     settle: Settle[C],
 ) -> Tally:
@@ -68,7 +67,7 @@ def rewrite(
     at = 0
     while cursor.head is not None:
         key = cursor.head[0]
-        following = bisect_left(base, key, at, key=_max_key)
+        following = base.at_or_after(key, at)
         before = base[following].min_key if following < len(base) else b""
         writer.add_ranges(base[at:following], before=before)
         at = following
@@ -288,7 +287,9 @@ def reapply(
             else:
                 first = min(side[0].min_key for side in segment if side)
                 last = max(side[-1].max_key for side in segment if side)
-                tallies.append(rewrite(store, writer, now, changes(first, last), _overwrite))
+                tallies.append(
+                    rewrite(store, writer, tree_of(now), changes(first, last), _overwrite)
+                )
         result = writer.finish()
     changed = changed or any(tally.total for tally in tallies)
     return _applied(store, writer, result, tallies, changed=changed)

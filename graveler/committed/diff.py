@@ -7,36 +7,39 @@ key and content identity. An entry whose bytes were stored again at another addr
 changed, although its range has another id.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter, eq
+from operator import eq
 from typing import Final, NamedTuple
 
 from graveler.committed import metarange
-from graveler.committed.metarange import prefix_end, read, stream, within
+from graveler.committed.flat import FlatTable
+from graveler.committed.metarange import prefix_end, read
 from graveler.committed.range_store import RangeStore
+from graveler.committed.tree import Tree, shared_ends, shared_start, tree_of
 from graveler.model import RangeInfo
 from graveler.values import value_identity
-
-_min_key = attrgetter("min_key")
 
 Side = Sequence[RangeInfo]
 Segment = tuple[tuple[RangeInfo, ...], ...]
 """The ranges of each side, in the order the sides were given."""
 
 
-def split_common(*sides: Side) -> tuple[list[RangeInfo], list[list[RangeInfo]]]:
-    """Return the ranges that all sides share, and what is left of each side.
+def differing(*sides: Side) -> list[list[RangeInfo]]:
+    """Return the ranges of each side that not all sides have.
 
     A range that every side has is a segment of its own: within a side ranges do not
-    overlap, so nothing of any side overlaps it. Most ranges of most trees are such, at
-    the price of a set look-up.
+    overlap, so nothing of any side overlaps it. What all sides have at their start and at their
+    end is passed over in runs, and most of the rest at the price of a set look-up.
     """
-    shared = {info.id for info in sides[0]}
-    for side in sides[1:]:
-        shared &= {info.id for info in side}
-    common = [info for info in sides[-1] if info.id in shared]
-    return common, [[info for info in side if info.id not in shared] for side in sides]
+    trees = [tree_of(side) for side in sides]
+    head, tail = shared_ends(*trees)
+    trees = [tree[head : len(tree) - tail] for tree in trees]
+    ids = [tree.ids() for tree in trees]
+    shared = set(ids[0]).intersection(*ids[1:])
+    return [
+        [tree[place] for place, identifier in enumerate(of_tree) if identifier not in shared]
+        for tree, of_tree in zip(trees, ids, strict=True)
+    ]
 
 
 def same_ranges(one: Side, other: Side) -> bool:
@@ -44,19 +47,19 @@ def same_ranges(one: Side, other: Side) -> bool:
     return [info.id for info in one] == [info.id for info in other]
 
 
-def pieces(*sides: Side) -> Iterator[tuple[Side, Segment | None]]:
+def pieces(*sides: Side) -> Iterator[tuple[Tree, Segment | None]]:
     """Yield, in key order, runs of ranges that all sides share, and the segments between them.
 
     Each item is (shared ranges, the segment after them, or None at the end).
     """
-    common, rest = split_common(*sides)
+    last = tree_of(sides[-1])
     at = 0
-    for segment in segments(*rest):
+    for segment in segments(*differing(*sides)):
         start = min(side[0].min_key for side in segment if side)
-        following = bisect_left(common, start, at, key=_min_key)
-        yield common[at:following], segment
-        at = following
-    yield common[at:], None
+        following = last.at_or_after(start, at)
+        yield last[at:following], segment
+        at = following + len(segment[-1])
+    yield last[at:], None
 
 
 def segments(*sides: Side) -> Iterator[Segment]:
@@ -111,13 +114,8 @@ def diff(store: RangeStore, left: str, right: str, *, prefix: bytes = b"") -> It
     if left == right:
         return iter(())
     stop = prefix_end(prefix)
-    return diff_ranges(
-        store,
-        within(read(store, left), prefix, stop),
-        within(read(store, right), prefix, stop),
-        start=prefix,
-        stop=stop,
-    )
+    sides = (read(store, tree).within(prefix, stop) for tree in (left, right))
+    return diff_ranges(store, *sides, start=prefix, stop=stop)
 
 
 def diff_ranges(
@@ -139,9 +137,8 @@ def diff_ranges(
         stop: First key that does not count any more.
         same: Whether two value records count as one; `eq` for any difference of a byte.
     """
-    _, rest = split_common(left, right)
-    for lefts, rights in segments(*rest):
-        before, after = (stream(store, side, start, stop) for side in (lefts, rights))
+    for lefts, rights in segments(*differing(left, right)):
+        before, after = (_Cursor(store, side, start, stop) for side in (lefts, rights))
         yield from _joined(before, after, same)
 
 
@@ -161,31 +158,71 @@ def same_records(store: RangeStore, left: str, right: str) -> bool:
     return next(diff_ranges(store, *sides, same=eq), None) is None
 
 
+class _Cursor:
+    """A place in ranges that follow each other; each is opened when it is reached.
+
+    Attributes:
+        table: The range, None at the end.
+        row: The row in it.
+        end: The row behind the last one that counts.
+        ids: The record ids of the range.
+    """
+
+    def __init__(self, store: RangeStore, infos: Side, start: bytes, stop: bytes | None) -> None:
+        self._tables = store.ahead(infos)
+        self._start = start
+        self._stop = stop
+        self.table: FlatTable | None = None
+        self._next_table()
+
+    def _next_table(self) -> None:
+        self.row = self.end = 0
+        while self.row >= self.end:
+            self.table = next(self._tables, None)
+            if self.table is None:
+                return
+            self.row = self.table.bisect(self._start) if self._start else 0
+            count = self.table.count
+            self.end = count if self._stop is None else self.table.bisect(self._stop, self.row)
+            self.ids = self.table.record_ids()
+
+    def advance(self, rows: int) -> None:
+        """Go on by some rows of the range."""
+        self.row += rows
+        if self.row >= self.end:
+            self._next_table()
+
+
 def _joined(
-    lefts: Iterator[tuple[bytes, bytes]],
-    rights: Iterator[tuple[bytes, bytes]],
-    same: Callable[[bytes, bytes], bool],
+    left: _Cursor, right: _Cursor, same: Callable[[bytes, bytes], bool]
 ) -> Iterator[RawChange]:
-    left, right = next(lefts, None), next(rights, None)
-    while left is not None and right is not None:
-        if left[0] == right[0]:
-            if not (left[1] == right[1] or same(left[1], right[1])):
-                yield RawChange(left[0], left[1], right[1])
-            left, right = next(lefts, None), next(rights, None)
-        elif left[0] < right[0]:
-            yield RawChange(left[0], left[1], None)
-            left = next(lefts, None)
+    while left.table is not None and right.table is not None:
+        # records of equal ids are equal: they are passed over in runs, and nothing of them is read
+        most = min(left.end - left.row, right.end - right.row)
+        equal = shared_start(left.ids, right.ids, most, left.row, right.row)
+        if equal:
+            left.advance(equal)
+            right.advance(equal)
+            continue
+        key, other = left.table.key(left.row), right.table.key(right.row)
+        if key == other:
+            values = left.table.value(left.row), right.table.value(right.row)
+            if not same(*values):
+                yield RawChange(key, *values)
+            left.advance(1)
+            right.advance(1)
+        elif key < other:
+            yield RawChange(key, left.table.value(left.row), None)
+            left.advance(1)
         else:
-            yield RawChange(right[0], None, right[1])
-            right = next(rights, None)
-    if left is not None:
-        yield RawChange(left[0], left[1], None)
-        for key, value in lefts:
-            yield RawChange(key, value, None)
-    if right is not None:
-        yield RawChange(right[0], None, right[1])
-        for key, value in rights:
-            yield RawChange(key, None, value)
+            yield RawChange(other, None, right.table.value(right.row))
+            right.advance(1)
+    while left.table is not None:
+        yield RawChange(left.table.key(left.row), left.table.value(left.row), None)
+        left.advance(1)
+    while right.table is not None:
+        yield RawChange(right.table.key(right.row), None, right.table.value(right.row))
+        right.advance(1)
 
 
 _MOST: Final = 16
@@ -206,7 +243,7 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
     """
     if left == right:
         return ()
-    _, rest = split_common(_infos(store, left), _infos(store, right))
+    rest = differing(_infos(store, left), _infos(store, right))
     spans = [
         (
             min(side[0].min_key for side in segment if side),
@@ -221,7 +258,7 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
     )
 
 
-def _infos(store: RangeStore, tree: str) -> Sequence[RangeInfo]:
+def _infos(store: RangeStore, tree: str) -> Tree:
     """Return a tree's ranges, from memory where this process has just built the tree."""
     infos = store.metaranges.get(tree)
     return metarange.read(store, tree) if infos is None else infos

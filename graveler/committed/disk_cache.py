@@ -1,16 +1,25 @@
 """Table files on local disk, bounded in bytes, shared by any number of processes.
 
-Per table two files: ``<id>.sst``, the table itself, and ``<id>.rid``::
+A table is there in one of two forms, or in both:
 
-    bytes   record ids, 32 each, in key order
-    bytes   xxh3-128 of the table file, 16
-    bytes   xxh3-128 of everything before, 16
+``<id>.flat``
+    Its local form, which is mapped into memory: see `graveler.committed.flat`.
+``<id>.sst`` and ``<id>.rid``
+    The table as a writer of this host made it, and::
 
-Only tables that were checked against their id are added, so the two checksums are enough
-to detect later damage on each load; a damaged table is
-removed and reported as absent. Both files are renamed into place, the ``.rid`` first:
-readers need no lock, a killed process leaves at most a file under ``tmp``, and removing
-a file that a reader has just opened does not disturb that reader.
+        bytes   record ids, 32 each, in key order
+        bytes   xxh3-128 of the table file, 16
+        bytes   xxh3-128 of everything before, 16
+
+A writer leaves the second form, which costs it nothing; the first reader makes the local form of it.
+
+Only tables that were checked against their id are added, so checksums are enough to detect later
+damage; a damaged file is removed and reported as absent. A file of another user may hold
+anything: the caller checks it as it checks what comes from the object store. Such a file is read and not
+mapped, because its owner could shorten it. Files are renamed into
+place, the ``.rid`` before the ``.sst``: readers need no lock, a killed process leaves at most a
+file under ``tmp``, and removing a file that a reader has just opened or mapped does not disturb
+that reader.
 
 The cache may fail in every way (disk full, folder read-only, gone, damaged) without
 failing its caller: each such failure reads as "not there" or "not kept".
@@ -20,9 +29,13 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, flock
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from xxhash import xxh3_128_digest
@@ -33,8 +46,37 @@ from graveler.process import watch
 _SUM_BYTES: Final = 16
 _TABLE: Final = ".sst"
 _IDS: Final = ".rid"
+_FLAT: Final = ".flat"
+_ENDINGS: Final = (_TABLE, _IDS, _FLAT)
+_LOCKS: Final = "locks"
 _STALE_SECONDS: Final = 24 * 3600
 _log = logging.getLogger(__name__)
+
+
+class FlatFile(NamedTuple):
+    """The local form of a table as it was found.
+
+    Attributes:
+        buffer: The whole file.
+        own: Whether this user or root wrote it.
+    """
+
+    buffer: bytes | mmap
+    own: bool
+
+
+class TablePair(NamedTuple):
+    """A table as a writer left it.
+
+    Attributes:
+        data: The table file.
+        record_ids: Of its records, 32 bytes each.
+        own: Whether this user or root wrote it.
+    """
+
+    data: bytes
+    record_ids: bytes
+    own: bool
 
 
 class DiskCache:
@@ -65,11 +107,13 @@ class DiskCache:
         self._accounts = Lock()
         self._coming = 0
 
-    def load(self, name: str) -> tuple[bytes, bytes] | None:
-        """Return (table file, record ids), or None where they are absent or damaged."""
+    def load(self, name: str) -> TablePair | None:
+        """Return the table that a writer left, or None where it is absent or damaged."""
         table = self._folder / (name + _TABLE)
         try:
-            ids = (self._folder / (name + _IDS)).read_bytes()
+            with (self._folder / (name + _IDS)).open("rb") as file:
+                own = _is_own(file.fileno())
+                ids = file.read()
             data = table.read_bytes()
         except OSError:
             return None
@@ -79,22 +123,78 @@ class DiskCache:
             or xxh3_128_digest(ids[:-_SUM_BYTES]) != ids[-_SUM_BYTES:]
             or xxh3_128_digest(data) != ids[sums:-_SUM_BYTES]
         ):
-            self.damaged += 1
-            _log.warning("cached table %s is damaged: it is read again from the store", table)
-            self._remove(name)
+            self.drop_damaged(name, table)
+            return None
+        return TablePair(data, ids[:sums], own)
+
+    def load_flat(self, name: str) -> FlatFile | None:
+        """Return the local form of a table, or None where it is absent."""
+        path = f"{self._folder}/{name}{_FLAT}"
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
             return None
         try:
-            # the order of eviction; the table itself may be a name of the object store's file
-            os.utime(self._folder / (name + _IDS))
-        except OSError:
-            _log.debug("cannot mark %s as used", table, exc_info=True)
-        return data, ids[:sums]
+            own = _is_own(descriptor)
+            if not own:
+                with open(descriptor, "rb", closefd=False) as file:
+                    return FlatFile(file.read(), own)
+            with suppress(OSError):
+                os.utime(descriptor)  # the order of eviction
+            return FlatFile(mmap(descriptor, 0, access=ACCESS_READ), own)
+        except (OSError, ValueError):  # ValueError: an empty file
+            return None
+        finally:
+            os.close(descriptor)
+
+    def has(self, name: str) -> bool:
+        """Return whether files of the table are here."""
+        return any(os.path.exists(f"{self._folder}/{name}{end}") for end in (_FLAT, _TABLE))  # noqa: PTH110 - on every scan
+
+    def drop_damaged(self, name: str, path: Path | None = None) -> None:
+        """Remove a table of which a file is damaged, and count it."""
+        self.damaged += 1
+        shown = path or self._folder / (name + _FLAT)
+        _log.warning("cached table %s is damaged: it is read again from the store", shown)
+        self._remove(name)
+
+    @contextmanager
+    def single(self, name: str) -> Iterator[None]:
+        """Let one caller of this host at a time make the local form of a table.
+
+        Where the folder takes no lock, callers are not kept apart, and all make the same file.
+        """
+        descriptor = None
+        try:
+            folder = self._folder / _LOCKS
+            make_folder(folder)
+            # few files for any number of tables; the lock of a dead process is free
+            descriptor = os.open(folder / name[:2], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flock(descriptor, LOCK_EX)
+        except OSError as error:
+            _log.debug("no lock in the cache %s: %s", self._folder, error)
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def add_flat(self, name: str, data: bytes) -> bool:
+        """Keep the local form of a table, in place of any other; return whether it was kept."""
+        try:
+            make_folder(self._scratch)
+            if not self._place(name, {_FLAT: self._write(data)}, len(data)):
+                return False
+        except OSError as error:
+            return self._not_kept(name, error)
+        self._remove(name, (_TABLE, _IDS))
+        return True
 
     def add(self, name: str, data: bytes, record_ids: bytes) -> bool:
         """Keep a checked table; return whether it was kept."""
         try:
             make_folder(self._scratch)
-            return self._place(name, data, record_ids, self._write(data))
+            return self._place_pair(name, data, record_ids, self._write(data))
         except OSError as error:
             return self._not_kept(name, error)
 
@@ -110,14 +210,14 @@ class DiskCache:
         except OSError:
             return self.add(name, data, record_ids)
         try:
-            return self._place(name, data, record_ids, table)
+            return self._place_pair(name, data, record_ids, table)
         except OSError as error:
             return self._not_kept(name, error)
 
     def adopt(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
         """Keep a table that was written here by moving its file in; return whether it was kept."""
         try:
-            return self._place(name, data, record_ids, path)
+            return self._place_pair(name, data, record_ids, path)
         except OSError as error:
             return self._not_kept(name, error)
 
@@ -130,11 +230,18 @@ class DiskCache:
         except OSError:
             return None
 
-    def _place(self, name: str, data: bytes, record_ids: bytes, table: Path) -> bool:
+    def _place_pair(self, name: str, data: bytes, record_ids: bytes, table: Path) -> bool:
         ids = record_ids + xxh3_128_digest(data)
         ids += xxh3_128_digest(ids)
-        size = len(data) + len(ids)
-        sidecar = None
+        try:
+            sidecar = self._write(ids)
+        except OSError:
+            table.unlink(missing_ok=True)
+            raise
+        return self._place(name, {_IDS: sidecar, _TABLE: table}, len(data) + len(ids))
+
+    def _place(self, name: str, files: Mapping[str, Path], size: int) -> bool:
+        """Rename finished files into place, in the order given; those that stay behind go."""
         try:
             if size > self._max:
                 return False
@@ -143,16 +250,14 @@ class DiskCache:
                 self._added += size
                 self._coming += size
             try:
-                sidecar = self._write(ids)
-                sidecar.replace(self._folder / (name + _IDS))
-                table.replace(self._folder / (name + _TABLE))
+                for ending, path in files.items():
+                    path.replace(self._folder / (name + ending))
             finally:
                 with self._accounts:
                     self._coming -= size
         finally:
-            table.unlink(missing_ok=True)
-            if sidecar is not None:
-                sidecar.unlink(missing_ok=True)
+            for path in files.values():
+                path.unlink(missing_ok=True)
         return True
 
     def _write(self, data: bytes) -> Path:
@@ -192,15 +297,15 @@ class DiskCache:
         entries: dict[str, tuple[float, int]] = {}
         for item in os.scandir(self._folder):
             name, dot, ending = item.name.rpartition(".")
-            if dot + ending not in {_TABLE, _IDS}:
+            if dot + ending not in _ENDINGS:
                 continue
             try:
                 stat = item.stat()
             except FileNotFoundError:  # evicted by another process
                 continue
             used, total = entries.get(name, (0.0, 0))
-            if ending == _IDS[1:]:
-                used = stat.st_mtime
+            if dot + ending != _TABLE:  # it may be another name of the object store's file
+                used = max(used, stat.st_mtime)
             entries[name] = used, total + stat.st_size
         return entries
 
@@ -219,8 +324,8 @@ class DiskCache:
             else:
                 Path(item.path).unlink(missing_ok=True)
 
-    def _remove(self, name: str) -> None:
-        for ending in (_TABLE, _IDS):
+    def _remove(self, name: str, endings: tuple[str, ...] = _ENDINGS) -> None:
+        for ending in endings:
             try:
                 (self._folder / (name + ending)).unlink(missing_ok=True)
             except OSError:
@@ -229,3 +334,7 @@ class DiskCache:
     def _not_kept(self, name: str, error: OSError) -> bool:
         _log.info("table %s is not kept in the cache %s: %s", name, self._folder, error)
         return False
+
+
+def _is_own(descriptor: int) -> bool:
+    return os.fstat(descriptor).st_uid in {os.geteuid(), 0}

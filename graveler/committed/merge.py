@@ -36,10 +36,11 @@ from graveler.committed.diff import (
     same_content,
     same_ranges,
 )
+from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
-from graveler.committed.table import Record
+from graveler.committed.tree import tree_of
 from graveler.errors import InvalidInputError
 from graveler.values import record_id
 
@@ -199,7 +200,7 @@ class _Sides:
             if taken is not None:
                 writer.add_ranges(taken)
             else:
-                rewrite(self._store, writer, dest, self._candidates(segment), judge.settle)
+                rewrite(self._store, writer, tree_of(dest), self._candidates(segment), judge.settle)
 
     def changes(self, judge: "_Judge") -> Iterator[RawChange | RawConflict]:
         """Yield what the merged tree has otherwise than the destination, and the conflicts."""
@@ -214,7 +215,7 @@ class _Sides:
                 yield from diff_ranges(self._store, dest, taken)
                 continue
             for candidate in self._candidates(segment):
-                info = metarange.find(dest, candidate.key)
+                info = tree_of(dest).find(candidate.key)
                 stored = None if info is None else self._store.open(info.id).get(candidate.key)
                 chosen = judge.choose(candidate, stored)
                 if chosen is CONFLICT:

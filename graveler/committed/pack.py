@@ -107,7 +107,7 @@ class Packer:
                 following = infos[at].min_key if at < len(infos) else None
                 if following is not None and not bad[at] and writer.ends_before(following):
                     break
-            made = writer.finish(before=following)
+            made = tuple(writer.finish(before=following))
         part = (tuple(info.id for info in infos[start:at]), following or b"", made)
         self._known[infos[start].id] = part
         return part

@@ -4,42 +4,98 @@ One object per table, ``<prefix>/<id in hex>``, ranges and metaranges side by si
 """
 
 import tempfile
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple, overload
 
-from graveler.committed.disk_cache import DiskCache
-from graveler.committed.table import Table, TableFile, TableKind, check_table
+from graveler.committed.disk_cache import DiskCache, TablePair
+from graveler.committed.flat import (
+    Buffer,
+    DamagedFileError,
+    FlatTable,
+    Rebuild,
+    Records,
+    build,
+)
+from graveler.committed.table import (
+    TableFile,
+    TableKind,
+    check_records,
+    check_table,
+    read_records,
+)
+from graveler.committed.tree import Tree
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
+from graveler.process import watch
 from graveler.sstable.reader import TableReader
+from graveler.values import record_id
 
 _MEMORY_BYTES: Final = 128 << 20
+_ONLY_BYTES: Final = 1 << 30
+_MOST_MAPPED: Final = 16_384
+_KINDS: Final = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
+_LOCKS: Final = 64
+_FETCHERS: Final = 16
+"""Ranges that a scan fetches at once, where the object store is far away."""
+
+
+class _Left(NamedTuple):
+    """A table that was written here and has not been read, kept in memory.
+
+    Attributes:
+        data: The table file.
+        record_ids: Of its records.
+        own: This process wrote it.
+    """
+
+    data: bytes
+    record_ids: bytes
+    own: bool = True
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that it takes."""
+        return len(self.data) + len(self.record_ids)
 
 
 class RangeCache:
-    """Least recently used tables are removed first, in memory and on disk.
+    """Tables in their local form, on disk and in memory; those least recently used go first.
 
-    Tables are immutable and their names cover every byte of their records, so nothing
-    here ever becomes out of date.
+    Tables are immutable and their ids cover every byte of their records, so nothing
+    here ever becomes out of date. A hit in memory takes no lock: it marks the table as used, and a
+    marked table whose turn to go has come loses its mark instead.
     Only checked tables may be added: see `graveler.committed.table`.
 
     Args:
         folder: Where files are kept, shared with other processes; None: in memory only.
-        max_bytes: Bound on disk. Memory takes that much too, 128 MiB at most if there
-            is a folder.
+        max_bytes: Bound on disk. What is not mapped from there takes that much of memory too,
+            128 MiB at most if there is a folder, 1 GiB if there is none.
     """
 
     def __init__(self, folder: Path | None, max_bytes: int) -> None:
         self._disk = None if folder is None else DiskCache(folder, max_bytes)
-        self._memory_max = max_bytes if folder is None else min(max_bytes, _MEMORY_BYTES)
+        self._memory_max = min(max_bytes, _ONLY_BYTES if folder is None else _MEMORY_BYTES)
         self._memory_bytes = 0
-        self._opened: OrderedDict[str, Table] = OrderedDict()
+        self._opened: OrderedDict[bytes, FlatTable | _Left] = OrderedDict()
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
         self._lock = Lock()
+        self._singles = [Lock() for _ in range(_LOCKS)]
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the locks that threads of the parent may hold."""
+        self._begin()
 
     @property
     def damaged(self) -> int:
@@ -48,50 +104,120 @@ class RangeCache:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the tables held open."""
+        """Bytes of the tables in memory; those mapped from the disk are not counted."""
         return self._memory_bytes
 
-    def get(self, name: str) -> Table | None:
-        """Return the table, None where it has to be fetched."""
-        with self._lock:
-            table = self._opened.get(name)
-            if table is not None:
-                self._opened.move_to_end(name)
-                return table
-        loaded = None if self._disk is None else self._disk.load(name)
-        if loaded is None:
-            return None
-        return self._hold(name, Table(*loaded, name=name))
-
-    def add(self, name: str, data: bytes, record_ids: bytes) -> Table:
-        """Keep a table that was fetched and checked; return it opened."""
+    def single(self, identifier: bytes) -> AbstractContextManager[object]:
+        """Let one caller at a time fetch a table, among all processes that share the folder."""
         if self._disk is not None:
-            self._disk.add(name, data, record_ids)
-        return self._hold(name, Table(data, record_ids, name=name))
+            return self._disk.single(identifier.hex())
+        return self._singles[identifier[0] % _LOCKS]
 
-    def adopt(
-        self, name: str, data: bytes, path: Path | None, record_ids: bytes, *, stored: Path | None
-    ) -> None:
-        """Keep a table that was written here.
+    def known(self, identifier: bytes, kind: TableKind) -> FlatTable | None:
+        """Return a table that is open in memory, None where it is not."""
+        table = self._opened.get(identifier)
+        if type(table) is not FlatTable or table.kind != _KINDS[kind]:
+            return None
+        table.used = True
+        return table
+
+    def get(
+        self, identifier: bytes, kind: TableKind, rebuild: Rebuild, *, keep: bool = True
+    ) -> FlatTable | None:
+        """Return the table in its local form, None where that has to be built.
 
         Args:
-            name: Its name.
+            identifier: Its id.
+            kind: What it must hold.
+            rebuild: Builds the form again if it turns out to be damaged on disk.
+            keep: Keep it open, for more lookups. A scan opens it again and gives it up.
+        """
+        table = self.known(identifier, kind)
+        if table is not None or self._disk is None:
+            return table
+        name = identifier.hex()
+        found = self._disk.load_flat(name)
+        if found is None:
+            return None
+        try:
+            table = _opened(found.buffer, identifier, kind, rebuild)
+            if not found.own:
+                _check_ids(table, identifier)
+        except (DamagedFileError, CorruptionError):
+            self._disk.drop_damaged(name)
+            return None
+        return self._hold(identifier, table) if keep else table
+
+    def convert(
+        self, identifier: bytes, kind: TableKind, rebuild: Rebuild, *, keep: bool = True
+    ) -> FlatTable | None:
+        """Return what `get` does, built of what a writer left; None where there is nothing."""
+        left: _Left | TablePair | FlatTable | None = self._opened.get(identifier)
+        if not isinstance(left, _Left):
+            left = None if self._disk is None else self._disk.load(identifier.hex())
+        if left is None:
+            return None
+        reader = TableReader(left.data, name=identifier.hex())
+        try:
+            if left.own:
+                records = read_records(reader, left.record_ids)
+            else:
+                records = check_table(reader, identifier, kind)
+        except CorruptionError:
+            if self._disk is not None:
+                self._disk.drop_damaged(identifier.hex())
+            return None
+        return self.add(identifier, kind, flat(identifier, kind, records), rebuild, keep=keep)
+
+    def add(
+        self,
+        identifier: bytes,
+        kind: TableKind,
+        form: bytes,
+        rebuild: Rebuild,
+        *,
+        keep: bool = True,
+    ) -> FlatTable:
+        """Keep the local form of a checked table; return it opened."""
+        if self._disk is not None and self._disk.add_flat(identifier.hex(), form):
+            table = self.get(identifier, kind, rebuild, keep=keep)
+            if table is not None:
+                return table
+        return self._hold(identifier, _opened(form, identifier, kind, rebuild))
+
+    def adopt(
+        self,
+        identifier: bytes,
+        data: bytes,
+        path: Path | None,
+        record_ids: bytes,
+        *,
+        stored: Path | None,
+    ) -> None:
+        """Keep a table that was written here; its local form is built when it is read.
+
+        Args:
+            identifier: Its id.
             data: The table.
             path: Its own file, where it has one: moved in.
             record_ids: Of its records.
             stored: The object store's file of it, where that is one: given another name.
         """
-        if self._disk is not None:
-            with self._lock:
-                self._release(name)
-            if path is not None:
-                self._disk.adopt(name, data, path, record_ids)
-            elif stored is not None:
-                self._disk.link(name, data, stored, record_ids)
-            else:
-                self._disk.add(name, data, record_ids)
+        name = identifier.hex()
+        if self._disk is None:
+            self._hold(identifier, _Left(data, record_ids))
+        elif path is not None:
+            self._disk.adopt(name, data, path, record_ids)
+        elif stored is not None:
+            self._disk.link(name, data, stored, record_ids)
         else:
-            self._hold(name, Table(data, record_ids, name=name))
+            self._disk.add(name, data, record_ids)
+
+    def has(self, identifier: bytes) -> bool:
+        """Return whether the table is here, in any form; it may be gone when it is opened."""
+        if identifier in self._opened:
+            return True
+        return self._disk is not None and self._disk.has(identifier.hex())
 
     def scratch(self) -> Path:
         """Return a new folder for a writer's files, on the cache's own disk where possible.
@@ -102,19 +228,46 @@ class RangeCache:
         place = None if self._disk is None else self._disk.scratch()
         return Path(tempfile.mkdtemp(prefix="graveler-", dir=place))
 
-    def _hold(self, name: str, table: Table) -> Table:
+    @overload
+    def _hold(self, identifier: bytes, table: FlatTable) -> FlatTable: ...
+
+    @overload
+    def _hold(self, identifier: bytes, table: _Left) -> _Left: ...
+
+    def _hold(self, identifier: bytes, table: FlatTable | _Left) -> FlatTable | _Left:
         with self._lock:
-            self._release(name)
-            self._opened[name] = table
+            self._release(identifier)
+            self._opened[identifier] = table
             self._memory_bytes += table.memory_bytes
-            while self._memory_bytes > self._memory_max:
-                self._release(next(iter(self._opened)))
+            while self._memory_bytes > self._memory_max or len(self._opened) > _MOST_MAPPED:
+                oldest, kept = next(iter(self._opened.items()))
+                if type(kept) is FlatTable and kept.used and len(self._opened) > 1:
+                    kept.used = False
+                    self._opened.move_to_end(oldest)
+                else:
+                    self._release(oldest)
         return table
 
-    def _release(self, name: str) -> None:
-        table = self._opened.pop(name, None)
+    def _release(self, identifier: bytes) -> None:
+        table = self._opened.pop(identifier, None)
         if table is not None:
             self._memory_bytes -= table.memory_bytes
+
+
+def flat(identifier: bytes, kind: TableKind, records: Records) -> bytes:
+    """Return the local form of a table."""
+    return build(_KINDS[kind], identifier, records)
+
+
+def _opened(buffer: Buffer, identifier: bytes, kind: TableKind, rebuild: Rebuild) -> FlatTable:
+    name = f"{kind} {identifier.hex()}"
+    return FlatTable(buffer, _KINDS[kind], identifier, name=name, rebuild=rebuild)
+
+
+def _check_ids(table: FlatTable, identifier: bytes) -> None:
+    keys, values = table.keys(), table.values()
+    ids = b"".join(list(map(record_id, keys, values)))
+    check_records(Records(keys, values, ids), identifier, f"cached {table.name}")
 
 
 _MAX_RANGES: Final = 200_000
@@ -126,22 +279,22 @@ class MetarangeMemory:
     def __init__(self, max_ranges: int = _MAX_RANGES) -> None:
         self._max = max_ranges
         self._count = 0
-        self._kept: OrderedDict[str, tuple[RangeInfo, ...]] = OrderedDict()
+        self._kept: OrderedDict[str, Tree] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, metarange: str) -> tuple[RangeInfo, ...] | None:
+    def get(self, metarange: str) -> Tree | None:
         """Return the ranges of a metarange, None where it has to be read."""
         with self._lock:
-            infos = self._kept.get(metarange)
-            if infos is not None:
+            tree = self._kept.get(metarange)
+            if tree is not None:
                 self._kept.move_to_end(metarange)
-            return infos
+            return tree
 
-    def put(self, metarange: str, infos: tuple[RangeInfo, ...]) -> None:
+    def put(self, metarange: str, tree: Tree) -> None:
         """Keep the ranges of a metarange, forgetting those used longest ago."""
         with self._lock:
-            self._count += len(infos) - len(self._kept.pop(metarange, ()))
-            self._kept[metarange] = infos
+            self._count += len(tree) - len(self._kept.pop(metarange, ()))
+            self._kept[metarange] = tree
             while self._count > self._max:
                 self._count -= len(self._kept.popitem(last=False)[1])
 
@@ -212,51 +365,125 @@ class RangeStore:
             return False
         return True
 
-    def open(self, identifier: bytes, kind: TableKind = TableKind.RANGE) -> Table:
+    def open(
+        self, identifier: bytes, kind: TableKind = TableKind.RANGE, *, keep: bool = True
+    ) -> FlatTable:
         """Return the table of that id, checked when it comes from the object store.
+
+        Callers that miss the same table at once fetch it once.
+
+        Args:
+            identifier: Its id.
+            kind: What it must hold.
+            keep: Keep it open, for more lookups.
 
         Raises:
             CorruptionError: It is damaged, twice in a row, or not there: a table that a
                 tree names must be.
         """
         if kind is TableKind.RANGE:
-            self.stats.ranges_read += 1
-        table = self.cache.get(identifier.hex())
+            with self._lock:
+                self.stats.ranges_read += 1
+        return self.cache.known(identifier, kind) or self._opened(identifier, kind, keep=keep)
+
+    def _opened(self, identifier: bytes, kind: TableKind, *, keep: bool) -> FlatTable:
+        cache, asked = self.cache, (identifier, kind)
+
+        def rebuild() -> bytes:
+            return self._fetch(identifier, kind)
+
+        table = cache.get(*asked, rebuild, keep=keep)
         if table is not None:
             return table
-        try:
-            try:
-                return self._fetch(identifier, kind)
-            except CorruptionError:
-                # the damage may be of the transfer: the table is read once more
-                return self._fetch(identifier, kind)
-        except ObjectNotFoundError as error:
-            raise CorruptionError(
-                f"{kind} {identifier.hex()} is missing from {self.objects.root}: "
-                "run `graveler fsck` to see which commits need it"
-            ) from error
+        with cache.single(identifier):
+            return (
+                cache.get(*asked, rebuild, keep=keep)
+                or cache.convert(*asked, rebuild, keep=keep)
+                or cache.add(*asked, rebuild(), rebuild, keep=keep)
+            )
 
-    def open_range(self, info: RangeInfo) -> Table:
+    def open_range(self, info: RangeInfo, *, keep: bool = True) -> FlatTable:
         """Return the range that a metarange names.
 
         Raises:
             CorruptionError: As `open`; or it has not the keys that the metarange states.
         """
-        table = self.open(info.id)
-        if not table.is_as(info):
-            raise CorruptionError(
-                f"range {info.id.hex()} is not as its metarange says: {info.count} records from "
-                f"{info.min_key!r} to {info.max_key!r}; run `graveler fsck` to see which commits "
-                "need it"
-            )
+        table = self.open(info.id, keep=keep)
+        if table.checked is not info:
+            bounds = (table.count, table.key(0), table.key(table.count - 1))
+            if bounds != (info.count, info.min_key, info.max_key):
+                raise CorruptionError(
+                    f"range {info.id.hex()} is not as its metarange says: {info.count} records "
+                    f"from {info.min_key!r} to {info.max_key!r}; run `graveler fsck` to see which "
+                    "commits need it"
+                )
+            table.checked = info
         return table
 
-    def _fetch(self, identifier: bytes, kind: TableKind) -> Table:
-        self.stats.fetched += 1
+    def ahead(self, infos: Sequence[RangeInfo], *, keep: bool = False) -> Iterator[FlatTable]:
+        """Yield the ranges that a tree names, in order; those to fetch are fetched side by side.
+
+        The number of ranges opened in advance grows with every range that is taken, so that a
+        reader of few records fetches few.
+
+        Args:
+            infos: The ranges.
+            keep: Keep them open, for more lookups.
+        """
+        rest = iter(infos)
+        waiting: deque[Callable[[], FlatTable]] = deque()
+        width = 1
+        with self._side_by_side(keep=keep) as later:
+            while True:
+                waiting.extend(map(later, islice(rest, width - len(waiting))))
+                if not waiting:
+                    return
+                yield waiting.popleft()()
+                width = min(2 * width, _FETCHERS)
+
+    @contextmanager
+    def _side_by_side(
+        self, *, keep: bool
+    ) -> Iterator[Callable[[RangeInfo], Callable[[], FlatTable]]]:
+        """Return what begins to open a range, and returns a function that returns it."""
+        pool: ThreadPoolExecutor | None = None
+
+        def later(info: RangeInfo) -> Callable[[], FlatTable]:
+            nonlocal pool
+            open_range = partial(self.open_range, info, keep=keep)
+            if not self.objects.put_threads or self.cache.has(info.id):
+                return open_range
+            if pool is None:
+                pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="graveler-get")
+            return pool.submit(open_range).result
+
+        try:
+            yield later
+        finally:
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _fetch(self, identifier: bytes, kind: TableKind) -> bytes:
+        """Return the local form of a table of the object store, built of its checked records."""
         key = self.key(identifier)
-        data = self.objects.get(key)
-        record_ids = check_table(TableReader(data, name=key), identifier, kind)
-        return self.cache.add(identifier.hex(), data, record_ids)
+
+        def fetch() -> bytes:
+            with self._lock:
+                self.stats.fetched += 1
+            reader = TableReader(self.objects.get(key), name=key)
+            return flat(identifier, kind, check_table(reader, identifier, kind))
+
+        try:
+            try:
+                return fetch()
+            except CorruptionError:
+                # the damage may be of the transfer: the table is read once more
+                return fetch()
+        except ObjectNotFoundError as error:
+            raise CorruptionError(
+                f"{kind} {identifier.hex()} is missing from {self.objects.root}: "
+                "run `graveler fsck` to see which commits need it"
+            ) from error
 
     def publish(
         self, kind: TableKind, identifier: bytes, file: TableFile, record_ids: bytes
@@ -277,7 +504,7 @@ class RangeStore:
                 else:
                     self.stats.metaranges_written += 1
         self.cache.adopt(
-            identifier.hex(),
+            identifier,
             data,
             file.path if file.on_disk else None,
             record_ids,

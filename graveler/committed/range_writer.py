@@ -21,9 +21,11 @@ from typing import Final
 
 from xxhash import xxh64_intdigest as xxh64
 
+from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import Cutter, Splitting
-from graveler.committed.table import Record, Scratch, TableFile, TableKind, table_properties
+from graveler.committed.table import Scratch, TableFile, TableKind, table_properties
+from graveler.committed.tree import Tree, TreeBuilder
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.model import PATH_BYTES, RangeInfo
 from graveler.sstable.writer import TableWriter
@@ -117,7 +119,7 @@ class RangeWriter:
         self._most = splitting.max_bytes
         self._publisher = Publisher(store, hold=hold)
         self._scratch = Scratch(store.cache.scratch, largest=splitting.max_bytes)
-        self._infos: list[RangeInfo] = []
+        self._infos = TreeBuilder()
         self._own = 0  # how many of them end with one that was written here
         self._fragments = 0  # how many of the last wait for what follows them
         self._before = b""  # the key that followed them where they come from
@@ -192,7 +194,7 @@ class RangeWriter:
         if infos[0].min_key <= self._last:
             _refuse((infos[0].min_key,), self._last)
         self._end(infos[0].min_key)
-        self._infos += infos
+        self._infos.extend(infos)
         self._before = before
         self._last = infos[-1].max_key
         self.reused += len(infos)
@@ -201,7 +203,7 @@ class RangeWriter:
         """Return whether the policy ends a range between the last record and `next_key`."""
         return self._table is None or self._cutter.cut(self._last, next_key, self._size)
 
-    def finish(self, *, before: bytes | None = None) -> tuple[RangeInfo, ...]:
+    def finish(self, *, before: bytes | None = None) -> Tree:
         """End the last range, publish the ranges that were held, return all in key order.
 
         Args:
@@ -212,7 +214,7 @@ class RangeWriter:
         self._end(before)
         self._publisher.finish()
         self.abort()
-        return tuple(self._infos)
+        return self._infos.tree()
 
     def abort(self) -> None:
         """Drop the ranges that are not published; does nothing after `finish`."""
@@ -230,14 +232,16 @@ class RangeWriter:
             return info.natural
         natural = self._cutter.cut(info.max_key, next_key, info.size)
         if natural != info.natural:
-            self._infos[-1] = replace(info, natural=natural)
+            self._infos.pop(1)
+            self._infos.append(replace(info, natural=natural))
         return natural
 
     def _look_left(self, next_key: bytes) -> None:
         """Find the fragments that end where new records start."""
         size = 0
         if len(self._infos) > self._own and not self._judge(next_key):
-            for info in reversed(self._infos[self._own :]):
+            for place in range(len(self._infos) - 1, self._own - 1, -1):
+                info = self._infos[place]
                 if info.natural or size + info.size > self._most:
                     break
                 size += info.size
@@ -286,8 +290,7 @@ class RangeWriter:
         """Write the records of the last ranges, `count` of them, and those held."""
         held, self._held = self._held, []
         self._fragments = 0
-        infos = self._infos[len(self._infos) - count :]
-        del self._infos[len(self._infos) - count :]
+        infos = self._infos.pop(count)
         self.reused -= count
         self._size = 0
         records = chain.from_iterable(self._store.open_range(info).records() for info in infos)

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 
 from xxhash import xxh64_intdigest as xxh64
 
-from graveler.committed.table import Record
+from graveler.committed.flat import Record
 from graveler.errors import InvalidInputError
 from graveler.records import Fields
 

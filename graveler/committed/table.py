@@ -11,17 +11,17 @@ and into a scratch folder elsewhere.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from graveler.committed.flat import Records
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
 from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
-from graveler.values import RECORD_ID_BYTES, record_id
+from graveler.values import range_id, record_id
 
 _MOST_IN_MEMORY: Final = 10
 """Files at once: as many as the publisher puts and one writer writes."""
@@ -131,8 +131,8 @@ def table_properties(kind: TableKind, info: RangeInfo) -> dict[str, str]:
     }
 
 
-def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> bytes:
-    """Return the record ids of a sound table, 32 bytes each, in key order.
+def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> Records:
+    """Return the records of a sound table, each with its id.
 
     Raises:
         CorruptionError: A block is damaged, keys do not ascend, the records give another
@@ -140,77 +140,38 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> byte
         NewerFormatError: A newer graveler wrote it.
         OlderFormatError: An older graveler wrote it.
     """
-    return b"".join(checked_ids(reader, identifier, kind))
-
-
-def checked_ids(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator[bytes]:
-    """Yield the record ids of a table in key order; raise as `check_table` does.
-
-    The table is known to be sound only at the end of the iterator.
-    """
     what = f"{kind} {identifier.hex()}"
     properties = reader.user_properties
     stated = properties.get("format", "1")  # the first format did not name itself
     check_format(int(stated) if stated.isdecimal() else stated, what)
-    digest = sha256()
-    first = last = b""
-    count = size = 0
-    for key, value in reader.items():
-        if key <= last:
-            raise CorruptionError(f"{what}: key {key!r} does not come after {last!r}")
-        identity = record_id(key, value)
-        digest.update(identity)
-        yield identity
-        size += len(key) + len(value)
-        first = first or key
-        last = key
-        count += 1
-    if digest.digest() != identifier:
-        raise CorruptionError(f"{what} holds the records of {digest.hexdigest()} ({count} of them)")
-    info = RangeInfo(identifier, first, last, count, size)
+    records = read_records(reader)
+    info = check_records(records, identifier, what)
     for name, expected in table_properties(kind, info).items():
         if properties.get(name) != expected:
             raise CorruptionError(
                 f"{what}: property {name} is {properties.get(name)!r}, its records say {expected!r}"
             )
+    return records
 
 
-Record = tuple[bytes, bytes, bytes]
-"""Key, record id, value record."""
+def read_records(reader: TableReader, record_ids: bytes | None = None) -> Records:
+    """Return the records of a table; their ids are computed where the caller does not know them."""
+    items = list(reader.items())  # the reader checks that keys ascend
+    keys, values = [key for key, _ in items], [value for _, value in items]
+    if record_ids is None:
+        record_ids = b"".join(list(map(record_id, keys, values)))
+    return Records(keys, values, record_ids)
 
-_STEP: Final = RECORD_ID_BYTES
 
+def check_records(records: Records, identifier: bytes, what: str) -> RangeInfo:
+    """Return first key, last key, number and size of the records of a table.
 
-class Table:
-    """A range or metarange file in memory, checked; shared by threads, never changed."""
-
-    __slots__ = ("_bounds", "_reader", "memory_bytes", "record_ids")
-
-    def __init__(self, data: bytes, record_ids: bytes, *, name: str) -> None:
-        self._reader = TableReader(data, name=name)
-        self.record_ids = record_ids
-        self.memory_bytes = len(data) + len(record_ids)
-        stated = self._reader.user_properties
-        count = len(record_ids) // _STEP
-        self._bounds = stated.get("min_key"), stated.get("max_key"), count
-
-    def is_as(self, info: RangeInfo) -> bool:
-        """Return whether first key, last key and number of records are those of `info`."""
-        return self._bounds == (info.min_key.hex(), info.max_key.hex(), info.count)
-
-    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Return key and value of each record from `start` on, in key order."""
-        return self._reader.items(start)
-
-    def get(self, key: bytes) -> bytes | None:
-        """Return the value behind `key`, None where there is no such record."""
-        return self._reader.get(key)
-
-    def records(self) -> list[Record]:
-        """Return every record with its id, without hashing anything."""
-        ids = self.record_ids
-        places = range(0, len(ids), _STEP)
-        return [
-            (key, ids[at : at + _STEP], value)
-            for (key, value), at in zip(self._reader.items(), places, strict=True)
-        ]
+    Raises:
+        CorruptionError: Their ids give another id.
+    """
+    keys, values, record_ids = records
+    found = range_id((record_ids,))
+    if found != identifier or not keys:
+        raise CorruptionError(f"{what} holds the records of {found.hex()} ({len(keys)} of them)")
+    size = sum(map(len, keys)) + sum(map(len, values))
+    return RangeInfo(identifier, keys[0], keys[-1], len(keys), size)

@@ -1,6 +1,7 @@
 """The history that the report draws: main, the runs beside it, and the ranges of each tree."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graveler.committed.metarange import read
@@ -97,7 +98,7 @@ def _lanes(repository: Repository, main: tuple[Commit, ...]) -> tuple[Lane, ...]
     return tuple(sorted(lanes, key=lambda lane: lane.commits[0].created))
 
 
-def _lives(trees: list[tuple[RangeInfo, ...]]) -> tuple[RangeLife, ...]:
+def _lives(trees: Sequence[Sequence[RangeInfo]]) -> tuple[RangeLife, ...]:
     alive: dict[bytes, RangeLife] = {}
     over: list[RangeLife] = []
     for place, tree in enumerate(trees):
@@ -113,7 +114,7 @@ def _lives(trees: list[tuple[RangeInfo, ...]]) -> tuple[RangeLife, ...]:
     return tuple(sorted(over, key=lambda life: (life.info.min_key, life.first)))
 
 
-def _sizes(trees: list[tuple[RangeInfo, ...]]) -> tuple[tuple[int, int], ...]:
+def _sizes(trees: Sequence[Sequence[RangeInfo]]) -> tuple[tuple[int, int], ...]:
     sizes = []
     before: set[bytes] = set()
     for tree in trees:

@@ -41,8 +41,8 @@ class OverlayView(View):
         writes = list(self._writes.items())  # at once: other threads may write meanwhile
         ours = sorted(item for item in writes if item[0].startswith(prefix))
         with snapshot(self.branch, start, prefix) as scan:
-            yield lambda position: overlay(
-                (item for item in ours if item[0] >= position), scan(position)
+            yield Scan(
+                lambda start: overlay((item for item in ours if item[0] >= start), scan(start))
             )
 
     def put(self, path: str, body: Body) -> Entry:

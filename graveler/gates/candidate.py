@@ -114,7 +114,7 @@ class Tree(View):
         """Return the tree below `prefix`; it is immutable, so nothing is copied."""
         del start
         self._check_whole(prefix.decode())
-        return nullcontext(lambda at: self.rows(at, prefix))
+        return nullcontext(Scan(lambda at: self.rows(at, prefix)))
 
     def rows(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value record) from `start` on below `prefix`."""

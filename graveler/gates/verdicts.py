@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from graveler.clock import unix_us
 from graveler.committed import diff
-from graveler.committed.metarange import prefix_end, within
+from graveler.committed.metarange import prefix_end
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import CHANGES, CONTENT, HISTORY
@@ -247,7 +247,7 @@ def content(stores: Stores, metarange: str, prefix: str) -> str:
     raw = path_key(prefix) if prefix else b""
     stop = prefix_end(raw)
     count, size, totals = 0, 0, list[bytes]()
-    for info in within(read_metarange(stores.ranges, metarange), raw, stop):
+    for info in read_metarange(stores.ranges, metarange).within(raw, stop):
         if info.min_key.startswith(raw) and info.max_key.startswith(raw):
             count, size = count + info.count, size + info.size
             totals.append(info.total)

@@ -29,9 +29,9 @@ _NO_FILE: Final = frozenset({"", ".", ".."})
 _Inode = tuple[int, int]
 
 
-def is_own(address: str) -> bool:
-    """Return whether a stored address is a key in the repository's own storage."""
-    return "://" not in address
+def is_own(address: str | bytes) -> bool:
+    """Return whether a stored address, text or UTF-8, is a key in the repository's own storage."""
+    return (b"://" if isinstance(address, bytes) else "://") not in address  # type: ignore[operator]
 
 
 def place_of(uri: str, places: Iterable[str]) -> str | None:

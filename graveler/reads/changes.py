@@ -19,7 +19,7 @@ from typing import Final
 
 from graveler.committed import EMPTY_METARANGE, diff, get
 from graveler.committed.diff import same_content
-from graveler.committed.metarange import find, prefix_end, read
+from graveler.committed.metarange import prefix_end, read
 from graveler.errors import ExpiredError
 from graveler.model import Change, ChangeKind, Commit
 from graveler.names import path_key
@@ -168,7 +168,7 @@ class _Tracer:
         ranges = self.stores.ranges
         if not self.exact:
             return next(diff(ranges, left, right, prefix=self.key), None) is not None
-        infos = [find(read(ranges, tree), self.key) for tree in (left, right)]
+        infos = [read(ranges, tree).find(self.key) for tree in (left, right)]
         if infos[0] == infos[1]:
             return False
         values = (None if info is None else ranges.open_range(info).get(self.key) for info in infos)

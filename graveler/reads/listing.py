@@ -5,17 +5,52 @@ A listing copies its sorted rows once: into memory, beyond a bound into a tempor
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from struct import Struct
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import Final, Self
 
+from graveler.committed.flat import Run
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
-from graveler.values import decode_entry, staged_value
+from graveler.values import deferred_entries, deferred_entry, staged_value
 
-Scan = Callable[[bytes], Iterator[tuple[bytes, bytes]]]
-"""One version of a tree below a prefix: yields (key, value record) from the key given on."""
+Row = tuple[bytes, bytes]
+_ROWS: Final = 1_024
+
+
+class Scan:
+    """One version of a tree below a prefix, to be read from any key on, as often as wanted.
+
+    Args:
+        rows: Returns (key, value record) from a key on.
+        runs: The same, many rows at a time, where that is faster.
+    """
+
+    def __init__(
+        self,
+        rows: Callable[[bytes], Iterator[Row]],
+        runs: Callable[[bytes], Iterator[Run]] | None = None,
+    ) -> None:
+        self._rows = rows
+        self._runs = runs
+
+    def __call__(self, start: bytes = b"") -> Iterator[Row]:
+        """Yield (key, value record) from the key `start` on."""
+        return self._rows(start)
+
+    def runs(self, start: bytes = b"") -> Iterator[Run]:
+        """Yield the rows from the key `start` on, many at a time."""
+        if self._runs is not None:
+            return self._runs(start)
+        rows = self._rows(start)
+        return map(Run.of, iter(lambda: list(islice(rows, _ROWS)), []))
+
+    def entries(self, start: bytes = b"") -> Iterator[Entry]:
+        """Yield the entries from the key `start` on."""
+        for run in self.runs(start):
+            yield from deferred_entries(*run.columns())
 
 
 def within(prefix: bytes, items: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -68,20 +103,23 @@ def list_entries(
     """Yield entries whose path starts with `prefix`, in byte order.
 
     Args:
-        scan: The tree below `prefix`, or below the start of it.
+        scan: The tree below `prefix`.
         prefix: Start of the paths.
         after: Leave out paths up to and including this one.
         delimiter: Fold paths that hold it behind `prefix` into one :class:`Prefix` each.
     """
+    if not delimiter:
+        yield from scan.entries(first_key(prefix, after))
+        return
     raw_prefix = first_key(prefix)
     fold = delimiter.encode()
     start: bytes | None = first_key(prefix, after)
     while start is not None:
         position, start = start, None
         for key, value in within(raw_prefix, scan(position)):
-            cut = key.find(fold, len(raw_prefix)) if fold else -1
+            cut = key.find(fold, len(raw_prefix))
             if cut < 0:
-                yield decode_entry(key, value)
+                yield deferred_entry(key, value)
                 continue
             folded = key[: cut + len(fold)]
             if not after or folded > path_key(after):
@@ -93,8 +131,6 @@ def list_entries(
 _IN_MEMORY_BYTES: Final = 8 << 20
 _BLOCK_BYTES: Final = 64 << 10
 _LENGTHS: Final = Struct(">II")
-
-_Row = tuple[bytes, bytes]
 
 
 class Spool:
@@ -112,7 +148,7 @@ class Spool:
         self._firsts: list[bytes] = []
         self._ends: list[int] = []
 
-    def fill(self, rows: Iterable[_Row]) -> None:
+    def fill(self, rows: Iterable[Row]) -> None:
         """Replace the rows by these, in ascending order of their keys."""
         self._file.seek(0)
         self._file.truncate()
@@ -128,7 +164,12 @@ class Spool:
         if block:
             self._append(block)
 
-    def rows(self, start: bytes = b"") -> Iterator[_Row]:
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no rows."""
+        return not self._firsts
+
+    def rows(self, start: bytes = b"") -> Iterator[Row]:
         """Yield the rows from the key `start` on."""
         for number in range(max(bisect_right(self._firsts, start) - 1, 0), len(self._firsts)):
             for row in self._block(number):
@@ -139,7 +180,7 @@ class Spool:
         self._file.write(block)
         self._ends.append(self._file.tell())
 
-    def _block(self, number: int) -> Iterator[_Row]:
+    def _block(self, number: int) -> Iterator[Row]:
         begin = self._ends[number - 1] if number else 0
         self._file.seek(begin)
         block = self._file.read(self._ends[number] - begin)

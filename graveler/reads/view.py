@@ -10,22 +10,43 @@ record names is immutable, so the listing streams its tree under the copy withou
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import BinaryIO, Final, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from graveler.arguments import PathText, RefLike, instance, path_text, prefix_text, text
 from graveler.committed import get, scan
 from graveler.committed.diff import same_content
+from graveler.committed.flat import Run
+from graveler.committed.lookup import find_many
+from graveler.committed.metarange import prefix_end, read, runs
 from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Change, Commit, Entry, Prefix
-from graveler.names import path_key
+from graveler.names import path_key, path_keys
 from graveler.reads.changes import change_of
 from graveler.reads.files import open_entry, read_entry
-from graveler.reads.listing import Scan, Spool, first_key, list_entries, overlay, within
+from graveler.reads.listing import (
+    Row,
+    Scan,
+    Spool,
+    first_key,
+    list_entries,
+    overlay,
+    within,
+)
 from graveler.reads.stores import Stores
 from graveler.retries import backoff
-from graveler.values import decode_entry, is_replacement, staged_value
+from graveler.values import (
+    decode_entry,
+    deferred_entry,
+    deferred_rows,
+    is_replacement,
+    staged_value,
+)
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatchReader
 
 _ATTEMPTS: Final = 100
 _T = TypeVar("_T")
@@ -53,6 +74,13 @@ class View(RefLike):
     @abstractmethod
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, or None."""
+
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return key and value record, side by side, at the keys of one version of the tree."""
+        values = map(self._find_value, keys)
+        return [
+            None if value is None else key + value for key, value in zip(keys, values, strict=True)
+        ]
 
     @abstractmethod
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
@@ -84,8 +112,7 @@ class View(RefLike):
         prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self._snapshot(first, first) as scan:
-            for key, value in scan(first):
-                yield decode_entry(key, value)
+            yield from scan.entries(first)
 
     def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; no further path is read."""
@@ -101,7 +128,44 @@ class View(RefLike):
         value = self._find_value(key)
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in {self.name!r}")
-        return decode_entry(key, value)
+        return deferred_entry(key, value)
+
+    def stat_many(self, paths: Iterable[PathText]) -> Sequence[Entry | None]:
+        """Return the entry at each of the paths, None where there is none; in their order.
+
+        All are of one version of the tree. Each range of it is opened once, so that 100,000
+        paths in one call take a fraction of the time of as many calls of `stat`.
+
+        Args:
+            paths: In any order; a path may come twice.
+
+        Raises:
+            InvalidInputError: One of them cannot be a path.
+        """
+        keys = path_keys(paths)
+        rows = self._find_rows(keys)
+        if None not in rows:
+            return deferred_rows(keys, rows)  # type: ignore[arg-type]  # none of them is None
+        found = [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
+        entries = iter(deferred_rows(*zip(*found, strict=True)) if found else ())
+        return [None if row is None else next(entries) for row in rows]
+
+    def table(self, prefix: PathText = "") -> "RecordBatchReader":
+        """Return the entries below `prefix` as an Arrow table, in batches that are read as needed.
+
+        The columns are those of `Entry`: path, address, size, checksum, content_type, mtime,
+        metadata, version, computed. One version of the tree is read, as by `list`.
+
+        Args:
+            prefix: Start of the paths; "" for all.
+
+        Raises:
+            MissingDependencyError: pyarrow is not installed.
+        """
+        from graveler.reads import table  # noqa: PLC0415 - it needs pyarrow
+
+        first = first_key(prefix_text(prefix, "prefix"))
+        return table.reader(self._snapshot(first, first), first)
 
     def exists(self, path: PathText) -> bool:
         """Return whether there is an entry at `path`."""
@@ -207,12 +271,17 @@ class Ref(View):
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the commit's tree below `prefix`; it never changes, so nothing is copied."""
         del start
-        return nullcontext(lambda at: self._scan(at, prefix))
 
-    def _scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        def runs(at: bytes) -> Iterator[Run]:
+            with self._readable():
+                yield from below(self.repository, self.commit.metarange, prefix, at)
+
+        return nullcontext(scan_of(runs))
+
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return key and committed value record, side by side, at the keys."""
         with self._readable():
-            tree = scan(self.repository.ranges, self.commit.metarange, start)
-            yield from within(prefix, tree)
+            return find_many(self.repository.ranges, self.commit.metarange, keys)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -222,6 +291,22 @@ class Ref(View):
         except CorruptionError:
             self.repository.refs.expired.check_readable(self.commit.id)
             raise
+
+
+def below(stores: Stores, tree: str, prefix: bytes, start: bytes) -> Iterator[Run]:
+    """Yield the rows of a tree below `prefix`, from the key `start` on."""
+    ranges = stores.ranges
+    return runs(ranges, read(ranges, tree), max(start, prefix), prefix_end(prefix))
+
+
+def scan_of(runs: Callable[[bytes], Iterator[Run]]) -> Scan:
+    """Return the scan of these rows."""
+
+    def rows(start: bytes) -> Iterator[Row]:
+        for run in runs(start):
+            yield from zip(*run.columns(), strict=True)
+
+    return Scan(rows, runs)
 
 
 def newest_first(record: BranchRecord) -> list[str]:
@@ -265,13 +350,29 @@ def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
     return settled(stores, name, read)
 
 
+def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> list[bytes | None]:
+    """Return key and value record, side by side, at the keys on the branch, staged ones included."""
+
+    def read(record: BranchRecord) -> list[bytes | None]:
+        commit = stores.refs.commits.get(record.commit_id)
+        rows = find_many(stores.ranges, commit.metarange, keys)
+        staged = stores.staging.get_many(newest_first(record), keys)
+        for number, key in enumerate(keys) if staged else ():
+            if key in staged:
+                value = staged_value(staged[key])
+                rows[number] = None if value is None else key + value
+        return rows
+
+    return settled(stores, name, read)
+
+
 def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
     """Return the first key below `prefix` on the branch, or None; no further key is read."""
 
     def read(record: BranchRecord) -> bytes | None:
         commit = stores.refs.commits.get(record.commit_id)
         staged = within(prefix, stores.staging.scan(newest_first(record), prefix))
-        committed = within(prefix, scan(stores.ranges, commit.metarange, prefix))
+        committed = scan(stores.ranges, commit.metarange, prefix, prefix_end(prefix))
         return next((key for key, _ in overlay(staged, committed)), None)
 
     return settled(stores, name, read)
@@ -299,11 +400,11 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
 
         tree = stores.refs.commits.get(settled(stores, name, copy)).metarange
 
-        def rows(position: bytes) -> Iterator[tuple[bytes, bytes]]:
-            committed = within(prefix, scan(stores.ranges, tree, position))
-            return overlay(spool.rows(position), committed)
-
-        yield rows
+        committed = scan_of(partial(below, stores, tree, prefix))
+        if spool.is_empty:
+            yield committed
+        else:
+            yield Scan(lambda start: overlay(spool.rows(start), committed(start)))
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:

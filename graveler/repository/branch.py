@@ -1,6 +1,6 @@
 """A branch: a view that can be written."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from graveler.arguments import (
@@ -69,6 +69,10 @@ class Branch(View, BranchLike):
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
         return view.value_on_branch(self.repository, self._name, key)
+
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return key and value record, side by side, at the keys, staged or committed."""
+        return view.rows_on_branch(self.repository, self._name, keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the head below `prefix`, and the writes that are staged on it."""

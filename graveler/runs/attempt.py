@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from threading import Event, Lock, Thread
@@ -162,6 +162,12 @@ class RunView(Ref):
         self._reads.note_path(self.commit.id, key.decode())
         return super()._find_value(key)
 
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return key and committed value record, side by side, at the keys."""
+        for key in keys:
+            self._reads.note_path(self.commit.id, key.decode())
+        return super()._find_rows(keys)
+
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the commit's tree below `prefix`."""
         self._reads.note(self.commit.id, prefix.decode())
@@ -179,6 +185,13 @@ class SourceBranch(Branch):
         """Return the value record at the key, staged or committed, or None."""
         self._reads.note_path(self.head.id, key.decode())
         return super()._find_value(key)
+
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return key and value record, side by side, at the keys, staged or committed."""
+        head = self.head.id
+        for key in keys:
+            self._reads.note_path(head, key.decode())
+        return super()._find_rows(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the head below `prefix`, with the staged writes."""
@@ -216,6 +229,12 @@ class RunBranch(Branch):
         """Return the value record at the key, staged or committed, or None."""
         self._reads.note_path(self._attempt.known.base, key.decode())
         return super()._find_value(key)
+
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return key and value record, side by side, at the keys, staged or committed."""
+        for key in keys:
+            self._reads.note_path(self._attempt.known.base, key.decode())
+        return super()._find_rows(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the head below `prefix`, with the staged writes."""

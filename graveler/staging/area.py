@@ -95,6 +95,15 @@ class StagingArea:
         writes = self._kv.get_each([self._prefix + token for token in newest_first], key)
         return next((stored.value for stored in writes if stored is not None), None)
 
+    def get_many(self, newest_first: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the newest staged write of each key that has one among the tokens."""
+        found: dict[bytes, bytes] = {}
+        for token in reversed(newest_first):
+            if not self.is_empty(token):
+                writes = ((key, self._kv.get(self._prefix + token, key)) for key in keys)
+                found.update((key, stored.value) for key, stored in writes if stored is not None)
+        return found
+
     def scan(
         self, newest_first: Sequence[str], start: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:

@@ -14,7 +14,7 @@ from rocksdict import (
 )
 
 from graveler.committed import RangeCache, RangeStore, RangeWriter, Splitting
-from graveler.committed.table import Record
+from graveler.committed.flat import Record
 from graveler.names import path_key
 from graveler.objects.local import LocalStore
 from graveler.values import stage_entry, staged_changes

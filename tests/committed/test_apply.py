@@ -227,9 +227,7 @@ def test_equal_commits_in_either_order_give_equal_ids():
     base = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), splitting).metarange
     infos = metarange.read(forest.fresh(), base)
     # inside ranges: a key between two ranges goes where the commit that brings it finds room
-    inside = [
-        key for n in range(1, 2990, 33) if metarange.find(infos, (key := f"k{n:04d}").encode())
-    ]
+    inside = [key for n in range(1, 2990, 33) if infos.find((key := f"k{n:04d}").encode())]
     first = [record(key) for key in inside]
     second = [record(f"k{n:04d}", "2") for n in range(0, 2990, 66)]
     trees = set()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graveler.committed.apply import apply
-from graveler.committed.diff import diff, same_records, segments, split_common
+from graveler.committed.diff import diff, differing, pieces, same_records, segments
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
 from graveler.model import RangeInfo
@@ -152,7 +152,7 @@ def content(text):
 
 INTERVALS = st.lists(st.integers(0, 30), unique=True, max_size=12).map(
     lambda numbers: [
-        RangeInfo(bytes([low, high]), bytes([low + 1]), bytes([high + 1]), 1, 1)
+        RangeInfo(bytes([low, high] * 16), bytes([low + 1]), bytes([high + 1]), 1, 1)
         for low, high in zip(sorted(numbers)[::2], sorted(numbers)[1::2], strict=False)
     ]
 )
@@ -177,7 +177,8 @@ def test_segments_are_the_smallest_groups_that_do_not_touch(sides):
 
 @given(st.lists(INTERVALS, min_size=2, max_size=3))
 def test_a_range_of_all_sides_is_a_segment_of_its_own(sides):
-    common, rest = split_common(*sides)
+    common = [info for shared, _ in pieces(*sides) for info in shared]
+    rest = differing(*sides)
     alone = [group for group in segments(*sides) if len({group[0], *group}) == 1]
     assert [info for group in alone for info in group[0]] == common
     assert sum(len(side) for side in rest) == sum(map(len, sides)) - len(common) * len(sides)

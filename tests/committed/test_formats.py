@@ -15,7 +15,7 @@ from graveler.committed.table import TableKind
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.sstable.reader import TableReader
-from graveler.values import decode_value, encode_entry, entry_identity, record_id
+from graveler.values import ENTRY_HEADER, decode_value, encode_entry, entry_identity, record_id
 
 DOCS = Path(__file__).parents[2] / "docs" / "formats"
 ENTRIES = [
@@ -78,14 +78,15 @@ def test_the_example_of_a_range_is_right():
             f"key {number}        {key.decode()}",
             f"identity {number}   {entry_identity(entry).hex()}",
             f"value {number}      {value[:1].hex()} identity {value[33 : -len(data)].hex(' ')}",
-            f"             {data.decode()}",
+            f"             {data[: ENTRY_HEADER.size].hex(' ')}",
+            f"             {data[ENTRY_HEADER.size :].decode()}",
             f"record id {number}  {chained(key, value)}",
         ]
     expected.append(f"range id     {first.id.hex()}")
     body = store.objects.get(f"_graveler/{first.id.hex()}")
     for name, text in TableReader(body).user_properties.items():
         expected.append(f"{name:<12} {text}")
-    assert len(expected) == 17
+    assert len(expected) == 19
     assert_documented("range.md", expected)
 
 

@@ -8,6 +8,7 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import MetarangeMemory
+from graveler.committed.tree import tree_of
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
 from graveler.values import encode_range_info, range_id, record_id
@@ -71,8 +72,8 @@ def test_a_metarange_whose_ranges_overlap_is_damaged():
         metarange.read(forest.fresh(), forest.tree(line))[0] for line in ("a c", "b d")
     )
     tree = metarange.write(forest.fresh(), [first, second])
-    with pytest.raises(CorruptionError, match="come after b'c'"):
-        metarange.read(forest.fresh(), tree)
+    with pytest.raises(CorruptionError, match="b'd' after b'c'"):
+        list(metarange.read(forest.fresh(), tree))
 
 
 def test_a_decoded_metarange_is_read_from_memory():
@@ -85,14 +86,17 @@ def test_a_decoded_metarange_is_read_from_memory():
 
 def test_decoded_metaranges_are_bounded_by_their_ranges():
     memory = MetarangeMemory(max_ranges=10)
-    infos = tuple(RangeInfo(bytes(32), b"a", b"b", 1, 1) for _ in range(4))
+    infos, large = (
+        tree_of([RangeInfo(bytes(32), bytes([n]), bytes([n]), 1, 1) for n in range(1, count)])
+        for count in (5, 13)
+    )
     for name in ("one", "two"):
         memory.put(name, infos)
     assert memory.get("one") == infos
     memory.put("three", infos)
     assert memory.get("two") is None
     assert memory.get("one") == memory.get("three") == infos
-    memory.put("large", infos * 3)
+    memory.put("large", large)
     assert [memory.get(name) for name in ("one", "three", "large")] == [None, None, None]
 
 

@@ -2,6 +2,7 @@ import errno
 import os
 import resource
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -9,16 +10,18 @@ from threading import Event, Thread, current_thread
 
 import pytest
 
-from graveler.committed import metarange
+from graveler.committed import disk_cache, metarange
 from graveler.committed.apply import apply
 from graveler.committed.disk_cache import DiskCache
+from graveler.committed.flat import Records
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_store import RangeCache, RangeStore, flat
 from graveler.committed.table import TableKind
 from graveler.errors import CorruptionError
 from graveler.objects.local import LocalStore
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Expected, ObjectStore
+from graveler.sstable.reader import TableReader
 from tests.committed.trees import CRUMBS, WHOLE, Forest, contents, new_store, record, write_ranges
 from tests.harness.programs import FORKS, output_of, start_program
 
@@ -73,7 +76,7 @@ def test_a_damaged_range_is_an_error_and_is_never_cached(faulty, tmp_path):
     with pytest.raises(CorruptionError):
         store.open(first.id)
     assert names(tmp_path) == before
-    assert store.cache.get(first.id.hex()) is None
+    assert not store.cache.has(first.id)
     assert store.open(first.id).get(b"b") == record("b")[2]
 
 
@@ -138,27 +141,104 @@ def test_what_is_written_is_in_the_cache(tmp_path):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("ending", [".sst", ".rid"])
-@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "missing"])
-def test_a_file_damaged_on_disk_is_dropped_and_fetched_again(tmp_path, ending, damage):
+DAMAGES = ["flipped", "cut", "empty", "missing"]
+
+
+def spoil(path: Path, damage: str, at: int = 50) -> None:
+    body = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "flipped":
+        path.write_bytes(body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
+    else:
+        path.write_bytes(body[:-1] if damage == "cut" else b"")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_local_form_damaged_on_disk_is_dropped_and_built_again(tmp_path, damage):
     forest = Forest()
     tree = forest.tree("a b c")
     (info,) = metarange.read(RangeStore(forest.objects, RangeCache(tmp_path, MIB)), tree)
     RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open(info.id)
-    path = tmp_path / (info.id.hex() + ending)
-    body = path.read_bytes()
-    if damage == "flipped":
-        path.write_bytes(body[:50] + bytes([body[50] ^ 1]) + body[51:])
-    elif damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes(body[:-1] if damage == "cut" else b"")
+    spoil(tmp_path / (info.id.hex() + ".flat"), damage)
     store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
     assert store.open(info.id).records() == [record("a"), record("b"), record("c")]
     assert store.stats.fetched == 1
-    assert store.cache.damaged == (damage != "missing")
+    assert store.cache.damaged == (damage not in {"missing", "empty"})
     later = RangeStore(MemoryStore(), RangeCache(tmp_path, MIB))
     assert later.open(info.id).get(b"c") == record("c")[2]
+
+
+@pytest.mark.parametrize("ending", [".sst", ".rid"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_table_damaged_where_its_writer_left_it_is_fetched(tmp_path, ending, damage):
+    objects = MemoryStore()
+    identifier = one_range(RangeStore(objects, RangeCache(tmp_path, MIB)))
+    spoil(tmp_path / (identifier.hex() + ending), damage, at=20)
+    store = RangeStore(objects, RangeCache(tmp_path, MIB))
+    assert store.open(identifier).records() == [record("a")]
+    assert store.stats.fetched == 1
+    assert store.cache.damaged == (damage != "missing")
+
+
+def test_a_byte_flipped_anywhere_in_a_local_form_changes_no_answer(tmp_path):
+    forest = Forest()
+    keys = [f"k{n:03d}" for n in range(90)]  # three pages of data
+    tree = forest.tree(" ".join(keys))
+    (info,) = metarange.read(forest.fresh(), tree)
+    RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open(info.id)
+    path = tmp_path / (info.id.hex() + ".flat")
+    good = path.read_bytes()
+    for at in range(0, len(good), 41):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0x10]) + good[at + 1 :])
+        for look in (
+            lambda table: [table.get(key.encode()) for key in keys],
+            lambda table: [value for _, value in table.items()],
+            lambda table: [value for _, _, value in table.records()],
+        ):
+            store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+            assert look(store.open(info.id)) == [record(key)[2] for key in keys], at
+
+
+def test_a_file_of_another_user_is_checked_like_one_from_the_store(tmp_path, monkeypatch):
+    forest = Forest()
+    tree = forest.tree("a b c")
+    (info,) = metarange.read(forest.fresh(), tree)
+    RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open(info.id)
+    monkeypatch.setattr(disk_cache, "_is_own", lambda _descriptor: False)
+    honest = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    assert honest.open(info.id).get(b"b") == record("b")[2]
+    assert honest.stats.fetched == 0
+    # a file whose checksums are right, and whose records are not those of the id
+    lie = Records([b"a", b"b", b"c"], [record("x", "9")[2]] * 3, bytes(96))
+    (tmp_path / (info.id.hex() + ".flat")).write_bytes(flat(info.id, TableKind.RANGE, lie))
+    deceived = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    assert deceived.open(info.id).get(b"b") == record("b")[2]
+    assert (deceived.stats.fetched, deceived.cache.damaged) == (1, 1)
+
+
+def test_a_table_of_another_user_is_checked_before_its_local_form_is_made(tmp_path, monkeypatch):
+    objects = MemoryStore()
+    identifier = one_range(RangeStore(objects, RangeCache(tmp_path, MIB)))
+    other = one_range(RangeStore(MemoryStore(), RangeCache(tmp_path / "b", MIB)), "b")
+    for ending in (".sst", ".rid"):
+        source = tmp_path / "b" / (other.hex() + ending)
+        (tmp_path / (identifier.hex() + ending)).write_bytes(source.read_bytes())
+    monkeypatch.setattr(disk_cache, "_is_own", lambda _descriptor: False)
+    store = RangeStore(objects, RangeCache(tmp_path, MIB))
+    assert store.open(identifier).records() == [record("a")]
+    assert (store.stats.fetched, store.cache.damaged) == (1, 1)
+
+
+def test_threads_that_miss_a_range_at_once_fetch_it_once(tmp_path):
+    forest = Forest()
+    (info,) = metarange.read(forest.fresh(), forest.tree("a b"))
+    for folder in (None, tmp_path):
+        store = RangeStore(forest.objects, RangeCache(folder, MIB))
+        with ThreadPoolExecutor(8) as pool:
+            tables = list(pool.map(store.open, [info.id] * 32))
+        assert {table.get(b"a") for table in tables} == {record("a")[2]}
+        assert store.stats.fetched == 1
 
 
 def folder_bytes(folder: Path) -> int:
@@ -169,7 +249,7 @@ def test_the_folder_stays_within_its_bound_and_keeps_used_files(tmp_path):
     forest = Forest()
     tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(120)))
     infos = metarange.read(forest.fresh(), tree)
-    bound = 50_000
+    bound = 20_000
     hot = infos[0].id
     fetched = 0
     for info in infos:
@@ -180,9 +260,9 @@ def test_the_folder_stays_within_its_bound_and_keeps_used_files(tmp_path):
         store.open(info.id)
         assert folder_bytes(tmp_path) <= bound
     assert fetched == 1
-    assert DiskCache(tmp_path, bound).load(hot.hex()) is not None
-    assert DiskCache(tmp_path, bound).load(infos[1].id.hex()) is None
-    assert DiskCache(tmp_path, bound).load(infos[-1].id.hex()) is not None
+    assert DiskCache(tmp_path, bound).load_flat(hot.hex()) is not None
+    assert DiskCache(tmp_path, bound).load_flat(infos[1].id.hex()) is None
+    assert DiskCache(tmp_path, bound).load_flat(infos[-1].id.hex()) is not None
 
 
 def test_one_process_keeps_within_the_bound_without_scanning(tmp_path):
@@ -231,8 +311,8 @@ def test_where_no_second_name_can_be_had_a_copy_is_kept(tmp_path, monkeypatch):
     assert not stored.samefile(cached)
 
 
-def one_range(store: RangeStore) -> bytes:
-    tree = apply(store, EMPTY_METARANGE, [record("a")], WHOLE).metarange
+def one_range(store: RangeStore, key: str = "a") -> bytes:
+    tree = apply(store, EMPTY_METARANGE, [record(key)], WHOLE).metarange
     (info,) = metarange.read(store, tree)
     return info.id
 
@@ -276,7 +356,7 @@ def test_threads_leave_room_for_what_another_is_about_to_place(tmp_path):
 def test_a_child_forked_during_a_read_does_not_wait_for_it(tmp_path):
     output_of("committed.programs.fork_beside_cache", tmp_path, warnings=FORKS)
     cache = DiskCache(tmp_path, 50_000)
-    assert cache.load("child") == cache.load("parent") == (b"table", b"")
+    assert cache.load("child") == cache.load("parent") == (b"table", b"", True)
 
 
 def test_processes_that_take_turns_see_what_the_others_add(tmp_path):
@@ -340,7 +420,7 @@ def test_a_full_disk_under_the_cache_fails_no_read(tmp_path):
         again = contents(store, tree)
     assert found == again == dict.fromkeys("abcd", "1")
     assert store.stats.fetched == 3  # held in memory
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert folder_bytes(tmp_path) == 0
 
 
 def test_a_folder_that_cannot_be_made_fails_no_read_or_write(tmp_path):
@@ -370,6 +450,14 @@ def fill(objects: Path, folder: Path, tree: str, bound: int) -> int:
     return store.cache.damaged
 
 
+def form_of(store: RangeStore, name: str) -> bytes:
+    """Return the local form of a table as another host builds it."""
+    store = RangeStore(store.objects, RangeCache(None, 1 << 26))
+    reader = TableReader(store.objects.get(f"_graveler/{name}"))
+    kind = TableKind(reader.user_properties["type"])
+    return bytes(store.open(bytes.fromhex(name), kind).buffer)
+
+
 def test_several_processes_fill_one_folder_at_once(tmp_path):
     objects = tmp_path / "objects"
     store = new_store(LocalStore(objects))
@@ -385,8 +473,8 @@ def test_several_processes_fill_one_folder_at_once(tmp_path):
     kept = {name.partition(".")[0] for name in names(tmp_path / "cache")}
     assert len(kept) > 10
     for name in kept:
-        loaded = cache.load(name)
-        assert loaded is None or loaded[0] == store.objects.get(f"_graveler/{name}")
+        loaded = cache.load_flat(name)
+        assert loaded is None or loaded.buffer[:] == form_of(store, name)
     assert cache.damaged == 0
 
 
@@ -405,7 +493,7 @@ def test_a_process_killed_while_it_fills_leaves_no_bad_file(tmp_path, killed_aft
     assert kept
     cache = DiskCache(folder, MIB)
     for name in kept:
-        loaded = cache.load(name)
-        assert loaded is None or loaded[0] == objects.joinpath("_graveler", name).read_bytes()
+        loaded = cache.load_flat(name)
+        assert loaded is None or loaded.buffer[:] == form_of(store, name)
     assert cache.damaged == 0
     assert len(contents(RangeStore(store.objects, RangeCache(folder, MIB)), tree)) == 120

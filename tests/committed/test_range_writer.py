@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ def test_a_fragment_of_at_most_twice_the_size_is_written_with_what_follows_it():
 
 def test_fragments_are_written_again_when_the_policy_ends_their_range():
     store, splitting = new_store(), Splitting(max_bytes=1_000, raggedness=1 << 62)
-    infos: tuple[RangeInfo, ...] = ()
+    infos: Sequence[RangeInfo] = ()
     records = numbered(40)
     for start, stop in ((0, 16), (16, 20), (20, 22)):
         with RangeWriter(store, splitting) as writer:

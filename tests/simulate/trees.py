@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import graveler
 from graveler.committed import RangeCache, RangeStore
-from graveler.committed.table import Table, TableKind
+from graveler.committed.table import TableKind
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected
 from tests.simulate.schedules.ports import SimulatedObjects
@@ -58,9 +58,9 @@ class _Recorder(MemoryStore):
 class _Tables(RangeStore):
     """Reads every table from the objects, but takes it apart once."""
 
-    apart: ClassVar[dict[bytes, Table]] = {}
+    apart: ClassVar[dict[bytes, bytes]] = {}
 
-    def _fetch(self, identifier: bytes, kind: TableKind) -> Table:
+    def _fetch(self, identifier: bytes, kind: TableKind) -> bytes:
         data = self.objects.get(self.key(identifier))
         if data not in self.apart:
             self.apart[data] = super()._fetch(identifier, kind)

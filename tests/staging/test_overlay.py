@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.model import Entry, Prefix
-from graveler.reads.listing import list_entries, overlay
+from graveler.reads.listing import Scan, list_entries, overlay
 from graveler.values import TOMBSTONE, encode_entry, stage_entry
 
 paths = st.text(alphabet="ab/é", min_size=1, max_size=5)
@@ -61,7 +61,7 @@ def test_a_listing_is_what_its_definition_says(tree, prefix, after, delimiter):
 
     listed = [
         (item.path, isinstance(item, Prefix))
-        for item in list_entries(scan, prefix=prefix, after=after, delimiter=delimiter)
+        for item in list_entries(Scan(scan), prefix=prefix, after=after, delimiter=delimiter)
     ]
     assert listed == by_definition(tree, prefix, after, delimiter)
 
@@ -73,11 +73,11 @@ def test_pages_put_together_are_the_listing(tree, size):
     def scan(start):
         return (item for item in items if item[0] >= start)
 
-    whole = [item.path for item in list_entries(scan, delimiter="/")]
+    whole = [item.path for item in list_entries(Scan(scan), delimiter="/")]
     paged: list[str] = []
     while True:
         after = paged[-1] if paged else ""
-        page = [item.path for item in list_entries(scan, delimiter="/", after=after)][:size]
+        page = [item.path for item in list_entries(Scan(scan), delimiter="/", after=after)][:size]
         if not page:
             break
         paged += page

@@ -1,17 +1,16 @@
 """Follows trees to ranges and addresses; reads each table once, from the storage."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
-from graveler.committed.table import TableKind, checked_ids
+from graveler.committed.table import TableKind, check_table
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.reachability.scratch import Scratch
 from graveler.objects.address import is_own
 from graveler.reads import Stores
 from graveler.sstable.reader import TableReader
-from graveler.values import decode_entry, decode_range_info, decode_value
+from graveler.values import decode_range_info, entry_address
 
 _WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"
 
@@ -67,7 +66,7 @@ class Trees:
         """Return a table that is verified against its id, because it decides what is kept."""
         try:
             reader = self._open(identifier)
-            deque(checked_ids(reader, identifier, kind), maxlen=0)
+            check_table(reader, identifier, kind)
         except ObjectNotFoundError as error:
             raise CorruptionError(
                 f"table {identifier.hex()} of a kept commit is missing; {_WHAT}"
@@ -98,9 +97,5 @@ def keys_of_entry(key: bytes, value: bytes) -> Iterable[bytes]:
         key: The entry's path.
         value: Its value record.
     """
-    data = decode_value(value)[1]
-    end = data.find(b'"', 2)
-    if data.startswith(b'["data/') and b"\\" not in data[:end]:
-        return (data[2:end],)  # as nearly every entry has it: nothing else need be decoded
-    address = decode_entry(key, value).address
-    return (address.encode("utf-8", "surrogatepass"),) if is_own(address) else ()
+    address = entry_address(key, value)
+    return (address,) if is_own(address) else ()

@@ -1,0 +1,405 @@
+"""The local form of a table: one file to be mapped into memory, in which a lookup decodes nothing.
+
+A table of the object store is compressed and read from its start. Its local form is built once, when
+the table arrives on a host, and holds the same records:
+
+==============  =====================================================================
+header          magic and version, kind, id, counts, checksums
+page sums       xxh3-64 of each 4 KiB of the data
+index           xxh3-64 of each key, ascending, and the row of each; where rows begin; lengths of keys
+data            record ids, 32 each; rows: key and value record, side by side; in key order
+==============  =====================================================================
+
+``docs/formats/flat.md`` has the byte table. The bytes follow from the records, so that every process
+of a host can build the file, and the same file serves all of them.
+
+The records are checked against the id of the table before the form is built. The checksums find what
+happens to the file after that: header, page sums and index are checked when the file is opened, each
+page of the data when this process reads it first. A damaged page is never read: the form is built
+again from the object store.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain, islice
+from mmap import mmap
+from operator import add
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the name says what it is
+from typing import Final, NamedTuple, Self
+
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
+
+from graveler.errors import CorruptionError, InvalidInputError
+from graveler.values import RECORD_ID_BYTES
+
+_MAGIC: Final = b"graveler flat"
+VERSION: Final = 1
+_HEADER: Final = Struct("<13sBBx32sQQ16s16s")
+_SHIFT: Final = 12
+PAGE_BYTES: Final = 1 << _SHIFT
+_MOST_BYTES: Final = (1 << 32) - 1
+_LONGEST_KEY: Final = (1 << 16) - 1
+_STEP: Final = RECORD_ID_BYTES
+_ROWS_AT_ONCE: Final = 8_192
+_FIRST_ROWS: Final = 16
+_BATCH: Final = 16
+
+Buffer = bytes | mmap
+"""A whole file, in memory or mapped."""
+
+Record = tuple[bytes, bytes, bytes]
+"""Key, record id, value record."""
+
+
+class Records(NamedTuple):
+    """The records of a table, column by column.
+
+    Attributes:
+        keys: Ascending.
+        values: The value record behind each key.
+        record_ids: 32 bytes each, in key order.
+    """
+
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+    record_ids: bytes
+
+
+class Run(NamedTuple):
+    """Rows that follow each other, as one run of bytes.
+
+    Attributes:
+        data: Key and value record of each row, side by side.
+        ends: Where each row begins and where the last one ends, counted from some place before.
+        lengths: The length of the key of each row.
+    """
+
+    data: bytes
+    ends: Sequence[int]
+    lengths: Sequence[int]
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[bytes, bytes]]) -> Self:
+        """Return (key, value record) of rows as a run."""
+        lengths = array("H", [len(key) for key, _ in rows])
+        ends = array("I", accumulate((len(key) + len(value) for key, value in rows), initial=0))
+        data = b"".join(chain.from_iterable(rows))
+        return cls(data, memoryview(ends), memoryview(lengths))
+
+    def columns(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the keys, and the value records."""
+        data, places = self.data, self.ends.tolist()  # type: ignore[attr-defined]
+        first = places[0]
+        if first:
+            places = [place - first for place in places]
+        middles = list(map(add, places, self.lengths))
+        return (
+            [data[at:middle] for at, middle in zip(places, middles, strict=False)],
+            [
+                data[middle:end]
+                for middle, end in zip(middles, islice(places, 1, None), strict=True)
+            ],
+        )
+
+
+class DamagedFileError(Exception):
+    """A file is not what `build` made: it is damaged, or of another version or table."""
+
+
+def build(kind: int, identifier: bytes, records: Records) -> bytes:
+    """Return the local form of a table.
+
+    Args:
+        kind: What the table holds, a number of the caller's.
+        identifier: The id of the table, 32 bytes.
+        records: Its checked records.
+
+    Raises:
+        InvalidInputError: Keys or values take more than 4 GiB.
+    """
+    keys, values, record_ids = records
+    count = len(keys)
+    lengths = list(map(len, keys))
+    ends = list(accumulate(map(add, lengths, map(len, values)), initial=0))
+    if ends[-1] > _MOST_BYTES or max(lengths) > _LONGEST_KEY:
+        raise InvalidInputError(
+            f"table {identifier.hex()} has {ends[-1]} bytes in keys of up to {max(lengths)} bytes "
+            f"and values: up to {_MOST_BYTES} and {_LONGEST_KEY}; give its repository smaller ranges"
+        )
+    hashes = list(map(xxh3_64_intdigest, keys))
+    rows = sorted(range(count), key=hashes.__getitem__)
+    index = b"".join(
+        [
+            _packed("Q", [hashes[row] for row in rows]),
+            _packed("I", rows),
+            _packed("I", ends),
+            _packed("H", lengths),
+        ]
+    )
+    data = b"".join([record_ids, *chain.from_iterable(zip(keys, values, strict=True))])
+    view = memoryview(data)
+    sums = _packed(
+        "Q",
+        [xxh3_64_intdigest(view[at : at + PAGE_BYTES]) for at in range(0, len(data), PAGE_BYTES)],
+    )
+    head = _head(kind, identifier, (count, ends[-1]), xxh3_128_digest(index), sums)
+    return b"".join((head, sums, index, data))
+
+
+def _packed(code: str, numbers: Sequence[int]) -> bytes:
+    packed = array(code, numbers)
+    if _BIG_ENDIAN:
+        packed.byteswap()
+    raw = packed.tobytes()
+    return raw + bytes(-len(raw) % 8)
+
+
+_BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
+
+
+def _head(
+    kind: int, identifier: bytes, sizes: tuple[int, int], index_sum: bytes, sums: bytes
+) -> bytes:
+    fields = (_MAGIC, VERSION, kind, identifier, *sizes, index_sum)
+    return _HEADER.pack(*fields, xxh3_128_digest(_HEADER.pack(*fields, bytes(16)) + sums))
+
+
+Rebuild = Callable[[], bytes]
+"""Returns the local form of a table, built again from the object store."""
+
+
+class FlatTable:
+    """The records of a table in its local form, by row or by key.
+
+    Rows are counted from 0 in key order. Any number of threads may use one table.
+
+    Args:
+        buffer: The file, in memory or mapped.
+        kind: What the table must hold.
+        identifier: The id that the table must have.
+        name: What messages call it.
+        rebuild: Called if a page turns out to be damaged.
+
+    Raises:
+        DamagedFileError: The file is not the local form of that table.
+
+    Attributes:
+        name: What messages call the table.
+        kind: What it holds, a number of the caller's.
+        count: Rows.
+        memory_bytes: Bytes that the table takes in memory, those of a mapped file left out.
+        buffer: The file.
+        rows_at: Where the rows begin in it.
+        ends: Where each row begins behind that, and where the last one ends.
+        lengths: The length of the key of each row.
+        used: Set by a cache.
+        checked: What the table was last compared with, set by a caller.
+    """
+
+    __slots__ = (
+        "_data", "_hashes", "_id", "_rebuild", "_row_of", "_sums", "_verified", "buffer", "checked",
+        "count", "ends", "kind", "lengths", "memory_bytes", "name", "rows_at", "used",
+    )  # fmt: skip
+
+    def __init__(
+        self, buffer: Buffer, kind: int, identifier: bytes, *, name: str, rebuild: Rebuild
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self._id = identifier
+        self._rebuild = rebuild
+        self.used = False
+        self.checked: object = None
+        self._open(buffer)
+
+    def _open(self, buffer: Buffer) -> None:
+        try:
+            *known, row_bytes, index_sum, head_sum = _HEADER.unpack_from(buffer)
+        except StructError as error:
+            raise DamagedFileError(f"{self.name}: {error}") from error
+        magic, version, kind, identifier, count = known
+        if (magic, version) != (_MAGIC, VERSION):
+            raise DamagedFileError(f"{self.name} is no local form of version {VERSION}")
+        if (kind, identifier) != (self.kind, self._id):
+            raise DamagedFileError(f"{self.name} is the form of {kind} {identifier.hex()}")
+        pages = -(-(_STEP * count + row_bytes) // PAGE_BYTES)
+        index_at = _HEADER.size + 8 * pages
+        sizes = (8 * count, 4 * count, 4 * count + 4, 2 * count)
+        places = list(accumulate((size + -size % 8 for size in sizes), initial=index_at))
+        if places[-1] + _STEP * count + row_bytes != len(buffer):
+            raise DamagedFileError(
+                f"{self.name} has {len(buffer)} bytes, not those of {count} rows"
+            )
+        view = memoryview(buffer)
+        head = _HEADER.size
+        blank = bytes(view[: head - 16]) + bytes(16)
+        if (
+            xxh3_128_digest(blank + bytes(view[head:index_at])) != head_sum
+            or xxh3_128_digest(view[index_at : places[-1]]) != index_sum
+        ):
+            raise DamagedFileError(f"{self.name} is damaged")
+        self._sums = _numbers(view[head:index_at], "Q")
+        self._hashes, self._row_of, self.ends, self.lengths = (
+            _numbers(view[start : start + size], code)
+            for start, size, code in zip(places, sizes, "QIIH", strict=False)
+        )
+        self._data = places[-1]
+        self.rows_at: int = self._data + _STEP * count
+        self._verified = bytearray(pages)
+        self.count: int = count
+        self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
+        self.buffer = buffer
+
+    def _read(self, start: int, stop: int) -> bytes:
+        """Return bytes of the data, of places in the file, verified."""
+        if start == stop:
+            return b""
+        data = self._data
+        first, last = (start - data) >> _SHIFT, (stop - data - 1) >> _SHIFT
+        if not self._verified[first] or self._verified.find(0, first, last + 1) >= 0:
+            self._verify(first, last)
+        return self.buffer[start:stop]
+
+    def _verify(self, first: int, last: int) -> None:
+        for page in range(first, last + 1):
+            if self._verified[page]:
+                continue
+            at = self._data + (page << _SHIFT)
+            if xxh3_64_intdigest(self.buffer[at : at + PAGE_BYTES]) != self._sums[page]:
+                self._heal()
+                return
+            self._verified[page] = 1
+
+    def _heal(self) -> None:
+        """Take the form that is built again in place of a damaged one: it has the same bytes."""
+        try:
+            self._open(self._rebuild())
+        except DamagedFileError as error:
+            raise CorruptionError(f"table {self.name} was built twice, differently") from error
+        self._verified = bytearray(b"\1") * len(self._verified)
+
+    def verify(self) -> None:
+        """Verify every page that is not verified yet."""
+        if self._verified.find(0) >= 0:
+            self._verify(0, len(self._verified) - 1)
+
+    def key(self, row: int) -> bytes:
+        """Return the key of a row."""
+        at = self.rows_at + self.ends[row]
+        return self._read(at, at + self.lengths[row])
+
+    def value(self, row: int) -> bytes:
+        """Return the value record of a row."""
+        at, ends = self.rows_at, self.ends
+        return self._read(at + ends[row] + self.lengths[row], at + ends[row + 1])
+
+    def whole(self, row: int) -> bytes:
+        """Return key and value record of a row, side by side."""
+        at, ends = self.rows_at, self.ends
+        return self._read(at + ends[row], at + ends[row + 1])
+
+    def keys(self, start: int = 0, stop: int | None = None) -> list[bytes]:
+        """Return the keys of the rows from `start` up to `stop`."""
+        return self.run(start, stop).columns()[0]
+
+    def values(self, start: int = 0, stop: int | None = None) -> list[bytes]:
+        """Return the value records of the rows from `start` up to `stop`."""
+        return self.run(start, stop).columns()[1]
+
+    def run(self, start: int = 0, stop: int | None = None) -> Run:
+        """Return the rows from `start` up to `stop`."""
+        stop = self.count if stop is None else stop
+        ends = self.ends[start : max(start, stop) + 1]
+        data = self._read(self.rows_at + ends[0], self.rows_at + ends[-1])
+        return Run(data, ends, self.lengths[start:stop])
+
+    def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
+        """Return the record ids of the rows from `start` up to `stop`, 32 bytes each."""
+        stop = self.count if stop is None else stop
+        at = self._data
+        return self._read(at + _STEP * start, at + _STEP * max(start, stop))
+
+    def bisect(self, key: bytes, low: int = 0, high: int | None = None) -> int:
+        """Return the first row whose key is at or after `key`."""
+        return bisect_left(range(self.count), key, low, high, key=self.key)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value record behind `key`, None where there is no such record."""
+        whole = self.find(key)
+        return None if whole is None else whole[len(key) :]
+
+    def find(self, key: bytes) -> bytes | None:
+        """Return `key` and its value record, side by side, None where there is no such record."""
+        hashes, sought, size = self._hashes, xxh3_64_intdigest(key), len(key)
+        place = bisect_left(hashes, sought)
+        while place < self.count and hashes[place] == sought:
+            row = self._row_of[place]
+            if self.lengths[row] == size:
+                whole = self.whole(row)
+                if whole.startswith(key):
+                    return whole
+            place += 1
+        return None
+
+    def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return key and value record, side by side, of each of the keys; None where it is missing."""
+        if len(keys) < _BATCH:
+            return list(map(self.find, keys))
+        import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
+
+        self.verify()
+        sought = numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
+        hashes, row_of, ends = (
+            numpy.asarray(part, kind)
+            for part, kind in ((self._hashes, "u8"), (self._row_of, "u4"), (self.ends, "u4"))
+        )
+        places = numpy.searchsorted(hashes, sought)
+        # a key beyond the last hash gets the last row, and is not found in it
+        rows = row_of[numpy.minimum(places, self.count - 1)]
+        starts = (ends[rows] + self.rows_at).tolist()
+        stops = (ends[rows + 1] + self.rows_at).tolist()
+        lengths = numpy.asarray(self.lengths, "u2")[rows].tolist()
+        buffer = self.buffer
+        found: list[bytes | None] = [
+            whole if size == len(key) and whole.startswith(key) else None
+            for key, whole, size in zip(
+                keys, map(buffer.__getitem__, map(slice, starts, stops)), lengths, strict=True
+            )
+        ]
+        # of keys with equal hashes only the first row was looked at
+        for place in numpy.flatnonzero(hashes[1:] == hashes[:-1]).tolist():
+            for number in numpy.flatnonzero(sought == hashes[place]).tolist():
+                found[number] = self.find(keys[number])
+        return found
+
+    def items(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield key and value of each record from key `start` up to `stop`, in key order."""
+        for run in self.runs(start, stop):
+            yield from zip(*run.columns(), strict=True)
+
+    def runs(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[Run]:
+        """Yield the rows from key `start` up to `stop`, some at a time, behind a `start` at first few."""
+        row = self.bisect(start) if start else 0
+        end = self.count if stop is None else self.bisect(stop, row)
+        rows = _FIRST_ROWS if start else _ROWS_AT_ONCE
+        while row < end:
+            following = min(row + rows, end)
+            yield self.run(row, following)
+            row, rows = following, min(4 * rows, _ROWS_AT_ONCE)
+
+    def records(self) -> list[Record]:
+        """Return every record with its id."""
+        ids = self.record_ids()
+        places = range(0, len(ids), _STEP)
+        keys, values = self.run().columns()
+        return list(zip(keys, [ids[at : at + _STEP] for at in places], values, strict=True))
+
+
+def _numbers(view: memoryview, code: str) -> Sequence[int]:
+    if not _BIG_ENDIAN:
+        return view.cast(code)  # type: ignore[call-overload,no-any-return]
+    numbers = array(code, bytes(view))
+    numbers.byteswap()
+    return memoryview(numbers)

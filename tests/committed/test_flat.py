@@ -1,0 +1,176 @@
+"""The local form of a table against a dict, and the ranges of a tree against a list."""
+
+from bisect import bisect_left
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graveler.committed import flat
+from graveler.committed.flat import DamagedFileError, FlatTable, Records, Run, build
+from graveler.committed.tree import TreeBuilder, shared_ends, shared_start, tree_of
+from graveler.errors import InvalidInputError
+from graveler.model import RangeInfo
+from graveler.values import record_id
+
+ID = bytes(range(32))
+KEYS = st.binary(min_size=1, max_size=6)
+ROWS = st.dictionaries(KEYS, st.binary(max_size=40), min_size=1, max_size=40)
+
+
+def records_of(rows):
+    keys = sorted(rows)
+    values = [rows[key] for key in keys]
+    return Records(keys, values, b"".join(map(record_id, keys, values)))
+
+
+def refuse():
+    raise AssertionError("nothing is damaged")
+
+
+def table_of(rows):
+    form = build(1, ID, records_of(rows))
+    return FlatTable(form, 1, ID, name="range", rebuild=refuse)
+
+
+@given(ROWS, st.lists(KEYS, max_size=40))
+def test_look_ups_give_what_a_dict_gives(rows, others):
+    table = table_of(rows)
+    sought = [*others, *rows, *others]
+    assert [table.get(key) for key in sought] == [rows.get(key) for key in sought]
+    assert table.find_many(sought) == [key + rows[key] if key in rows else None for key in sought]
+
+
+def test_keys_of_one_hash_are_told_apart(monkeypatch):
+    monkeypatch.setattr(flat, "xxh3_64_intdigest", lambda key: 7 if len(key) < 100 else 8)
+    rows = {f"k{n:02}".encode(): f"{n}".encode() for n in range(30)}
+    table = table_of(rows)
+    sought = [*rows, b"k", b"k99", b"x" * 200]
+    assert [table.get(key) for key in sought] == [rows.get(key) for key in sought]
+    assert table.find_many(sought) == [key + rows[key] if key in rows else None for key in sought]
+
+
+@given(ROWS, KEYS | st.just(b""), KEYS | st.none())
+def test_rows_are_read_from_a_key_to_another(rows, start, stop):
+    table = table_of(rows)
+    expected = [
+        (key, rows[key]) for key in sorted(rows) if key >= start and (stop is None or key < stop)
+    ]
+    assert list(table.items(start, stop)) == expected
+    assert table.bisect(start) == bisect_left(sorted(rows), start)
+
+
+@given(ROWS)
+def test_rows_keep_their_ids_and_places(rows):
+    table, records = table_of(rows), records_of(rows)
+    ids = [records.record_ids[at : at + 32] for at in range(0, 32 * len(rows), 32)]
+    assert table.records() == list(zip(records.keys, ids, records.values, strict=True))
+    assert [table.key(row) for row in range(table.count)] == records.keys
+    assert [table.value(row) for row in range(table.count)] == records.values
+    for start in range(table.count + 1):
+        assert table.keys(start) == records.keys[start:]
+        assert table.record_ids(start) == records.record_ids[32 * start :]
+
+
+@given(ROWS)
+def test_equal_records_have_equal_forms(rows):
+    form = build(1, ID, records_of(rows))
+    assert form == build(1, ID, records_of(dict(reversed(rows.items()))))
+    assert FlatTable(form, 1, ID, name="again", rebuild=refuse).count == len(rows)
+
+
+@given(ROWS)
+def test_a_run_gives_back_the_rows_that_it_was_made_of(rows):
+    items = sorted(rows.items())
+    assert list(zip(*Run.of(items).columns(), strict=True)) == items
+
+
+@pytest.mark.parametrize("other", [(2, ID), (1, bytes(32))])
+def test_the_form_of_another_table_is_refused(other):
+    with pytest.raises(DamagedFileError):
+        FlatTable(build(1, ID, records_of({b"a": b"1"})), *other, name="x", rebuild=refuse)
+
+
+def test_a_form_that_would_be_too_large_is_refused(monkeypatch):
+    monkeypatch.setattr(flat, "_MOST_BYTES", 100)
+    with pytest.raises(InvalidInputError, match="smaller ranges"):
+        build(1, ID, records_of({b"a": bytes(100)}))
+
+
+def ranges(numbers, label=0):
+    return [
+        RangeInfo(bytes([label, *n.to_bytes(31)]), b"%05d" % (10 * n), b"%05d" % (10 * n + 5), 1, 1)
+        for n in sorted(numbers)
+    ]
+
+
+NUMBERS = st.sets(st.integers(0, 60), max_size=40)
+
+
+@given(NUMBERS, st.integers(0, 620), st.integers(0, 620), st.booleans())
+def test_the_ranges_of_a_tree_are_found_by_key(numbers, start, stop, warm):
+    infos = ranges(numbers)
+    tree = tree_of(infos)
+    if warm:
+        for _ in range(20):
+            tree.find(b"00000")
+    first, last = b"%05d" % start, b"%05d" % stop
+    assert list(tree) == infos
+    assert tree.find(first) == next(
+        (info for info in infos if info.min_key <= first <= info.max_key), None
+    )
+    inside = [info for info in infos if info.max_key >= first and info.min_key < last]
+    assert list(tree.within(first, last)) == inside
+    assert list(tree.within(first)) == [info for info in infos if info.max_key >= first]
+
+
+@given(NUMBERS, st.slices(40), st.slices(40))
+def test_a_slice_of_a_tree_is_a_tree(numbers, one, other):
+    infos = ranges(numbers)
+    one, other = slice(one.start, one.stop), slice(other.start, other.stop)
+    view = tree_of(infos)[one]
+    assert (list(view), len(view)) == (infos[one], len(infos[one]))
+    assert list(view[other]) == infos[one][other]
+    assert view.ids() == [info.id for info in infos[one]]
+
+
+@given(st.lists(st.tuples(NUMBERS, st.integers(0, 5)), max_size=6))
+def test_a_tree_is_built_from_ranges_and_parts_of_trees(steps):
+    builder, model = TreeBuilder(), []
+    for place, (numbers, most) in enumerate(steps):
+        infos = ranges(numbers, place)
+        builder.extend(tree_of(infos) if place % 2 else infos)
+        model += infos
+        taken = min(most, len(model))
+        assert builder.pop(taken) == model[len(model) - taken :]
+        del model[len(model) - taken :]
+        assert len(builder) == len(model)
+        assert not model or builder[-1] == model[-1]
+    tree = builder.tree()
+    assert tree.ids() == [info.id for info in model]
+    assert tree.keys() == [info.max_key for info in model]
+
+
+IDS = st.lists(st.sampled_from([bytes([n]) * 32 for n in range(3)]), max_size=30)
+
+
+@given(IDS, IDS, st.integers(0, 5), st.integers(0, 5))
+def test_shared_runs_of_ids_are_as_long_as_they_are(one, other, at, other_at):
+    left, right = one[at:], other[other_at:]
+    most = min(len(left), len(right))
+    expected = next((n for n in range(most) if left[n] != right[n]), most)
+    assert shared_start(b"".join(one), b"".join(other), most, at, other_at) == expected
+
+
+@given(NUMBERS, st.lists(NUMBERS, min_size=1, max_size=2))
+def test_trees_share_their_ends(numbers, others):
+    sides = [ranges(numbers), *(ranges(numbers ^ other) for other in others)]
+    head, tail = shared_ends(*map(tree_of, sides))
+    least = min(map(len, sides))
+    assert all(side[:head] == sides[0][:head] for side in sides)
+    assert all(side[len(side) - tail :] == sides[0][len(sides[0]) - tail :] for side in sides)
+    assert head + tail <= least
+    assert head == least or len({side[head].id for side in sides}) > 1
+    assert head + tail == least or len({side[-1 - tail].id for side in sides}) > 1
+    assert len(list(chain(*sides))) >= least
