@@ -167,3 +167,24 @@ def test_small_appends_leave_few_ranges_and_write_each_byte_a_few_times(splittin
         if body.user_properties["type"] == "range"
     ]
     assert sum(sizes) < 7 * sum(info.size for info in infos)
+
+
+def test_appends_to_tables_that_follow_each_other_write_each_byte_a_few_times():
+    splitting = Splitting(DIRECTORY, max_bytes=20_000)
+    store = new_store()
+    names = "abcdefgh"
+
+    def hour(number, files):
+        paths = (f"lake/{name}/2021/04/26/{number:03}/{at}" for name in names for at in range(files))
+        return {path: "1" for path in paths}
+
+    base = {path: text for number in range(20) for path, text in hour(number, 10).items()}
+    tree = apply(store, EMPTY_METARANGE, between({}, base), splitting).metarange
+    written = appended = 0
+    for number in range(20, 60):
+        before = {info.id for info in metarange.read(store, tree)}
+        changes = between({}, hour(number, 2))
+        tree = apply(store, tree, changes, splitting).metarange
+        written += sum(i.size for i in metarange.read(store, tree) if i.id not in before)
+        appended += sum(len(key) + len(value) for key, _, value in changes)
+    assert written < 8 * appended
