@@ -40,6 +40,7 @@ _SHARES: Final = {
     "table_bytes": 0.05, "part_bytes": 0.2, "directory_bytes": 0.3, "key_bytes": 0.6,
 }  # fmt: skip
 _PARTS: Final = 4
+_TABLE_LEVELS: Final = 3
 _SLASH: Final = ord("/")
 _BEHIND: Final = b"0"
 
@@ -59,7 +60,7 @@ class Splitting:
             the same from `key_bytes` on.
         hard: One in this many of the keys that `raggedness` selects is a hard break, at any size.
         table_bytes: ``directory``: from here on a range ends where the first directory of the path
-            changes.
+            changes, or three or more levels of directories at once.
         part_bytes: ``directory``: from here on it ends also where the parent of the directory changes,
             and after one directory in four.
         directory_bytes: ``directory``: from here on it ends after any directory.
@@ -209,6 +210,14 @@ def directory_of(key: bytes) -> bytes:
     return key[: key.rfind(b"/") + 1]
 
 
+def _is_table(before: bytes, after: bytes) -> bool:
+    """Return whether two directories differ in the first level, or in the last three or more."""
+    left, right = before.split(b"/"), after.split(b"/")  # the last part of each is empty
+    shortest, longest = sorted((len(left) - 1, len(right) - 1))
+    shared = next((at for at in range(shortest) if left[at] != right[at]), shortest)
+    return not shared or longest - shared >= _TABLE_LEVELS
+
+
 class Cutter:
     """Decides where ranges end: `cut` is the rule.
 
@@ -278,7 +287,7 @@ class Cutter:
                 directory_of(before[:-1]) != directory_of(after[:-1])
                 or (xxh64(before, seed) & HASH_MASK) % _PARTS == 0
             )
-        return size >= rule.table_bytes and before.partition(b"/")[0] != after.partition(b"/")[0]
+        return size >= rule.table_bytes and _is_table(before, after)
 
     def runs(self, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
         """Yield the records in runs: the policy may look at what follows only between two of them.

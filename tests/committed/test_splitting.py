@@ -163,6 +163,26 @@ def test_by_directory_the_change_that_ends_a_range_falls_as_it_grows(key, follow
     assert cutter.cut(key.encode(), following.encode(), size)
 
 
+@pytest.mark.parametrize(
+    ("key", "following", "table"),
+    [
+        ("lake/a/2021/04/26/x", "lake/b/2021/04/26/x", True),
+        ("lake/a/2021/04/26/x", "lake/a/2022/01/01/x", True),
+        ("lake/a/2021/04/26/x", "lake/a/2021/05/01/x", False),
+        ("lake/a/x", "lake/b/x", False),
+        ("a/x", "b/x", True),
+        ("a/x", "a/b/c/d/x", True),
+        ("a/x", "a//x", False),
+        ("x", "x/x", True),
+    ],
+)
+def test_by_directory_a_table_is_where_the_first_or_the_last_three_levels_change(
+    key, following, table
+):
+    cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
+    assert cutter.cut(key.encode(), following.encode(), DEFAULT.part_bytes - 1) == table
+
+
 def test_by_directory_one_directory_in_four_ends_a_range_as_its_parent_does():
     cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
     names = [b"t/d/%04d/1" % number for number in range(1000)]
