@@ -13,7 +13,6 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.table import Scratch, TableKind, table_properties
 from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
-from graveler.sstable.writer import TableWriter
 from graveler.values import range_id
 
 EMPTY_METARANGE: Final = sha256(b"").hexdigest()
@@ -30,7 +29,7 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
     scratch = Scratch(store.cache.scratch, largest=size)
     try:
         file = scratch.file()
-        with TableWriter(file.path) as table:
+        with store.table_writer(file) as table:
             records = table.records
             for key, value in zip(keys, values, strict=True):
                 records[key] = value

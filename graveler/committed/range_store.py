@@ -37,6 +37,7 @@ from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
 from graveler.process import watch
 from graveler.sstable.reader import TableReader
+from graveler.sstable.writer import TableWriter
 from graveler.values import record_id
 
 _MEMORY_BYTES: Final = 128 << 20
@@ -484,6 +485,10 @@ class RangeStore:
                 f"{kind} {identifier.hex()} is missing from {self.objects.root}: "
                 "run `graveler fsck` to see which commits need it"
             ) from error
+
+    def table_writer(self, file: TableFile) -> TableWriter:
+        """Return a writer of a table that is to be published."""
+        return TableWriter(file.path)
 
     def publish(
         self, kind: TableKind, identifier: bytes, file: TableFile, record_ids: bytes

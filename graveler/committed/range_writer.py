@@ -336,7 +336,7 @@ class RangeWriter:
 
     def _start(self, key: bytes) -> MutableMapping[bytes, bytes]:
         self._file = self._scratch.file()
-        self._table = TableWriter(self._file.path)
+        self._table = self._store.table_writer(self._file)
         self._first = key
         return self._table.records
 
