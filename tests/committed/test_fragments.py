@@ -175,8 +175,10 @@ def test_appends_to_tables_that_follow_each_other_write_each_byte_a_few_times():
     names = "abcdefgh"
 
     def hour(number, files):
-        paths = (f"lake/{name}/2021/04/26/{number:03}/{at}" for name in names for at in range(files))
-        return {path: "1" for path in paths}
+        paths = (
+            f"lake/{name}/2021/04/26/{number:03}/{at}" for name in names for at in range(files)
+        )
+        return dict.fromkeys(paths, "1")
 
     base = {path: text for number in range(20) for path, text in hour(number, 10).items()}
     tree = apply(store, EMPTY_METARANGE, between({}, base), splitting).metarange

@@ -1,0 +1,139 @@
+"""The figures of a replay, and what they cost by the model of an object store.
+
+The model: an object below 512 KiB costs as much as one of 512 KiB, a request as much as 4 MiB. Costs
+are in MiB.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from graveler.simulation.replay import Replay
+
+_MIB: Final = 1 << 20
+REQUEST_BYTES: Final = 4 * _MIB
+"""A request costs as much as that many bytes."""
+LEAST_BYTES: Final = 512 << 10
+"""An object costs as much as one of that many bytes, at least."""
+_WELL_SIZED: Final = (_MIB, 10 * _MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFigures:
+    """A merge of the second branch into the first.
+
+    Attributes:
+        ranges_read: Ranges that it reads.
+        bytes_read: Their bytes.
+        bytes_shared: Of the bytes that the second branch has added: the share that is in ranges which
+            the first branch has as well.
+    """
+
+    ranges_read: int
+    bytes_read: int
+    bytes_shared: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a policy gives. Bytes are logical: of keys and value records.
+
+    Attributes:
+        policy: Its name.
+        commits: Commits that were replayed.
+        ranges_written: Ranges that a commit writes, on average.
+        bytes_written: Bytes that a commit writes in ranges, on average.
+        ranges_read: Ranges that a commit reads, on average.
+        bytes_read: Bytes that a commit reads in ranges, on average.
+        amplification: Bytes written over bytes of the changes.
+        ranges_reused: Of the ranges of all trees: the share that was taken over.
+        bytes_reused: Of the bytes of all trees: the share that was in ranges taken over.
+        write_cost: Cost of a commit in MiB, on average: of a request and an object for each range,
+            and for the metarange.
+        ranges: Ranges at the end.
+        bytes: Bytes at the end.
+        sizes: Of the ranges at the end: the bytes that 10, 50 and 90 % of them do not exceed.
+        small: Of the ranges at the end: the share below 1 MiB.
+        well_sized: Of the bytes at the end: the share in ranges of 1 to 10 MiB.
+        natural: Of the ranges at the end: the share that ended by the policy, not by a commit or
+            by the largest size.
+        history_bytes: Bytes of all ranges that the history has written.
+        listing_cost: Cost of reading all ranges at the end in MiB: a request and the bytes for each.
+        merge: The merge, where the history has a second branch.
+    """
+
+    policy: str
+    commits: int
+    ranges_written: float
+    bytes_written: float
+    ranges_read: float
+    bytes_read: float
+    amplification: float
+    ranges_reused: float
+    bytes_reused: float
+    write_cost: float
+    ranges: int
+    bytes: int
+    sizes: tuple[int, int, int]
+    small: float
+    well_sized: float
+    natural: float
+    history_bytes: int
+    listing_cost: float
+    merge: MergeFigures | None = None
+
+    def shape(self) -> dict[str, Any]:
+        """Return the figures as JSON has them."""
+        return asdict(self)
+
+
+def put_cost(sizes: Iterable[int]) -> float:
+    """Return the cost of putting objects of these sizes, in MiB."""
+    return sum(REQUEST_BYTES + max(size, LEAST_BYTES) for size in sizes) / _MIB
+
+
+def figures(replay: Replay) -> Figures:
+    """Return the figures of a replay."""
+    steps, infos = replay.steps, replay.ranges
+    count = len(steps) or 1
+    written = sum(sum(step.written) for step in steps)
+    ranges_written = sum(len(step.written) for step in steps)
+    ranges = sum(step.ranges for step in steps)
+    total = sum(step.size for step in steps)
+    sizes = sorted(info.size for info in infos)
+    size = sum(sizes)
+    merge = replay.merge
+    return Figures(
+        policy=replay.policy.name,
+        commits=len(steps),
+        ranges_written=ranges_written / count,
+        bytes_written=written / count,
+        ranges_read=sum(len(step.opened) for step in steps) / count,
+        bytes_read=sum(sum(step.opened) for step in steps) / count,
+        amplification=_share(written, sum(step.changed for step in steps)),
+        ranges_reused=1 - _share(ranges_written, ranges),
+        bytes_reused=1 - _share(written, total),
+        write_cost=sum(put_cost((*step.written, step.metarange)) for step in steps) / count,
+        ranges=len(infos),
+        bytes=size,
+        sizes=(_at(sizes, 0.1), _at(sizes, 0.5), _at(sizes, 0.9)),
+        small=_share(sum(each < _MIB for each in sizes), len(sizes)),
+        well_sized=_share(
+            sum(each for each in sizes if _WELL_SIZED[0] <= each <= _WELL_SIZED[1]), size
+        ),
+        natural=_share(sum(info.natural for info in infos), len(infos)),
+        history_bytes=replay.base + written,
+        listing_cost=(REQUEST_BYTES * len(infos) + size) / _MIB,
+        merge=None
+        if merge is None
+        else MergeFigures(len(merge.opened), sum(merge.opened), _share(merge.shared, merge.added)),
+    )
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _at(ordered: Sequence[int], share: float) -> int:
+    """Return the value that a share of the values does not exceed; 0 of none."""
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0

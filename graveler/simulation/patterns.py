@@ -1,0 +1,253 @@
+"""Six invented histories, each of a way in which lakes change."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from graveler.committed import StagedChange
+from graveler.errors import InvalidInputError
+from graveler.simulation.history import History, nothing, removed, sorted_changes, written
+
+Base = Callable[[], Iterable[StagedChange]]
+"""Returns the tree that a history starts from."""
+
+_START: Final = datetime(2021, 4, 26, 2, tzinfo=UTC)
+_HOUR: Final = timedelta(hours=1)
+_FILES_OF_A_FOLDER: Final = 500
+_FOLDERS_OF_A_COMPACTION: Final = 5
+_COMPACTED: Final = 10
+_HOURS_OF_B: Final = 3
+_OTHER_FOLDERS: Final = 33
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large a pattern is.
+
+    Attributes:
+        files: Files that each commit changes, in each table where there are several.
+        commits: Number of commits.
+        tables: Folders at the top of the lake.
+        base: Files of the tree to start from, about.
+        seed: Of the random numbers: equal seeds give equal histories.
+    """
+
+    files: int
+    commits: int
+    tables: int = 1
+    base: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        least = {"files": 1, "commits": 1, "tables": 1, "base": 0, "seed": 0}
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                raise InvalidInputError(f"{name} of {getattr(self, name)}: give {value} or more")
+
+
+class _Lake:
+    """The paths of an invented lake: tables, hours in them, files in these, with random names."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._random = Random(sizes.seed)  # noqa: S311 - an invented lake
+        self.tables = range(sizes.tables)
+
+    def hour(self, table: int, at: datetime, files: int) -> list[bytes]:
+        """Return the paths of the files of an hour, in key order."""
+        folder = f"input/table-{table:02d}/{at:%Y/%m/%d/%H:00}/part-"
+        bits = self._random.getrandbits
+        return [b"%b%05d-%032x.parquet" % (folder.encode(), at, bits(128)) for at in range(files)]
+
+    def hours(self, before: datetime, count: int, files: int) -> Iterator[bytes]:
+        """Yield the paths of the last hours before a time, of all tables, in key order."""
+        for table in self.tables:
+            for back in range(count, 0, -1):
+                yield from self.hour(table, before - back * _HOUR, files)
+
+    def some(self, count: int, most: int) -> list[int]:
+        """Return different numbers below `most`, ascending."""
+        return sorted(self._random.sample(range(most), min(count, most)))
+
+
+def _base(sizes: Sizes, files: int) -> Base:
+    """Return the tree to start from: hours before the first commit, of so many files each."""
+    hours = -(-sizes.base // (files * sizes.tables))
+    return lambda: map(written, _Lake(sizes).hours(_START, hours, files)) if hours else nothing()
+
+
+def _appends(sizes: Sizes) -> History:
+
+    def commits() -> Iterator[list[StagedChange]]:
+        lake = _Lake(replace(sizes, seed=sizes.seed + 1))
+        for number in range(sizes.commits):
+            at = _START + number * _HOUR
+            yield [
+                written(key) for table in lake.tables for key in lake.hour(table, at, sizes.files)
+            ]
+
+    return History("", "", _base(sizes, max(sizes.files, _FILES_OF_A_FOLDER)), commits)
+
+
+def compaction(base: Base, sizes: Sizes) -> History:
+    """Return a history in which each commit puts a few files in the place of those of 5 folders.
+
+    Args:
+        base: The tree to start from.
+        sizes: The number of commits and the seed count.
+    """
+
+    def commits() -> Iterator[list[StagedChange]]:
+        random = Random(sizes.seed + 1)  # noqa: S311 - an invented lake
+        folders: dict[bytes, list[bytes]] = {}
+        for key, *_ in base():
+            folders.setdefault(key.rpartition(b"/")[0], []).append(key)
+        order = list(folders)
+        random.shuffle(order)
+        for number in range(min(sizes.commits, -(-len(order) // _FOLDERS_OF_A_COMPACTION))):
+            at = number * _FOLDERS_OF_A_COMPACTION
+            changes: list[StagedChange] = []
+            for folder in order[at : at + _FOLDERS_OF_A_COMPACTION]:
+                old = folders[folder]
+                changes += map(removed, old)
+                start = folder + b"/" if folder else b""
+                changes += (
+                    written(
+                        b"%bcompacted-%05d-%032x.parquet" % (start, part, random.getrandbits(128))
+                    )
+                    for part in range(-(-len(old) // _COMPACTED))
+                )
+            yield sorted_changes(changes)
+
+    return History("", "", base, commits)
+
+
+def updates(base: Base, sizes: Sizes) -> History:
+    """Return a history in which each commit writes files again, chosen at random.
+
+    Args:
+        base: The tree to start from.
+        sizes: The number of files and commits and the seed count.
+    """
+
+    def commits() -> Iterator[list[StagedChange]]:
+        random = Random(sizes.seed + 1)  # noqa: S311 - an invented lake
+        entries = [(key, len(value)) for key, _, value in base() if value is not None]
+        for number in range(1, sizes.commits + 1):
+            chosen = random.sample(entries, min(sizes.files, len(entries)))
+            yield sorted_changes(written(key, number, size) for key, size in chosen)
+
+    return History("", "", base, commits)
+
+
+def _branches(sizes: Sizes) -> History:
+    """Return two branches that add the same folders, 3 % of them with other files."""
+
+    def files(at: datetime, branch: int) -> Iterator[bytes]:
+        for table in range(sizes.tables):
+            hour = (at - _START) // _HOUR
+            draw = Random(f"{sizes.seed} {table} {hour}")  # noqa: S311 - an invented lake
+            other = draw.randrange(_OTHER_FOLDERS) == 0
+            seed = draw.getrandbits(32) + (other and branch)
+            yield from _Lake(replace(sizes, seed=seed)).hour(table, at, sizes.files)
+
+    def commits(branch: int, step: int) -> Iterator[list[StagedChange]]:
+        for start in range(0, sizes.commits, step):
+            hours = range(start, min(start + step, sizes.commits))
+            keys = (key for hour in hours for key in files(_START + hour * _HOUR, branch))
+            yield sorted_changes(map(written, keys))
+
+    return replace(
+        _appends(sizes),
+        commits=lambda: commits(0, 1),
+        other=lambda: commits(1, _HOURS_OF_B),
+    )
+
+
+def _compacted(sizes: Sizes) -> History:
+    return compaction(_base(sizes, sizes.files), sizes)
+
+
+def _updated(sizes: Sizes) -> History:
+    return updates(_base(sizes, _FILES_OF_A_FOLDER), sizes)
+
+
+_MAKERS: Final[Mapping[str, tuple[Sizes, Callable[[Sizes], History]]]] = MappingProxyType(
+    {
+        "hourly": (Sizes(40, 720), _appends),
+        "hourly-large": (Sizes(2_000, 360), _appends),
+        "tables": (Sizes(100, 72, tables=20, base=200_000), _appends),
+        "compaction": (Sizes(_FILES_OF_A_FOLDER, 48, tables=20, base=500_000), _compacted),
+        "updates": (Sizes(20, 48, tables=20, base=500_000), _updated),
+        "branches": (Sizes(1_000, 72, base=100_000), _branches),
+    }
+)
+
+PATTERNS: Final[Sequence[str]] = tuple(_MAKERS)
+"""Their names: hourly appends small and large, many tables, partition compaction, random updates,
+two branches that add nearly the same files."""
+
+
+def pattern(
+    name: str,
+    *,
+    files: int | None = None,
+    commits: int | None = None,
+    tables: int | None = None,
+    base: int | None = None,
+    seed: int = 1,
+) -> History:
+    """Return an invented history.
+
+    Args:
+        name: One of `PATTERNS`.
+        files: Files of a commit, in each table; None for the pattern's own number, as below.
+        commits: Number of commits.
+        tables: Folders below `input/`.
+        base: Files of the tree to start from, about.
+        seed: Of the random numbers.
+
+    Raises:
+        InvalidInputError: There is no such pattern, or a number is too small.
+    """
+    if name not in _MAKERS:
+        raise InvalidInputError(f"pattern {name!r}: give one of {', '.join(PATTERNS)}")
+    sizes, make = _MAKERS[name]
+    given = {"files": files, "commits": commits, "tables": tables, "base": base}
+    sizes = replace(
+        sizes, seed=seed, **{key: value for key, value in given.items() if value is not None}
+    )
+    about = (
+        f"{sizes.files:,} files a commit"
+        f"{f' in each of {sizes.tables} tables' if sizes.tables > 1 else ''}, "
+        f"{sizes.commits:,} commits, from {f'{sizes.base:,} files' if sizes.base else 'an empty tree'}"
+    )
+    return replace(make(sizes), name=name, about=about)
+
+
+def changed_by(
+    history: History, name: str, *, files: int = 20, commits: int = 48, seed: int = 1
+) -> History:
+    """Return a history that changes another one's tree by a pattern: `compaction` or `updates`.
+
+    Raises:
+        InvalidInputError: The pattern makes a tree of its own.
+    """
+    makers = {"compaction": compaction, "updates": updates}
+    if name not in makers:
+        raise InvalidInputError(
+            f"pattern {name!r} makes a tree of its own: for a listing give one of "
+            f"{', '.join(makers)}, or none, to replay it by the times of its files"
+        )
+
+    def whole() -> list[StagedChange]:
+        tree = {change[0]: change for change in history.base()}
+        for changes in history.commits():
+            tree.update((change[0], change) for change in changes)
+        return sorted_changes(tree.values())
+
+    sizes = Sizes(files, commits, seed=seed)
+    about = f"{files:,} files a commit, {commits:,} commits, from {history.about}"
+    return replace(makers[name](whole, sizes), name=f"{name} of {history.name}", about=about)
