@@ -123,11 +123,27 @@ def read_rate(option: str, text: str) -> float:
     Raises:
         UsageError: The text is not a rate.
     """
-    match = _RATE.fullmatch(text)
-    rate = float(match[1]) * _BYTES[match[2].lower()] if match is not None else 0.0
+    rate = _bytes(text)
     if not rate:
         raise UsageError(f"{option} {text!r}: give bytes per second, as in 50MB/s or 200MiB/s")
     return rate
+
+
+def read_number(option: str, text: str) -> int:
+    """Return a whole number; a unit of bytes may follow it.
+
+    Raises:
+        UsageError: The text is no such number.
+    """
+    number = None if text.endswith("/s") else _bytes(text)
+    if number is None or number != int(number):
+        raise UsageError(f"{option} {text!r}: give a whole number, as in 50000 or 4MiB")
+    return int(number)
+
+
+def _bytes(text: str) -> float | None:
+    match = _RATE.fullmatch(text)
+    return None if match is None else float(match[1]) * _BYTES[match[2].lower()]
 
 
 def duration_text(seconds: float) -> str:

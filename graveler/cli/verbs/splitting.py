@@ -7,8 +7,10 @@ import typer
 from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.cli.verbs import simulate
 
 _splitting = typer.Typer(help="Where ranges of the metadata end.", no_args_is_help=True)
+simulate.add_to(_splitting)
 
 _Bytes = Annotated[int | None, typer.Option(metavar="BYTES", min=0)]
 _Count = Annotated[int | None, typer.Option(metavar="N", min=0)]

@@ -1,0 +1,225 @@
+"""``graveler splitting simulate``: policies compared on a history, invented or the user's own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
+
+from graveler.cli.arguments import read_duration, read_number, split_pair
+from graveler.cli.failure import UsageError
+from graveler.cli.output import printable, size_text, to_json
+from graveler.cli.session import Session
+from graveler.cli.verb import verb
+from graveler.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from graveler.process import Progress
+    from graveler.simulation import Figures, History, Policy
+
+_PATTERNS: Final = "hourly|hourly-large|tables|compaction|updates|branches"
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the verb to the group ``graveler splitting``."""
+    verb(group, "simulate")(_simulate)
+
+
+def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
+    session: Session,
+    *,
+    pattern: Annotated[str, typer.Option(metavar=_PATTERNS, help="An invented history.")] = "",
+    listing: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A listing of a bucket: an S3 inventory as CSV or Parquet, sorted by path; repeat "
+            "for more. Replayed by the times of its files, or changed by --pattern.",
+        ),
+    ] = None,
+    branch: Annotated[
+        str, typer.Option(metavar="BRANCH", help="The commits of a branch of the repository.")
+    ] = "",
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,PARAMETER=N...]",
+            help="A policy to compare, as hash or directory,max_bytes=8MiB; repeat for more. Else "
+            "both with their defaults and, of a branch, the one that is set.",
+        ),
+    ] = None,
+    files: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Files that a commit changes.")
+    ] = None,
+    commits: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Commits to replay, the last ones.")
+    ] = None,
+    tables: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Tables of a pattern.")
+    ] = None,
+    base: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Files that a pattern starts from.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Of a pattern's random numbers.")
+    ] = 1,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="Span of a listing that makes a commit.")
+    ] = "1h",
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Columns of a CSV listing without names: the fileSchema of the inventory's manifest.",
+        ),
+    ] = "",
+    sort: Annotated[bool, typer.Option("--sort", help="Sort the listing first.")] = False,
+) -> None:
+    """Compare splitting policies on a history: what each commit writes, and what it costs.
+
+    Nothing is written. Bytes are logical: those of keys and value records, before compression.
+    """
+    from graveler.simulation import (  # noqa: PLC0415 - only here
+        BASELINE,
+        Policy,
+        branch_history,
+        figures,
+        replay,
+    )
+    from graveler.simulation import pattern as invented  # noqa: PLC0415
+
+    policies = [BASELINE, *map(_policy, policy or ["hash", "directory"])]
+    sizes = {"files": files, "commits": commits, "tables": tables, "base": base}
+    if bool(branch) + bool(listing) + bool(pattern and not listing) != 1:
+        raise UsageError("give one of --pattern, --listing and --branch")
+    if listing:
+        span = read_duration("--every", every)
+        history = _of_listing(_Listing(listing, columns, sort), span, pattern, sizes, seed)
+    elif branch:
+        stores = session.repository.stores
+        head = session.repository.branch(branch).head
+        history = branch_history(stores, head, branch, **_given(sizes, "commits"))
+        if not policy:
+            policies.append(Policy("as it is set", stores.splitting))
+    else:
+        history = invented(pattern, seed=seed, **_given(sizes))
+    with session.progress("simulate") as progress:
+        results = [
+            figures(replay(history, each, _progress(progress, each.name, commits or 0)))
+            for each in policies
+        ]
+    _show(session, history, results)
+
+
+class _Listing(NamedTuple):
+    files: list[Path]
+    columns: str
+    sort: bool
+
+
+def _of_listing(
+    listing: _Listing, span: timedelta, pattern: str, sizes: dict[str, int | None], seed: int
+) -> "History":
+    from graveler.simulation import changed_by, listed_history, listed_tree  # noqa: PLC0415
+
+    files, columns, sort = listing
+    if pattern:
+        tree = listed_tree(files, columns=columns, sort=sort)
+        return changed_by(tree, pattern, seed=seed, **_given(sizes, "files", "commits"))
+    given = _given(sizes, "commits")
+    return listed_history(files, columns=columns, sort=sort, every=span, **given)
+
+
+def _progress(progress: "Progress | None", name: str, known: int) -> Callable[[int], None] | None:
+    return None if progress is None else lambda done: progress(name, done, max(done, known))
+
+
+def _given(sizes: dict[str, int | None], *names: str) -> dict[str, int]:
+    """Return the sizes that were given, and refuse those that do not count here."""
+    given = {name: value for name, value in sizes.items() if value is not None}
+    for name in given:
+        if names and name not in names:
+            raise UsageError(f"--{name} counts for a pattern only: leave it out")
+    return given
+
+
+def _policy(text: str) -> "Policy":
+    """Return the policy of ``NAME,PARAMETER=N,…``."""
+    from graveler.committed import Splitting  # noqa: PLC0415 - only here
+    from graveler.simulation import Policy  # noqa: PLC0415
+
+    name, *pairs = text.split(",")
+    given = dict(split_pair("--policy", pair) for pair in pairs)
+    known = [field.name for field in fields(Splitting)][1:]
+    for parameter in given:
+        if parameter not in known:
+            raise UsageError(
+                f"--policy {text!r}: no parameter {parameter!r}: {', '.join(known)} are"
+            )
+    numbers = {key: read_number("--policy", value) for key, value in given.items()}
+    try:
+        return Policy(text, Splitting(name, **numbers))
+    except InvalidInputError as error:
+        raise UsageError(f"--policy {text!r}: {error}") from error
+
+
+def _show(session: Session, history: "History", results: "Sequence[Figures]") -> None:
+    if session.out.as_json:
+        for result in results:
+            session.out.line(to_json({"history": history.name} | result.shape()))
+        return
+    session.out.line(f"{printable(history.name)}: {history.about}")
+    session.out.line()
+    rows = [("", *(printable(result.policy) for result in results))]
+    rows += [
+        (title, *(read(result) for result in results))
+        for title, read in _ROWS
+        if any(read(result) for result in results)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, (title, *cells) in enumerate(rows):
+        line = f"{title:{widths[0]}}" + "".join(
+            f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True)
+        )
+        session.out.line(session.out.style(line, bold=not number))
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
+_ROWS: "Final[Sequence[tuple[str, Callable[[Figures], str]]]]" = (
+    ("commits", lambda it: f"{it.commits:,}"),
+    ("ranges written per commit", lambda it: f"{it.ranges_written:.2f}"),
+    ("bytes written per commit", lambda it: size_text(round(it.bytes_written))),
+    ("bytes written over bytes changed", lambda it: f"{it.amplification:.1f}"),
+    ("bytes read per commit", lambda it: size_text(round(it.bytes_read))),
+    ("cost of a commit", lambda it: f"{it.write_cost:.1f} MiB"),
+    ("ranges reused", lambda it: _percent(it.ranges_reused)),
+    ("bytes reused", lambda it: _percent(it.bytes_reused)),
+    ("bytes of all ranges written", lambda it: size_text(it.history_bytes)),
+    ("ranges at the end", lambda it: f"{it.ranges:,}"),
+    ("bytes at the end", lambda it: size_text(it.bytes)),
+    ("size of a range, 10 %", lambda it: size_text(it.sizes[0])),
+    ("size of a range, 50 %", lambda it: size_text(it.sizes[1])),
+    ("size of a range, 90 %", lambda it: size_text(it.sizes[2])),
+    ("ranges below 1 MiB", lambda it: _percent(it.small)),
+    ("bytes in ranges of 1 to 10 MiB", lambda it: _percent(it.well_sized)),
+    ("ranges that end by the policy", lambda it: _percent(it.natural)),
+    ("cost of a cold listing", lambda it: f"{it.listing_cost:,.0f} MiB"),
+    (
+        "ranges that a merge reads",
+        lambda it: "" if it.merge is None else f"{it.merge.ranges_read:,}",
+    ),
+    (
+        "bytes that a merge reads",
+        lambda it: "" if it.merge is None else size_text(it.merge.bytes_read),
+    ),
+    (
+        "added bytes that branches share",
+        lambda it: "" if it.merge is None else _percent(it.merge.bytes_shared),
+    ),
+)
+"""Title and text of each row of the report; a row that is empty for all policies is left out."""
