@@ -33,11 +33,12 @@ DIRECTORY: Final = "directory"
 POLICIES: Final = (HASH, DIRECTORY)
 _MIB: Final = 1 << 20
 _LARGEST: Final = (1 << 63) - 1
-_RAGGEDNESS: Final = {HASH: 8192, DIRECTORY: 1024}
-_HARD: Final = {HASH: 8, DIRECTORY: 64}
+_RAGGEDNESS: Final = {HASH: 2048, DIRECTORY: 1024}
+_HARD: Final = {HASH: 32, DIRECTORY: 64}
+_LEAST: Final = 4
 _HARD_DIRECTORIES: Final = 8192
 _SHARES: Final = {
-    "table_bytes": 0.05, "part_bytes": 0.2, "directory_bytes": 0.3, "key_bytes": 0.6,
+    "table_bytes": 1 / 32, "part_bytes": 5 / 16, "directory_bytes": 7 / 16, "key_bytes": 1 / 2,
 }  # fmt: skip
 _PARTS: Final = 4
 _TABLE_LEVELS: Final = 3
@@ -54,7 +55,8 @@ class Splitting:
 
     Attributes:
         policy: ``hash`` or ``directory``.
-        min_bytes: ``hash``: below it a range ends at hard breaks only.
+        min_bytes: ``hash``: below it a range ends at hard breaks only. Where the raggedness takes its
+            default, this one does, too: a quarter of `max_bytes`.
         max_bytes: A range that has reached it always ends; it may exceed it by one record.
         raggedness: ``hash``: from `min_bytes` on, one key in this many ends its range. ``directory``:
             the same from `key_bytes` on.
@@ -95,6 +97,8 @@ class Splitting:
                 raise InvalidInputError(
                     f"splitting has {name} {value!r}: give a whole number from 0 to {_LARGEST}"
                 )
+        if self.policy == HASH and not self.raggedness:
+            self._fill("min_bytes", self.max_bytes // _LEAST)
         self._fill("raggedness", _RAGGEDNESS[self.policy])
         self._fill("hard", _HARD[self.policy])
         if self.policy == DIRECTORY:

@@ -134,7 +134,7 @@ def test_by_hash_one_key_in_raggedness_ends_a_range():
     assert 900 < len(found) < 1100
     hard = [key for key in keys if cutter.hard(key, None)]
     assert set(hard) < set(found)
-    assert 80 < len(hard) < 170
+    assert 15 < len(hard) < 50
 
 
 def test_by_hash_a_range_ends_at_its_maximum_and_not_below_its_minimum():
@@ -216,9 +216,11 @@ def test_the_directory_of_a_key_ends_with_its_last_slash():
 
 
 def test_the_thresholds_are_shares_of_the_largest_size():
-    rule = Splitting(DIRECTORY, max_bytes=20 * MIB)
-    assert (rule.table_bytes, rule.part_bytes) == (MIB, 4 * MIB)
-    assert (rule.directory_bytes, rule.key_bytes) == (6 * MIB, 12 * MIB)
+    rule = Splitting(DIRECTORY, max_bytes=32 * MIB)
+    assert (rule.table_bytes, rule.part_bytes) == (MIB, 10 * MIB)
+    assert (rule.directory_bytes, rule.key_bytes) == (14 * MIB, 16 * MIB)
+    assert Splitting(HASH, max_bytes=32 * MIB).min_bytes == 8 * MIB
+    assert Splitting(HASH, raggedness=2048).min_bytes == 0
     assert Splitting(DIRECTORY, max_bytes=100, table_bytes=7).table_bytes == 7
 
 
