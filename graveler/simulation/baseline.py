@@ -3,17 +3,14 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
-from operator import attrgetter
 from typing import Final
 
 from graveler.committed import RangeStore, RangeWriter, Splitting, StagedChange, metarange
-from graveler.committed.table import Record
+from graveler.committed.flat import Record
 from graveler.model import RangeInfo
 
 LAKEFS: Final = Splitting("hash", max_bytes=20 << 20, raggedness=50_000, hard=1)
 """Its defaults: a range ends at 20 MiB, or after one key in 50,000."""
-
-_max_key = attrgetter("max_key")
 
 
 def apply_as_lakefs(
@@ -27,7 +24,7 @@ def apply_as_lakefs(
     own.
     """
     infos = metarange.read(store, base)
-    touched = groupby(changes, key=lambda change: bisect_left(infos, change[0], key=_max_key))
+    touched = groupby(changes, key=lambda change: infos.at_or_after(change[0]))
     result: list[RangeInfo] = []
     records: list[Iterator[Record]] = []  # of touched ranges that follow each other
     at = 0

@@ -4,12 +4,15 @@ Commits and merges of a simulation are those of the product, on this store: what
 take over is what they would on any other one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Final
 
 from graveler.committed import RangeCache, RangeStore
+from graveler.committed.flat import Record, Run
 from graveler.committed.range_store import MetarangeMemory
-from graveler.committed.table import Record, TableFile, TableKind
+from graveler.committed.table import TableFile, TableKind
+from graveler.committed.tree import RowList
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from graveler.sstable.writer import TableWriter
@@ -35,30 +38,36 @@ class _TableInMemory(TableWriter):
         self._records = {}
 
 
-class MemoryRange:
+class MemoryRange(RowList):
     """The records of a range."""
 
-    __slots__ = ("_ids", "_keys", "_values")
-
     def __init__(self, records: Mapping[bytes, bytes], ids: bytes) -> None:
-        self._keys = list(records)
-        self._values = list(records.values())
-        self._ids = ids
+        self._sorted = list(records)
+        super().__init__(self._sorted, list(records.values()), ids)
 
     def records(self) -> list[Record]:
         """Return every record with its id."""
-        places = range(0, len(self._ids), RECORD_ID_BYTES)
-        ids = [self._ids[at : at + RECORD_ID_BYTES] for at in places]
-        return list(zip(self._keys, ids, self._values, strict=True))
+        ids = self.record_ids()
+        places = range(0, len(ids), RECORD_ID_BYTES)
+        each = [ids[at : at + RECORD_ID_BYTES] for at in places]
+        return list(zip(self.keys(), each, self.values(), strict=True))
 
-    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Return key and value of each record from `start` on."""
-        pairs = zip(self._keys, self._values, strict=True)
-        return (pair for pair in pairs if pair[0] >= start)
+    def bisect(self, key: bytes, low: int = 0, high: int | None = None) -> int:
+        """Return the first row whose key is at or after `key`."""
+        return bisect_left(self._sorted, key, low, high)
+
+    def runs(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[Run]:
+        """Yield the rows from key `start` up to `stop`."""
+        first = self.bisect(start)
+        last = self.count if stop is None else self.bisect(stop)
+        rows = list(zip(self.keys(first, last), self.values(first, last), strict=True))
+        if rows:
+            yield Run.of(rows)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value behind `key`, None where there is no such record."""
-        return next((value for at, value in self.items(key) if at == key), None)
+        row = self.bisect(key)
+        return self.value(row) if row < self.count and self.key(row) == key else None
 
 
 class MemoryRanges(RangeStore):
@@ -87,10 +96,20 @@ class MemoryRanges(RangeStore):
         if kind is TableKind.RANGE:
             self._ranges.setdefault(identifier, MemoryRange(records, record_ids))
 
-    def open_range(self, info: RangeInfo) -> MemoryRange:  # type: ignore[override]  # of no file
+    def open_range(  # type: ignore[override]  # of no file
+        self, info: RangeInfo, *, keep: bool = True
+    ) -> MemoryRange:
         """Return the records of a range."""
+        del keep
         self.opened[info.id] = info.size
         return self._ranges[info.id]
+
+    def ahead(  # type: ignore[override]
+        self, infos: Sequence[RangeInfo], *, keep: bool = False
+    ) -> Iterator[MemoryRange]:
+        """Return the records of several ranges."""
+        del keep
+        return map(self.open_range, infos)
 
     def forget(self, identifiers: set[bytes]) -> None:
         """Drop ranges that no tree needs any more."""
