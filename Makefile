@@ -20,7 +20,7 @@ DBT_READY := $(DBT_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
-.PHONY: newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
+.PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -37,11 +37,19 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
 	$(PYTEST) --ignore=tests/real $(ARGS)
 
-test-real: $(READY) $(DBT_READY) ## Airflow, Dagster, Spark, servers, killed processes
+test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
 	$(PYTEST) tests/real $(ARGS)
 
 faults: $(READY) ## faults and other processes at every call of an operation, and not at every sixth
 	$(PYTEST) --every-point $(ARGS)
+
+# Debian's package with sst_dump, by which RocksDB itself judges our tables. Without apt-get or
+# without the right to install, the tests that start it are skipped and name the package.
+tools: ## programs that tests start, from Debian's packages, where this is root on a Debian
+	@command -v sst_dump >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" -ne 0 ] || { \
+	  apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends rocksdb-tools >/dev/null || \
+	  echo "apt-get could not install rocksdb-tools: the tests that start sst_dump are skipped" >&2; }
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)

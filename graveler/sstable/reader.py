@@ -18,6 +18,7 @@ from graveler.sstable.block import Batch, batches, bounds, entries, run_of
 from graveler.sstable.format import (
     CHECKSUMS,
     FOOTER_BYTES,
+    LEVELDB,
     TRAILER_BYTES,
     DamageError,
     Footer,
@@ -101,7 +102,7 @@ class BlockFile:
         self.footer: Footer = decode_footer(bytes(data[start:]), start)
         self._checksum = CHECKSUMS[self.footer.kind]
         metaindex = self.footer.metaindex
-        if metaindex.offset + metaindex.size + TRAILER_BYTES != start:
+        if metaindex.offset + metaindex.size + TRAILER_BYTES != self.footer.start:
             raise DamageError(f"the metaindex at {metaindex.offset} is not before the footer")
         with located(f"metaindex at {metaindex.offset}"):
             self.metaindex: dict[bytes, Handle] = {
@@ -125,7 +126,12 @@ class BlockFile:
         return handle
 
     def properties(self) -> dict[str, bytes]:
-        """Return the properties; names are ASCII, what is not comes out as Latin-1."""
+        """Return the properties; names are ASCII, what is not comes out as Latin-1.
+
+        LevelDB writes none.
+        """
+        if self.footer.version == LEVELDB and ROCKSDB_PROPERTIES not in self.metaindex:
+            return {}
         handle = self.properties_handle
         with located(f"properties at {handle.offset}"):
             pairs = entries(self.read(handle))
@@ -167,7 +173,8 @@ class TableReader:
     Attributes:
         name: What messages call the table.
         properties: All properties as stored, RocksDB's and graveler's.
-        count: Records, as the properties have it; a whole scan checks it.
+        count: Records, as the properties have it; a whole scan checks it. None where LevelDB
+            wrote the table, which does not count them.
     """
 
     def __init__(self, data: Data, *, name: str = "table") -> None:
@@ -177,7 +184,11 @@ class TableReader:
             self._blocks = BlockFile(data)
             self.properties: dict[str, bytes] = self._blocks.properties()
             check_readable(self._blocks.metaindex, self.properties)
-            self.count: int = record_count(self.properties)
+            self.count: int | None = (
+                None
+                if self._blocks.footer.version == LEVELDB and not self.properties
+                else record_count(self.properties)
+            )
             self._index: Index = read_index(
                 self._blocks.read, self._blocks.index, index_form(self.properties)
             )
@@ -223,7 +234,7 @@ class TableReader:
                 total += len(batch)
                 # a tuple of the key alone sorts before the record of that key
                 yield batch[bisect_left(batch, (start,)) :] if position == first else batch
-        if not start and total != self.count:
+        if not start and self.count is not None and total != self.count:
             raise self._corruption(f"{total} records, but its properties say {self.count}")
 
     def _block(self, position: int, start: bytes, most: int | None = None) -> Iterator[Batch]:

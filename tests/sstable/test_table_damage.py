@@ -101,11 +101,6 @@ def test_what_is_no_table_is_refused(data):
         TableReader(data)
 
 
-def test_a_leveldb_table_is_refused_by_name():
-    with pytest.raises(CorruptionError, match="LevelDB"):
-        TableReader(bytes(92) + bytes.fromhex("57fb808b247547db"))
-
-
 def test_the_message_names_the_table_the_place_and_the_reason():
     data = bytearray(written(some_records(40)))
     data[10] ^= 1

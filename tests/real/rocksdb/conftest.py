@@ -1,0 +1,1 @@
+from tests.harness.rocksdb_tools import sst_dump  # noqa: F401 - a fixture
