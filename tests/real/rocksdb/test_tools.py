@@ -41,7 +41,7 @@ def tables(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", TableKind)
-def test_sst_dump_finds_no_fault_in_any_table_of_a_repository(sst_dump, tables, kind, tmp_path):
+def test_sst_dump_finds_no_fault_in_any_table(sst_dump, tables, kind, tmp_path):
     folder = linked_tables(tmp_path / "tables", tables[kind])
     said = sst_dump(folder, "check", "--verify_checksum")
     assert said.count("Process ") == len(tables[kind])
