@@ -1,10 +1,10 @@
 """A lake: its repositories, and the drivers they share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
 from graveler.clock import Clock, IdSource
@@ -34,6 +34,10 @@ from graveler.repository.dumps import check_storage
 from graveler.repository.witness.marker import Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
+
+if TYPE_CHECKING:
+    from graveler.lakefs import Imported
+    from graveler.process import Progress
 
 
 class Lake:
@@ -260,6 +264,71 @@ class Lake:
             repository = self.repository(name)
         repository.restore_refs(file)
         return repository
+
+    def import_lakefs(  # noqa: PLR0913 - the choices of an import
+        self,
+        source: PathText,
+        repository: str,
+        *,
+        refs: str | Path | None = None,
+        allow: Iterable[str] = (),
+        rename: Mapping[str, str] | None = None,
+        default_branch: str = "",
+        storage: PathText | None = None,
+        etags: bool = True,
+        skip_odd_paths: bool = False,
+        expire_missing: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "Imported":
+        """Bring the history of a lakeFS repository into a repository; files stay where they are.
+
+        Commits, branches, tags and trees come from the files that lakeFS keeps in its storage
+        namespace, and from a dump of its refs. May be repeated: an import that ended early goes
+        on, and one of a repository that grew reads only what is new. A branch moves forward with
+        lakeFS's unless it has commits of its own.
+
+        Args:
+            source: The storage namespace: ``s3://bucket/prefix`` or a folder.
+            repository: Name of the repository; it is made if the lake has none of that name.
+            refs: File of the JSON that ``lakectl refs-dump`` printed; by default the one that the
+                dump left in the namespace.
+            allow: Places to declare first, as ``repository.links.allow`` does: the namespace, and
+                those of files that lakeFS had imported.
+            rename: New names of branches and tags, by their names in lakeFS; "" leaves one out.
+            default_branch: Of a new repository; main, master or the only one if not given.
+            storage: Root URI of the objects of a new repository.
+            etags: Whether ETags are what lakeFS or S3 said of the objects that are there now.
+                They are not where the namespace was copied, or its bucket encrypts with KMS and
+                clients wrote to it by themselves.
+            skip_odd_paths: Leave out entries whose paths have a part that is empty, ``.`` or
+                ``..``, such as the markers of folders that Hadoop writes.
+            expire_missing: Make commits whose trees lack files expired ones.
+            progress: Called with the progress; None: not reported.
+
+        Raises:
+            ObjectNotFoundError: There is no dump, or a file that it needs is missing.
+            CorruptionError: A file is damaged, or not what its id says.
+            InvalidInputError: A name, a path, an entry or a commit that graveler cannot hold.
+            PermissionDeniedError: A file lies in no declared place.
+            AlreadyExistsError: Branches or tags of the same names are at other commits.
+            ProtectedBranchError: A rule of the repository concerns a branch.
+        """
+        from graveler.lake.from_lakefs import import_into  # noqa: PLC0415 - rarely needed
+        from graveler.lakefs import Terms  # noqa: PLC0415
+
+        return import_into(
+            self,
+            self._open_store,
+            source,
+            repository,
+            terms=Terms(etags, skip_odd_paths, expire_missing),
+            refs=refs,
+            allow=allow,
+            rename=rename,
+            default_branch=default_branch,
+            storage=storage,
+            progress=progress,
+        )
 
     def default_storage(self, name: str) -> str:
         """Return the default root URI of the objects of a repository of that name."""

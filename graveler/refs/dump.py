@@ -44,14 +44,11 @@ class Header:
     splitting: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """The contents of a dump, except the commits themselves.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefSet:
+    """What is restored, or brought in, beside commits.
 
     Attributes:
-        header: Describes its repository.
-        generations: The generation of every commit, by id.
-        trees: Metaranges of the commits that branches and tags name, by commit id.
         expired: Commits whose trees garbage collection has removed.
         branches: Head and whether it is hidden, by name.
         tags: Commit ids by name.
@@ -59,14 +56,26 @@ class Contents:
         gates: The required gates, by pattern.
     """
 
-    header: Header
-    generations: dict[str, int] = field(default_factory=dict)
-    trees: dict[str, str] = field(default_factory=dict)
     expired: dict[str, Expired] = field(default_factory=dict)
     branches: dict[str, tuple[str, bool]] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     gates: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents(RefSet):
+    """The contents of a dump, except the commits themselves.
+
+    Attributes:
+        header: Describes its repository.
+        generations: The generation of every commit, by id.
+        trees: Metaranges of the commits that branches and tags name, by commit id.
+    """
+
+    header: Header
+    generations: dict[str, int] = field(default_factory=dict)
+    trees: dict[str, str] = field(default_factory=dict)
 
 
 def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
@@ -75,7 +84,7 @@ def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
     The branches of runs become hidden branches without an owner.
     """
     contents = Contents(
-        header,
+        header=header,
         branches={
             record.name: (record.commit_id, record.hidden) for record in refs.branches.list()
         },
@@ -148,7 +157,7 @@ def read_dump(path: Path) -> Contents:
         for number, raw in enumerate(file, 1):
             what = f"{path}, line {number}"
             if contents is None:
-                contents = Contents(_header(raw, what))
+                contents = Contents(header=_header(raw, what))
             elif ended:
                 raise CorruptionError(f"{what}: it has lines after its end")
             elif raw.startswith(_END):

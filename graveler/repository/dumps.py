@@ -1,6 +1,7 @@
 """Dump and restore of the refs of a repository."""
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,14 +16,23 @@ from graveler.errors import (
     ProtectedBranchError,
 )
 from graveler.kv.store import ABSENT
-from graveler.model import BranchRecord
+from graveler.model import BranchRecord, Commit
 from graveler.objects.local_files import storage_errors
 from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.refs import Refs, move
-from graveler.refs.dump import Contents, Header, commits_in, read_dump, write_dump
+from graveler.refs.dump import Contents, Header, RefSet, commits_in, read_dump, write_dump
 
 _RESTORE: Final = "restore"
+
+Follows = Callable[[str, str], bool]
+"""Returns whether a branch at the first commit may be moved to the second one."""
+
+
+def _never(_head: str, _new: str) -> bool:
+    return False
+
+
 _CHUNK: Final = 1_000
 _SHOWN: Final = 5
 
@@ -97,14 +107,19 @@ def restore(stores: Stores, path: Path) -> Contents:
     contents = read_dump(path)
     check_storage(stores.ranges, contents)
     check_room(stores.refs, contents)
-    restore_refs(stores.refs, contents, path)
+    restore_refs(stores.refs, contents, commits_in(path))
     return contents
 
 
-def check_room(refs: Refs, contents: Contents) -> None:
-    """Refuse a dump whose names are in use for other commits.
+def check_room(refs: Refs, contents: RefSet, follows: Follows = _never) -> None:
+    """Refuse refs whose names are in use for other commits.
 
     A branch that is still at its first commit has no history, and is replaced.
+
+    Args:
+        refs: The repository's refs.
+        contents: The refs.
+        follows: Which other branches are moved.
 
     Raises:
         AlreadyExistsError: Branches or tags of these names are at other commits.
@@ -113,7 +128,7 @@ def check_room(refs: Refs, contents: Contents) -> None:
     taken = []
     for name, (head, _) in contents.branches.items():
         record = refs.branches.find(name)
-        if record is not None and record.commit_id != head and not _is_bare(refs, record):
+        if record is not None and not _is_free(refs, record, head, follows):
             taken.append(f"branch {name!r}")
     for name, head in contents.tags.items():
         if refs.tags.find(name) not in (None, head):
@@ -127,7 +142,7 @@ def check_room(refs: Refs, contents: Contents) -> None:
     _check_rules(refs, contents)
 
 
-def _check_rules(refs: Refs, contents: Contents) -> None:
+def _check_rules(refs: Refs, contents: RefSet) -> None:
     """Refuse a dump that would create or move a branch past rules that only the repository has.
 
     Rules that the dump has too were in force when its branches were moved.
@@ -157,24 +172,37 @@ def _check_rules(refs: Refs, contents: Contents) -> None:
                     )
 
 
-def _is_bare(refs: Refs, record: BranchRecord) -> bool:
-    return not record.fence and not refs.commits.get(record.commit_id).parents
+def _is_free(refs: Refs, record: BranchRecord, head: str, follows: Follows) -> bool:
+    """Return whether the branch is at `head`, or may be moved there."""
+    now = record.commit_id
+    if now == head:
+        return True
+    return not record.fence and (not refs.commits.get(now).parents or follows(now, head))
 
 
-def restore_refs(refs: Refs, contents: Contents, path: Path) -> None:
-    """Restore all refs of a dump; refs that exist already stay.
+def restore_refs(
+    refs: Refs,
+    contents: RefSet,
+    commits: Iterable[Commit],
+    *,
+    action: str = _RESTORE,
+    follows: Follows = _never,
+) -> None:
+    """Restore all refs of a dump, or of another repository; refs that exist already stay.
 
     Idempotent: branches come last, each by compare-and-set.
 
     Args:
         refs: The repository's refs.
-        contents: What `read_dump` returned for the file, checked by `check_room`.
-        path: The file.
+        contents: The refs, checked by `check_room`.
+        commits: The commits that they reach, parents before children, with their ids checked.
+        action: The action that the log of moves records.
+        follows: As for `check_room`.
 
     Raises:
         AlreadyExistsError: A name was taken after the check.
     """
-    fresh = (commit for commit in commits_in(path) if refs.commits.find(commit.id) is None)
+    fresh = (commit for commit in commits if refs.commits.find(commit.id) is None)
     for chunk in batches(fresh, _CHUNK):
         refs.commits.add_all(chunk)
     for identifier, expired in contents.expired.items():
@@ -187,23 +215,22 @@ def restore_refs(refs: Refs, contents: Contents, path: Path) -> None:
         refs.requirements.change(lambda gates: {**contents.gates, **gates})
     for name, head in contents.tags.items():
         if refs.tags.find(name) != head:
-            refs.tags.create(name, head, action=_RESTORE)
+            refs.tags.create(name, head, action=action)
     for name, (head, hidden) in contents.branches.items():
-        _restore_branch(refs, name, head, hidden=hidden)
+        if refs.branches.find(name) is None:
+            refs.branches.start(name, head, hidden=hidden, action=action)
+        else:
+            _move_branch(refs, name, head, action, follows)
 
 
-def _restore_branch(refs: Refs, name: str, head: str, *, hidden: bool) -> None:
-    if refs.branches.find(name) is None:
-        refs.branches.start(name, head, hidden=hidden, action=_RESTORE)
-        return
-
+def _move_branch(refs: Refs, name: str, head: str, action: str, follows: Follows) -> None:
     def change(record: BranchRecord) -> BranchRecord:
         if record.commit_id == head:
             return record
-        if not _is_bare(refs, record):
+        if not _is_free(refs, record, head, follows):
             raise AlreadyExistsError(
                 f"branch {name!r} was moved while the dump was restored: it stays where it is"
             )
         return replace(record, commit_id=head)
 
-    move(refs, name, change, action=_RESTORE, landed=lambda now: now.commit_id == head)
+    move(refs, name, change, action=action, landed=lambda now: now.commit_id == head)

@@ -45,7 +45,7 @@ def linked(
         PermissionDeniedError: A file lies in no declared place.
     """
     book = AddressBook(stores.storage)
-    owners = _Owners(stores, book)
+    owners = Owners(stores, book)
     checked = [_checked(entry, book, owners) for entry in entries]
     borrows = any(is_own(entry.address) for entry in checked)
     epoch = stores.refs.epochs.read() if borrows else Epoch()
@@ -53,7 +53,7 @@ def linked(
     return [_seen(entry, infos, sized=sized) for entry in checked], epoch
 
 
-class _Owners:
+class Owners:
     """Detects foreign files that lie in the storage of another repository."""
 
     def __init__(self, stores: Stores, book: AddressBook) -> None:
@@ -85,7 +85,7 @@ class _Owners:
         self._free.add(folder)
 
 
-def _checked(entry: Entry, book: AddressBook, owners: _Owners) -> Entry:
+def _checked(entry: Entry, book: AddressBook, owners: Owners) -> Entry:
     check_path(path_text(entry.path, "path"))
     check_entry(entry)
     try:

@@ -87,7 +87,7 @@ def test_a_leveldb_table_without_properties_is_read():
     assert list(table.items()) == pairs
 
 
-def test_a_leveldb_table_that_names_properties_counts_its_records():
+def test_a_leveldb_table_with_properties_counts_its_records():
     data = pebble_table(some_records(10), footer="leveldb", stated={"rocksdb.num.entries": b"\x0b"})
     with pytest.raises(CorruptionError, match="10 records, but its properties say 11"):
         list(TableReader(data).items())

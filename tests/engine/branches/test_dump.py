@@ -223,9 +223,9 @@ def test_a_branch_that_moves_while_a_dump_is_restored_stays(full, tmp_path, monk
     fresh = ScriptedWorld().repo(scripted=False)
     monkeypatch.setattr("graveler.repository.dumps.check_storage", lambda *_: None)
 
-    def moved_then_restored(refs, contents, path):
+    def moved_then_restored(refs, contents, commits):
         commit(fresh.branch("main"), "quicker", a="1")
-        restore_refs(refs, contents, path)
+        restore_refs(refs, contents, commits)
 
     monkeypatch.setattr("graveler.repository.dumps.restore_refs", moved_then_restored)
     with pytest.raises(AlreadyExistsError, match="was moved while the dump was restored"):

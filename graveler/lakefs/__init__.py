@@ -1,0 +1,18 @@
+"""Import of lakeFS's repositories: their ranges, metaranges and dumps of refs, read as they are.
+
+``docs/formats/lakefs.md`` has the byte tables of what is read.
+"""
+
+from graveler.lakefs.importing import Imported, Terms, check_names, import_lakefs
+from graveler.lakefs.namespace import Namespace
+from graveler.lakefs.refs import LakefsRefs, read_refs
+
+__all__ = [
+    "Imported",
+    "LakefsRefs",
+    "Namespace",
+    "Terms",
+    "check_names",
+    "import_lakefs",
+    "read_refs",
+]

@@ -1,0 +1,221 @@
+"""Trees: each range of lakeFS becomes one of graveler, and each metarange one of those.
+
+History shares ranges, so each is converted once, and so is each metarange: what was converted is in
+the `ImportState`, by lakeFS's ids.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, Self, TypeVar
+
+from graveler.committed import EMPTY_METARANGE, metarange
+from graveler.committed.table import Record, Scratch, TableKind, table_properties
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+)
+from graveler.lakefs.entries import EntryMaker, odd_path
+from graveler.lakefs.messages import LakefsEntry, LakefsRange, decode_entry, decode_value
+from graveler.lakefs.namespace import RANGES, Namespace
+from graveler.lakefs.state import NOTHING, ImportState
+from graveler.model import RangeInfo
+from graveler.process import Progress
+from graveler.reads import Stores
+from graveler.sstable import TableWriter
+from graveler.values import RECORD_ID_BYTES, encode_entry, range_id, record_id
+
+_AHEAD_EACH: Final = 2
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Trees:
+    """Converts the trees of one import.
+
+    Attributes:
+        ranges: Ranges converted.
+        objects: Entries converted.
+        skipped: Entries left out, because of their paths.
+        missing: By metarange: the error of the file that is missing.
+
+    Args:
+        stores: The repository.
+        namespace: The files of lakeFS.
+        maker: Makes the entries.
+        state: What was converted before.
+        skip_odd_paths: Leave out entries whose paths graveler does not take.
+        expire_missing: Note in `missing` what lacks files, and go on.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        namespace: Namespace,
+        maker: EntryMaker,
+        state: ImportState,
+        *,
+        skip_odd_paths: bool,
+        expire_missing: bool,
+    ) -> None:
+        self._stores = stores
+        self._namespace = namespace
+        self._maker = maker
+        self._state = state
+        self._skip_odd_paths = skip_odd_paths
+        self._expire_missing = expire_missing
+        self.ranges = 0
+        self.objects = 0
+        self.skipped = 0
+        self.missing: dict[str, ObjectNotFoundError] = {}
+
+    def convert(self, wanted: Mapping[str, str], progress: Progress) -> None:
+        """Convert metaranges that were not converted before.
+
+        Args:
+            wanted: What needs each of them, by its id.
+            progress: Called after each.
+        """
+        known = self._state.metaranges
+        fresh = {name: by for name, by in wanted.items() if name not in known}
+        threads = max(self._namespace.store.put_threads, self._stores.objects.put_threads)
+        with _Workers(threads) as workers:
+            listed = workers.map(self._listed, fresh.items())
+            for done, (name, found) in enumerate(zip(fresh, listed, strict=True), 1):
+                try:
+                    self._convert(workers, name, found)
+                except ObjectNotFoundError as error:
+                    if not self._expire_missing:
+                        raise
+                    self.missing[name] = error
+                progress("trees", done, len(fresh))
+
+    def _convert(
+        self,
+        workers: "_Workers",
+        name: str,
+        found: tuple[LakefsRange, ...] | ObjectNotFoundError,
+    ) -> None:
+        if isinstance(found, ObjectNotFoundError):
+            raise found
+        known = self._state.ranges
+        fresh = [info for info in found if info.id not in known]
+        converted = workers.map(lambda info: self._range(info, name), fresh)
+        for theirs, (ours, count, skipped) in zip(fresh, converted, strict=True):
+            self._state.add_range(theirs.id, ours)
+            self.ranges += 1
+            self.objects += count
+            self.skipped += skipped
+        infos = [ours for info in found if (ours := known[info.id]) is not NOTHING]
+        self._state.add_metarange(name, metarange.write(self._stores.ranges, infos))
+
+    def _listed(self, wanted: tuple[str, str]) -> tuple[LakefsRange, ...] | ObjectNotFoundError:
+        try:
+            return self._namespace.ranges(wanted[0], needed_by=wanted[1])
+        except ObjectNotFoundError as error:
+            return error
+
+    def _range(self, info: LakefsRange, needed_by: str) -> tuple[RangeInfo, int, int]:
+        """Convert a range; return it, its number of entries, and how many were left out."""
+        data = self._namespace.read(info.id, needed_by=f"metarange {needed_by}")
+        rows = self._namespace.records(data, info.id, RANGES)
+        skipped: list[bytes] = []
+        ours = self._written(self._records(info, rows, skipped), len(data))
+        if ours is not NOTHING and not info.min_key <= ours.min_key <= ours.max_key <= info.max_key:
+            raise CorruptionError(
+                f"{self._namespace.uri(info.id)} has keys from {ours.min_key!r} to "
+                f"{ours.max_key!r}, and metarange {needed_by} says from {info.min_key!r} to "
+                f"{info.max_key!r}"
+            )
+        return ours, ours.count, len(skipped)
+
+    def _records(
+        self, info: LakefsRange, rows: Iterable[tuple[bytes, bytes]], skipped: list[bytes]
+    ) -> Iterator[Record]:
+        for key, value in rows:
+            found = self._namespace.decoded(info.id, _decode, key, value)
+            odd = odd_path(key)
+            if odd is not None:
+                if not self._skip_odd_paths:
+                    raise InvalidInputError(
+                        f"{self._namespace.uri(info.id)}: {odd}; to leave out such entries, "
+                        "import with skip_odd_paths=True or --skip-odd-paths"
+                    )
+                skipped.append(key)
+                continue
+            path = key.decode()
+            try:
+                record = encode_entry(self._maker.make(path, found))[1]
+            except (InvalidInputError, PermissionDeniedError) as error:
+                raise type(error)(f"{self._namespace.uri(info.id)}: {path!r}: {error}") from error
+            yield key, record_id(key, record), record
+
+    def _written(self, records: Iterator[Record], largest: int) -> RangeInfo:
+        """Publish one range of all the records, whatever the splitting rule says."""
+        store = self._stores.ranges
+        scratch = Scratch(store.cache.scratch, largest=largest)
+        ids = bytearray()
+        first = last = b""
+        size = 0
+        try:
+            file = scratch.file()
+            with TableWriter(file.path) as table:
+                for key, identifier, value in records:
+                    table.add(key, value)
+                    ids += identifier
+                    first, last = first or key, key
+                    size += len(key) + len(value)
+                if not ids:
+                    return NOTHING
+                identifiers = bytes(ids)
+                info = RangeInfo(
+                    range_id((identifiers,)), first, last, len(ids) // RECORD_ID_BYTES, size
+                )
+                table.finish(info.id, table_properties(TableKind.RANGE, info))
+            store.publish(TableKind.RANGE, info.id, file, identifiers)
+        finally:
+            scratch.close()
+        return info
+
+
+class _Workers:
+    """Threads that make requests a little ahead of what needs their answers.
+
+    Args:
+        count: Threads; 0 for none, where the stores are the caller's own disk.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._ahead = _AHEAD_EACH * count
+        self._pool = ThreadPoolExecutor(count, "graveler-lakefs") if count else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
+        """Yield ``work(item)`` of each item, in order."""
+        if self._pool is None:
+            yield from map(work, items)
+            return
+        waiting: deque[Future[_R]] = deque()
+        for item in items:
+            waiting.append(self._pool.submit(work, item))
+            if len(waiting) > self._ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _decode(_key: bytes, value: bytes) -> LakefsEntry:
+    return decode_entry(decode_value(value)[1])
+
+
+def tree_of(state: ImportState, name: str) -> str:
+    """Return the id of what a metarange became; "" is the empty tree."""
+    return state.metaranges[name] if name else EMPTY_METARANGE

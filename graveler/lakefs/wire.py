@@ -1,0 +1,150 @@
+"""The wire format of Protocol Buffers, as far as lakeFS's messages use it.
+
+Decoded by hand: the messages have a few plain fields, so a library would bring generated code and
+a version to agree on with everything else that is installed, for one page of code.
+
+A field is a varint ``number << 3 | type``, then by its type: 0 a varint; 1 eight bytes; 2 a varint
+length and so many bytes; 5 four bytes. Unknown fields are skipped. A scalar that is repeated has
+its last value, one that is missing is 0 or empty.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+_LIMIT: Final = 1 << 64
+_SIGN: Final = 1 << 63
+_MAX_VARINT_BYTES: Final = 10
+_MORE: Final = 0x80
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_FIXED: Final = {_EIGHT: 8, _FOUR: 4}
+_NANOS: Final = 1_000_000_000
+
+
+class WireError(Exception):
+    """Bytes that are no such message. The caller adds where they are."""
+
+
+def read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    """Return the number of up to 64 bits at `at`, and the position behind it."""
+    value = shift = 0
+    for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
+        byte = raw[position]
+        value |= (byte & 0x7F) << shift
+        if byte < _MORE:
+            if value >= _LIMIT:
+                break
+            return value, position + 1
+        shift += 7
+    raise WireError(f"no number at byte {at} of {len(raw)}")
+
+
+def read_signed(raw: bytes, at: int) -> tuple[int, int]:
+    """Return the number in zigzag form at `at`, and the position behind it."""
+    value, at = read_varint(raw, at)
+    return value >> 1 ^ -(value & 1), at
+
+
+class Message:
+    """One message: its fields by number, each read as the type that it must have.
+
+    Args:
+        raw: Its bytes.
+        what: What it is, for errors.
+
+    Raises:
+        WireError: The bytes are no message.
+    """
+
+    __slots__ = ("_fields", "what")
+
+    def __init__(self, raw: bytes, what: str) -> None:
+        self.what = what
+        self._fields: dict[int, list[int | bytes]] = {}
+        at = 0
+        try:
+            while at < len(raw):
+                at = self._read(raw, at)
+        except WireError as error:
+            raise WireError(f"{what}: {error}") from None
+
+    def _read(self, raw: bytes, at: int) -> int:
+        tag, at = read_varint(raw, at)
+        number, kind = tag >> 3, tag & 7
+        value: int | bytes
+        if not number:
+            raise WireError(f"a field without a number before byte {at}")
+        if kind == _VARINT:
+            value, at = read_varint(raw, at)
+        elif kind == _BYTES:
+            size, at = read_varint(raw, at)
+            value = raw[at : at + size]
+            if len(value) != size:
+                raise WireError(f"field {number} has {size} bytes, and {len(value)} follow")
+            at += size
+        elif kind in _FIXED:
+            value = b""  # no message that is read has such a field
+            at += _FIXED[kind]
+            if at > len(raw):
+                raise WireError(f"field {number} ends behind the message")
+        else:
+            raise WireError(f"field {number} has the type {kind}")
+        self._fields.setdefault(number, []).append(value)
+        return at
+
+    def _last(self, number: int, kind: type[int] | type[bytes]) -> int | bytes | None:
+        values = self._fields.get(number)
+        if values is None:
+            return None
+        if type(values[-1]) is not kind:
+            raise WireError(f"{self.what}: field {number} is not of the type {kind.__name__}")
+        return values[-1]
+
+    def number(self, number: int) -> int:
+        """Return a signed number of 64 bits, 0 where the field is missing."""
+        value = self._last(number, int) or 0
+        assert isinstance(value, int)  # noqa: S101 - for the type checker
+        return value - _LIMIT if value >= _SIGN else value
+
+    def binary(self, number: int) -> bytes:
+        """Return bytes, b"" where the field is missing."""
+        value = self._last(number, bytes) or b""
+        assert isinstance(value, bytes)  # noqa: S101 - for the type checker
+        return value
+
+    def text(self, number: int) -> str:
+        """Return text, "" where the field is missing."""
+        return self._decoded(number, self.binary(number))
+
+    def texts(self, number: int) -> tuple[str, ...]:
+        """Return the values of a repeated text."""
+        return tuple(self._decoded(number, value) for value in self._repeated(number))
+
+    def pairs(self, number: int) -> dict[str, str]:
+        """Return a map of text to text: repeated messages of key (1) and value (2)."""
+        pairs = {}
+        for value in self._repeated(number):
+            pair = Message(value, f"{self.what}, field {number}")
+            pairs[pair.text(1)] = pair.text(2)
+        return pairs
+
+    def moment_us(self, number: int) -> tuple[int, int] | None:
+        """Return a Timestamp as whole seconds, and as microseconds, since 1970; None: missing."""
+        if number not in self._fields:
+            return None
+        time = Message(self.binary(number), f"{self.what}, field {number}")
+        seconds, nanos = time.number(1), time.number(2)
+        if not 0 <= nanos < _NANOS:
+            raise WireError(f"{self.what}, field {number}: {nanos} nanoseconds")
+        return seconds, seconds * 1_000_000 + nanos // 1000
+
+    def _repeated(self, number: int) -> Iterable[bytes]:
+        for value in self._fields.get(number, ()):
+            if not isinstance(value, bytes):
+                raise WireError(f"{self.what}: field {number} is not of the type bytes")
+            yield value
+
+    def _decoded(self, number: int, value: bytes) -> str:
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise WireError(f"{self.what}: field {number} is not UTF-8: {error}") from error
