@@ -88,8 +88,8 @@ class Namespace:
             last = info.max_key
         return found
 
-    def records(self, data: bytes, identifier: str, kind: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the records of a file; they are known to be right only at the end of the iterator.
+    def records(self, data: bytes, identifier: str, kind: str) -> list[tuple[bytes, bytes]]:
+        """Return the records of a file, if they are those that its id names.
 
         Args:
             data: The file.
@@ -112,25 +112,23 @@ class Namespace:
                 f"{uri} says that it holds {stated.get('type', 'nothing')!r}, not {kind!r}: it is "
                 "no such file of lakeFS, or of a version that is not read"
             )
+        rows = list(table.items())
         digest = sha256()
-        for key, value in table.items():
+        for key, value in rows:
             digest.update(framed_record(key, value))
-            yield key, value
         digest.update(framed_pairs(stated))
         if digest.hexdigest() != identifier:
             raise CorruptionError(
                 f"{uri} holds the records of {digest.hexdigest()}: it was damaged or replaced; "
                 "put the right file back"
             )
+        return rows
 
     def values(self, metarange: str, *, needed_by: str) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield range id, key and value record of a whole metarange, in key order.
-
-        Each range is checked as a whole before its first record.
-        """
+        """Yield range id, key and value record of a whole metarange, in key order."""
         for info in self.ranges(metarange, needed_by=needed_by):
             data = self.read(info.id, needed_by=f"metarange {metarange}")
-            for key, value in list(self.records(data, info.id, RANGES)):
+            for key, value in self.records(data, info.id, RANGES):
                 yield info.id, key, value
 
     def decoded(

@@ -53,6 +53,7 @@ from graveler.values import (
     staged_epoch,
     staged_value,
 )
+from tests.fuzz.lakefs import decoders as foreign_decoders
 from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened
 from tests.harness.hostile import ANSWER, candidate_of, converse, framed, said
@@ -305,6 +306,10 @@ def targets() -> tuple[Target, ...]:
         )
     )
     made += _tables(objects)
+    made += [
+        Target(*decoder[:3], damage=damaged_bytes, covered=decoder.covered)
+        for decoder in foreign_decoders()
+    ]
     asked = candidate_of(lake.create_repository("gated"))
     question = {"ask": ["scan", "candidate", b"s".hex(), b"s".hex()]}
     for name, message, rest in (

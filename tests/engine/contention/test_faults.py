@@ -350,6 +350,7 @@ LOOKS = {
 
 ELSEWHERE = {
     ("GarbageCollector", "run"),  # a mark and sweeps
+    ("Lake", "import_lakefs"),  # tests.lakefs.test_repeating
     ("Lake", "accept"),  # of stores that outlive a process: tests.engine.storage.test_forgetful_kv
     (
         "Lake",

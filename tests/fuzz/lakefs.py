@@ -1,0 +1,83 @@
+"""What is read of lakeFS: whole files, and each kind of record in them."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from graveler.lakefs import messages
+from graveler.lakefs.namespace import RANGES, Namespace
+from graveler.objects.memory import MemoryStore
+from tests.harness.lakefs import LakefsWriter
+
+
+class Decoder(NamedTuple):
+    """A decoder.
+
+    Attributes:
+        name: What it decodes.
+        seeds: Sound records.
+        decode: Returns what a key and a record say.
+        covered: An id covers every byte.
+    """
+
+    name: str
+    seeds: tuple[tuple[bytes, bytes], ...]
+    decode: Callable[[bytes, bytes], Any]
+    covered: bool
+
+
+def decoders() -> Iterator[Decoder]:
+    """Yield the decoders, with the records of a small repository."""
+    store = MemoryStore("lakefs-fuzz")
+    lakefs = LakefsWriter(store.put)
+    files = {
+        f"in/{number}.csv": lakefs.upload(
+            str(number), b"%d" % number, metadata={"k": "v"}, content_type="text/csv"
+        )
+        for number in range(40)
+    }
+    root = lakefs.commit({}, message="root")
+    head = lakefs.commit(files, [root], message="in", metadata={"source": "bts"})
+    lakefs.branches["main"] = lakefs.tags["v1"] = head
+    lakefs.dump()
+    namespace = Namespace(store)
+    tree = lakefs.commits[head]["metarange"]
+
+    def whole(key: bytes, raw: bytes) -> Any:
+        return namespace.records(raw, key.decode(), RANGES)
+
+    def metarange(key: bytes, raw: bytes) -> Any:
+        store.put(f"_lakefs/{key.decode()}", raw)
+        return namespace.ranges(key.decode(), needed_by="the fuzzer")
+
+    names = [info.id for info in namespace.ranges(tree, needed_by="the fuzzer")]
+    files_of = tuple(
+        (name.encode(), namespace.read(name, needed_by="the fuzzer")) for name in names
+    )
+    yield Decoder("lakeFS range", files_of, whole, covered=True)
+    sound = ((tree.encode(), namespace.read(tree, needed_by="the fuzzer")),)
+    yield Decoder("lakeFS metarange", sound, metarange, covered=True)
+    kinds: dict[str, tuple[Callable[[bytes, bytes], Any], str, bool]] = {
+        "entry": (lambda _, raw: messages.decode_entry(messages.decode_value(raw)[1]), tree, False),
+        "commit": (messages.decode_commit, _part(store, "commits"), False),
+        "ref": (messages.decode_ref, _part(store, "branches"), False),
+    }
+    for name, (decode, place, covered) in kinds.items():
+        rows = tuple(
+            (key, value) for _, key, value in namespace.values(place, needed_by="the fuzzer")
+        )
+        yield Decoder(f"lakeFS {name}", rows, _located(namespace, tree, decode), covered)
+    rows = tuple(namespace.records(sound[0][1], tree, "metaranges"))
+    decode = _located(namespace, tree, messages.decode_range)
+    yield Decoder("lakeFS range in a metarange", rows, decode, covered=False)
+
+
+def _part(store: MemoryStore, part: str) -> str:
+    found: str = json.loads(store.get("_lakefs/refs_manifest.json"))[f"{part}_meta_range_id"]
+    return found
+
+
+def _located(
+    namespace: Namespace, identifier: str, decode: Callable[[bytes, bytes], Any]
+) -> Callable[[bytes, bytes], Any]:
+    return lambda key, raw: namespace.decoded(identifier, decode, key, raw)
