@@ -8,20 +8,23 @@ nothing of either, and is left out.
 """
 
 import re
-from dataclasses import replace
 from typing import Final
 
 from graveler.arguments import check_entry
 from graveler.clock import from_unix_us, unix_us
 from graveler.errors import InvalidInputError, PermissionDeniedError
 from graveler.lakefs.messages import LakefsEntry
-from graveler.model import CHECKSUM_BYTES, TIMES, Entry
+from graveler.model import ADDRESS_BYTES, CONTENT_TYPE_BYTES, TIMES, Entry
 from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.reads import Stores
 from graveler.repository.links import Owners
 
 _MD5: Final = re.compile(r"[0-9a-f]{32}")
+_SHORT: Final = min(CONTENT_TYPE_BYTES, ADDRESS_BYTES) // 6
+"""Characters that fit into a record whatever they are; checking each entry costs a third."""
+_VERSION: Final = re.compile(r"[!#-\[\]-~]{1,200}")
+"""ETags that are kept: no quotes, backslashes or controls, and short enough for a version."""
 _FIRST_US, _LAST_US = map(unix_us, TIMES)
 
 
@@ -61,30 +64,39 @@ class EntryMaker:
         address = self._address(
             f"{self._root}/{found.address}" if found.relative else found.address
         )
+        checksum, version = self._etag(found, address) if self._etags else ("", "")
+        mtime = found.mtime_us
         entry = Entry(
             path=path,
             address=address,
             size=found.size,
+            checksum=checksum,
             content_type=found.content_type,
             mtime=(
-                from_unix_us(found.mtime_us)
-                if found.mtime_us is not None and _FIRST_US <= found.mtime_us <= _LAST_US
+                from_unix_us(mtime)
+                if mtime is not None and _FIRST_US <= mtime <= _LAST_US
                 else None
             ),
             metadata=found.metadata,
+            version=version,
         )
-        if self._etags:
-            entry = self._with_etag(entry, found.etag.strip('"'), relative=found.relative)
-        check_entry(entry)
+        if (
+            found.metadata
+            or found.size < 0
+            or len(found.content_type) > _SHORT
+            or len(found.address) > _SHORT
+        ):
+            check_entry(entry)
         return entry
 
-    def _with_etag(self, entry: Entry, etag: str, *, relative: bool) -> Entry:
-        if relative and _MD5.fullmatch(etag):
-            return replace(entry, checksum=f"md5:{etag}")
-        version = f'etag:"{etag}"'
-        if etag and entry.address.startswith("s3:") and len(version) <= CHECKSUM_BYTES:
-            return replace(entry, version=version)
-        return entry
+    def _etag(self, found: LakefsEntry, address: str) -> tuple[str, str]:
+        """Return checksum and version."""
+        etag = found.etag.strip('"')
+        if found.relative and _MD5.fullmatch(etag):
+            return f"md5:{etag}", ""
+        if address.startswith("s3:") and _VERSION.fullmatch(etag):
+            return "", f'etag:"{etag}"'
+        return "", ""
 
     def _address(self, uri: str) -> str:
         address = self._book.stored_form(uri)

@@ -8,7 +8,7 @@ length and so many bytes; 5 four bytes. Unknown fields are skipped. A scalar tha
 its last value, one that is missing is 0 or empty.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 _LIMIT: Final = 1 << 64
@@ -26,6 +26,8 @@ class WireError(Exception):
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
     """Return the number of up to 64 bits at `at`, and the position behind it."""
+    if at < len(raw) and raw[at] < _MORE:
+        return raw[at], at + 1
     value = shift = 0
     for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
         byte = raw[position]
@@ -44,6 +46,30 @@ def read_signed(raw: bytes, at: int) -> tuple[int, int]:
     return value >> 1 ^ -(value & 1), at
 
 
+def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield number and value of each field."""
+    at, end = 0, len(raw)
+    while at < end:
+        tag, at = read_varint(raw, at)
+        number, kind = tag >> 3, tag & 7
+        if not number:
+            raise WireError(f"a field without a number before byte {at}")
+        if kind == _VARINT:
+            value, at = read_varint(raw, at)
+            yield number, value
+            continue
+        if kind == _BYTES:
+            size, at = read_varint(raw, at)
+        elif kind in _FIXED:  # no field of this type is read
+            size = _FIXED[kind]
+        else:
+            raise WireError(f"field {number} has the type {kind}")
+        if at + size > end:
+            raise WireError(f"field {number} has {size} bytes, and {end - at} follow")
+        yield number, raw[at : at + size]
+        at += size
+
+
 class Message:
     """One message: its fields by number, each read as the type that it must have.
 
@@ -60,36 +86,11 @@ class Message:
     def __init__(self, raw: bytes, what: str) -> None:
         self.what = what
         self._fields: dict[int, list[int | bytes]] = {}
-        at = 0
         try:
-            while at < len(raw):
-                at = self._read(raw, at)
+            for number, value in _fields(raw):
+                self._fields.setdefault(number, []).append(value)
         except WireError as error:
             raise WireError(f"{what}: {error}") from None
-
-    def _read(self, raw: bytes, at: int) -> int:
-        tag, at = read_varint(raw, at)
-        number, kind = tag >> 3, tag & 7
-        value: int | bytes
-        if not number:
-            raise WireError(f"a field without a number before byte {at}")
-        if kind == _VARINT:
-            value, at = read_varint(raw, at)
-        elif kind == _BYTES:
-            size, at = read_varint(raw, at)
-            value = raw[at : at + size]
-            if len(value) != size:
-                raise WireError(f"field {number} has {size} bytes, and {len(value)} follow")
-            at += size
-        elif kind in _FIXED:
-            value = b""  # no message that is read has such a field
-            at += _FIXED[kind]
-            if at > len(raw):
-                raise WireError(f"field {number} ends behind the message")
-        else:
-            raise WireError(f"field {number} has the type {kind}")
-        self._fields.setdefault(number, []).append(value)
-        return at
 
     def _last(self, number: int, kind: type[int] | type[bytes]) -> int | bytes | None:
         values = self._fields.get(number)

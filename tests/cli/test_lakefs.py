@@ -22,5 +22,5 @@ def test_the_verb_imports_a_folder_and_says_what_came(cli, folder, tmp_path):
     )
     again = cli(*verb, "--skip-odd-paths", "--json").json
     assert (again["commits"], again["new_commits"], again["ranges"]) == (1, 0, 0)
-    assert cli("stat", "a", "-R", "trains", "--json").json["size"] == 1
+    assert cli("stat", "main:a", "-R", "trains", "--json").json["size"] == 1
     assert cli(*verb, "--rename", "x").code == 2
