@@ -15,7 +15,7 @@ from graveler.objects.store import ObjectStore
 from graveler.sstable import TableReader
 
 FILE_BYTES: Final = 512 << 20
-"""Largest file that is read; lakeFS ends a range at 20 MiB unless it is told otherwise."""
+"""Largest file that is read; lakeFS ends a range at 20 MiB unless its settings say otherwise."""
 RANGES: Final = "ranges"
 METARANGES: Final = "metaranges"
 """What a file says of itself."""

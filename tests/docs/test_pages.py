@@ -28,6 +28,7 @@ HIDDEN = {
     "docs/guides/dagster.md": 3,
     "docs/guides/garbage-collection.md": 1,
     "docs/guides/gates.md": 1,
+    "docs/guides/lakefs.md": 1,
     "docs/guides/links.md": 1,
     "docs/guides/programs.md": 1,
     "docs/guides/refs-store.md": 2,

@@ -206,7 +206,7 @@ def test_a_dump_without_branches_is_refused(refused, lakefs):
     assert "it has no branch" in refused(CorruptionError)
 
 
-def test_a_range_with_other_keys_than_its_metarange_says_is_refused(refused, lakefs, monkeypatch):
+def test_a_range_with_other_keys_than_stated_is_refused(refused, lakefs, monkeypatch):
     written = lakefs._range
 
     def forged(records):
@@ -258,7 +258,7 @@ def test_files_outside_of_the_declared_places_are_refused(refused, lakefs, sourc
     assert name not in said  # it is the range's
 
 
-def test_a_new_repository_is_not_made_for_a_namespace_that_is_not_allowed(world, small, source):
+def test_no_repository_is_made_for_a_place_that_is_not_allowed(world, small, source):
     with world.open() as lake:
         with pytest.raises(PermissionDeniedError, match=f"--allow {source}"):
             lake.import_lakefs(source, "trains")
@@ -268,7 +268,7 @@ def test_a_new_repository_is_not_made_for_a_namespace_that_is_not_allowed(world,
         assert lake.repositories() == []
 
 
-def test_a_namespace_inside_of_the_repository_s_storage_is_refused(world, lakefs, source):
+def test_a_namespace_in_the_repository_s_storage_is_refused(world, lakefs, source):
     lakefs.branches["main"] = lakefs.commit({"a": lakefs.upload("a", b"a")})
     lakefs.dump()
     with world.open() as lake, pytest.raises(InvalidInputError, match="own storage"):
@@ -341,7 +341,7 @@ def test_names_that_graveler_does_not_take_are_refused(refused, small, lakefs, k
 def test_renames_that_contradict_are_refused(refused, small, lakefs):
     lakefs.branches["dev"] = small[0]
     lakefs.dump()
-    assert "no branch or tag" in refused(InvalidInputError, rename={"nobody": "x"})
+    assert "no branch or tag" in refused(InvalidInputError, rename={"missing": "x"})
     assert "another one" in refused(InvalidInputError, rename={"dev": "main"})
 
 

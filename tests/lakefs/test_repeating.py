@@ -44,7 +44,7 @@ def bring_in(repo):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_at_any_call_leaves_what_a_repeated_import_completes(fault):
+def test_a_repeated_import_completes_one_that_met_a_fault(fault):
     written = []
     worlds = struck_worlds(fault, lambda repo: written.append(write(repo)), bring_in)
     for world, what, failed in worlds:
@@ -186,7 +186,7 @@ def test_what_collection_removed_meanwhile_is_converted_again(sweep):
     assert fsck(trains.stores).sound
 
 
-def test_an_imported_branch_that_was_deleted_and_collected_comes_again():
+def test_a_branch_that_was_deleted_and_collected_comes_again():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     lakefs = write(repo)
