@@ -254,9 +254,9 @@ def _land(
         found = stores.refs.expired.find(name) if name in ours and name not in expired else None
         if found is not None:  # its tree is there again
             stores.refs.expired.remove(name, found[1])
-    new = sum(stores.refs.commits.find(name) is None for name in ours)
-    restore_refs(stores.refs, contents, ours.values(), action=_IMPORT, follows=follows)
-    return new
+    new = [commit for name, commit in ours.items() if stores.refs.commits.find(name) is None]
+    restore_refs(stores.refs, contents, new, action=_IMPORT, follows=follows)
+    return len(new)
 
 
 def _ancestors(commits: Mapping[str, Commit], head: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ def test_the_verb_imports_a_folder_and_says_what_came(cli, folder, tmp_path):
     commit = lakefs.commit({"a": lakefs.upload("a", b"a"), "b/": Obj("b", 0, "")}, message="a")
     lakefs.branches.update({"main": commit, "run-1": commit})
     lakefs.dump()
-    verb = ("import-lakefs", namespace, "trains")
+    verb: tuple[object, ...] = ("import-lakefs", namespace, "trains")
     assert "--rename run-1=NEW" in cli(*verb).err
     verb += ("--rename", "run-1=")
     assert f"--allow file://{namespace}" in cli(*verb).err

@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from graveler.kv.memory import MemoryKVStore
 from graveler.lakefs import messages
 from graveler.lakefs.namespace import RANGES, Namespace
+from graveler.lakefs.state import NOTHING, ImportState
+from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from tests.harness.lakefs import LakefsWriter
 
@@ -69,7 +72,28 @@ def decoders() -> Iterator[Decoder]:
         yield Decoder(f"lakeFS {name}", rows, _located(namespace, tree, decode), covered)
     rows = tuple(namespace.records(sound[0][1], tree, "metaranges"))
     decode = _located(namespace, tree, messages.decode_range)
+    yield Decoder("state of an import", _states(), _state, covered=False)
     yield Decoder("lakeFS range in a metarange", rows, decode, covered=False)
+
+
+_SOURCE = ("mem://ns",)
+
+
+def _states() -> tuple[tuple[bytes, bytes], ...]:
+    kv = MemoryKVStore()
+    state = ImportState(kv, "u", _SOURCE)
+    state.add_range("0" * 64, RangeInfo(bytes(32), b"a", b"b", 2, 20))
+    state.add_range("1" * 64, NOTHING)
+    state.add_metarange("2" * 64, "3" * 64)
+    state.flush()
+    return tuple(kv.scan("lakefs:u"))
+
+
+def _state(key: bytes, raw: bytes) -> Any:
+    kv = MemoryKVStore()
+    kv.set("lakefs:u", key, raw)
+    state = ImportState(kv, "u", _SOURCE)
+    return state.ranges, state.metaranges
 
 
 def _part(store: MemoryStore, part: str) -> str:

@@ -47,7 +47,7 @@ def test_a_bucket_is_read_by_many_threads(lake, bucket, s3_options):
     tree = {}
     for number in range(30):
         tree[f"in/{number:02}"] = lakefs.upload(f"{number}", b"%d" % number)
-        head = lakefs.commit(tree | {}, [head], message=str(number))
+        head = lakefs.commit(dict(tree), [head], message=str(number))
     parts = client.create_multipart_upload(Bucket=name, Key="ns/data/gp/parts")
     part = client.upload_part(
         Bucket=name, Key="ns/data/gp/parts", UploadId=parts["UploadId"], PartNumber=1, Body=b"parts"
@@ -66,7 +66,7 @@ def test_a_bucket_is_read_by_many_threads(lake, bucket, s3_options):
     lakefs.dump()
     lake.import_lakefs(source, "flights", allow=[source, f"s3://{name}/raw"])
     repo = lake.repository("flights")
-    lakefs.trees[lakefs.branches["main"]]["raw"] = Obj(f"s3://{name}/raw/a", 3, raw, kind=2)
+    tree["raw"] = Obj(f"s3://{name}/raw/a", 3, raw, kind=2)  # in the one form of addresses
     check_history(repo, source, lakefs)
     main = repo.branch("main")
     assert main.stat("parts").version == f'etag:"{etag}"'
