@@ -10,7 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Self, TypeVar
 
 from graveler.committed import EMPTY_METARANGE, metarange
-from graveler.committed.table import Record, Scratch, TableKind, table_properties
+from graveler.committed.flat import Record
+from graveler.committed.table import Scratch, TableKind, table_properties
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -24,8 +25,7 @@ from graveler.lakefs.state import NOTHING, ImportState
 from graveler.model import RangeInfo
 from graveler.process import Progress
 from graveler.reads import Stores
-from graveler.sstable import TableWriter
-from graveler.values import RECORD_ID_BYTES, encode_entry, range_id, record_id
+from graveler.values import RECORD_ID_BYTES, encode_entry, range_id, record_id, total
 
 _AHEAD_EACH: Final = 2
 _T = TypeVar("_T")
@@ -161,7 +161,7 @@ class Trees:
         size = 0
         try:
             file = scratch.file()
-            with TableWriter(file.path) as table:
+            with store.table_writer(file) as table:
                 for key, identifier, value in records:
                     table.add(key, value)
                     ids += identifier
@@ -171,7 +171,12 @@ class Trees:
                     return NOTHING
                 identifiers = bytes(ids)
                 info = RangeInfo(
-                    range_id((identifiers,)), first, last, len(ids) // RECORD_ID_BYTES, size
+                    id=range_id((identifiers,)),
+                    min_key=first,
+                    max_key=last,
+                    count=len(ids) // RECORD_ID_BYTES,
+                    size=size,
+                    total=total(identifiers),
                 )
                 table.finish(info.id, table_properties(TableKind.RANGE, info))
             store.publish(TableKind.RANGE, info.id, file, identifiers)

@@ -188,5 +188,5 @@ def test_appends_to_tables_that_follow_each_other_write_each_byte_a_few_times():
         changes = between({}, hour(number, 2))
         tree = apply(store, tree, changes, splitting).metarange
         written += sum(i.size for i in metarange.read(store, tree) if i.id not in before)
-        appended += sum(len(key) + len(value) for key, _, value in changes)
+        appended += sum(len(key) + len(value or b"") for key, _, value in changes)
     assert written < 8 * appended

@@ -165,7 +165,7 @@ def test_a_pattern_follows_its_seed_and_has_its_keys_in_order(name):
 
 
 def test_progress_is_told_after_each_commit():
-    told = []
+    told: list[int] = []
     replay(pattern("branches", **SIZES), BASELINE, told.append)
     assert told == [1, 2, 3, 4, 5, 6]
 

@@ -110,5 +110,6 @@ def test_a_branch_is_replayed_commit_by_commit(repo):
     assert [len(commit) for commit in last.commits()] == [9, 9]
     assert sum(1 for _ in last.base()) == 4 * 8 - 3
     key, identifier, value = next(iter(last.base()))
+    assert value is not None
     assert identifier == record_id(key, value)
     assert replay(last, Policy("hash", stores.splitting)).ranges[-1].max_key == b"2/5-7"
