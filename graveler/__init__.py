@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         init,
         open,  # noqa: A004
     )
-    from graveler.model import Change, Commit, Conflict, Entry
+    from graveler.model import Change, Commit, Conflict, Entry, Transfer
 
 # the packages that export the names above, the quickest to import first
 _HOMES = ("graveler.errors", "graveler.model", "graveler.gates", "graveler.lake")
@@ -90,6 +90,7 @@ __all__ = [
     "RunState",
     "RunStateError",
     "Step",
+    "Transfer",
     "Verdict",
     "__version__",
     "attach",

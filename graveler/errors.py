@@ -7,7 +7,7 @@ can be pickled, because errors travel through Spark, XCom and process pools.
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from graveler.model import Conflict
@@ -56,6 +56,10 @@ class GravelerError(Exception):
     """Base of all errors that graveler raises on purpose."""
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+
+    def saying(self, message: str) -> Self:
+        """Return an error of the same kind with another message."""
+        return type(self)(message)
 
 
 class NotFoundError(GravelerError, LookupError):

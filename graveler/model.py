@@ -118,6 +118,23 @@ class Prefix:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What a call that moves many files did.
+
+    Attributes:
+        files: Files that were moved.
+        bytes: Their bytes.
+        skipped: Files whose content was there already.
+        deleted: Files that were deleted, because the source does not have them.
+    """
+
+    files: int
+    bytes: int
+    skipped: int = 0
+    deleted: int = 0
+
+
 class ChangeKind(StrEnum):
     """What happened to a path from the left tree to the right one."""
 

@@ -47,7 +47,7 @@ class OverlayView(View):
 
     def put(self, path: str, body: Body) -> Entry:
         """Store bytes, to be committed at `path`."""
-        entry = self.branch.upload(path, body)
+        entry = self.branch.store(path, body)
         self.link_many([entry])
         return entry
 

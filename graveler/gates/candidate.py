@@ -129,6 +129,11 @@ class Tree(View):
         """Return a readable, seekable stream of such a file; the caller closes it."""
         return self._source.open(self._tree, self._checked(path))
 
+    def _threads(self, given: int | None) -> int:
+        """Return 1: the gate's own thread reads."""
+        del given
+        return 1
+
     def read(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
         return self._source.read(self._tree, self._checked(path), start, length)

@@ -23,6 +23,7 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
+from graveler.parallel import MOST_THREADS
 from graveler.privacy import shown_uri
 from graveler.process import held_off
 
@@ -35,7 +36,7 @@ except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
 
-_CONNECTIONS: Final = 32  # kept open; threads beyond these open and close their own
+_CONNECTIONS: Final = MOST_THREADS  # kept open; threads beyond these open their own
 
 _making = Lock()
 

@@ -13,19 +13,35 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
-from graveler.arguments import PathText, RefLike, instance, path_text, prefix_text, text
+from graveler.arguments import (
+    PathText,
+    RefLike,
+    choice,
+    file_path,
+    flag,
+    instance,
+    path_text,
+    prefix_text,
+    text,
+    texts,
+)
 from graveler.committed import get, scan
 from graveler.committed.diff import same_content
 from graveler.committed.flat import Run
 from graveler.committed.lookup import find_many
 from graveler.committed.metarange import prefix_end, read, runs
 from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
-from graveler.model import BranchRecord, Change, Commit, Entry, Prefix
+from graveler.model import BranchRecord, Change, Commit, Entry, Prefix, Transfer
 from graveler.names import path_key, path_keys
+from graveler.parallel import thread_count
+from graveler.process import Progress, no_progress
 from graveler.reads.changes import change_of
+from graveler.reads.downloads import Source, download
 from graveler.reads.files import open_entry, read_entry
+from graveler.reads.folders import Pattern
 from graveler.reads.listing import (
     Row,
     Scan,
@@ -35,6 +51,7 @@ from graveler.reads.listing import (
     overlay,
     within,
 )
+from graveler.reads.read_ahead import Missing, read_many, wanted_entries
 from graveler.reads.stores import Stores
 from graveler.retries import backoff
 from graveler.values import (
@@ -81,6 +98,11 @@ class View(RefLike):
         return [
             None if value is None else key + value for key, value in zip(keys, values, strict=True)
         ]
+
+    def _find_values(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return the value records at the keys of one version of the tree, or None for each."""
+        rows = zip(keys, self._find_rows(keys), strict=True)
+        return [None if row is None else row[len(key) :] for key, row in rows]
 
     @abstractmethod
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
@@ -202,6 +224,86 @@ class View(RefLike):
             SourceChangedError: A linked file was changed since it was linked.
         """
         return open_entry(self.repository, self._entry(path))
+
+    def get_many(
+        self,
+        paths: Iterable[PathText] | Iterable[Entry],
+        *,
+        missing: Missing = "error",
+        threads: int | None = None,
+    ) -> Iterator[tuple[Entry, bytes]]:
+        """Yield each entry with the bytes of its file, in the order of the paths.
+
+        Files are read ahead by threads, at most 256 MiB of them, and compared as `get` does. All
+        paths are looked up at once, in one version of the tree; entries are taken one by one.
+
+        Args:
+            paths: Paths; or entries of a listing, which stand for the listed files even if the
+                paths were written since.
+            missing: ``error`` raises before any file is read; ``skip`` leaves missing paths out.
+            threads: How many files are read at the same time, 1 to 64; by default 16, and 1 where
+                the files are on the local disk.
+
+        Raises:
+            ObjectNotFoundError: Nothing is at some of the paths, which are named; or an object is
+                gone from the store.
+            CorruptionError: The bytes differ from those that were stored.
+            SourceChangedError: A linked file was changed since it was linked.
+        """
+        choice(missing, "missing", ("error", "skip"))
+        entries = wanted_entries(self.name, self._find_values, paths, missing)
+        return read_many(entries, self.get, self._threads(threads))
+
+    def download(
+        self,
+        prefix: PathText,
+        folder: str | Path,
+        *,
+        delete: bool = False,
+        exclude: Iterable[str] = (),
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Transfer:
+        """Write the files below a folder of the tree into a local folder.
+
+        Files that are there with equal size and checksum stay, so a second call resumes a broken
+        one. Each file is compared as `get` does, written beside its place and renamed.
+
+        Args:
+            prefix: The folder in the tree, with or without a slash at its end; "" for all.
+            folder: The local folder; it is made with the first file.
+            delete: Delete the local files that the tree does not have.
+            exclude: Patterns of names below the folder that are left out, and not deleted:
+                ``*.tmp``, ``_*``. A ``*`` stands for slashes too. A folder that matches is left
+                out with all below it.
+            threads: How many files are written at the same time, as in `get_many`.
+            progress: Called with the files that are done and those that are known.
+
+        Returns:
+            What was written, left as it is and deleted.
+
+        Raises:
+            ObjectNotFoundError: Nothing is below the folder, or an object is gone from the store.
+            CorruptionError: A file differs from what was stored. The others are written.
+            InvalidInputError: A file cannot be written, or would lie outside of the local folder.
+                The others are written.
+            StorageFullError: The local disk is full.
+        """
+        prefix = prefix_text(prefix, "prefix").rstrip("/")
+        start = f"{prefix}/" if prefix else ""
+        first = first_key(start)
+        return download(
+            Source(self.name, start, self._snapshot(first, first), self.get, self.open),
+            file_path(folder, "folder"),
+            delete=flag(delete, "delete"),
+            exclude=Pattern(texts(exclude, "exclude")),
+            threads=self._threads(threads),
+            progress=progress or no_progress,
+        )
+
+    def _threads(self, given: int | None) -> int:
+        """Return by how many threads many files are read."""
+        return thread_count(given, self.repository.objects.put_threads)
 
     def _entry(self, path: PathText | Entry) -> Entry:
         return path if isinstance(path, Entry) else self.stat(path)

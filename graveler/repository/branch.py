@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from graveler.arguments import (
     BranchLike,
@@ -9,6 +10,7 @@ from graveler.arguments import (
     RefLike,
     count,
     each,
+    file_path,
     flag,
     media_type,
     optional,
@@ -18,16 +20,20 @@ from graveler.arguments import (
     prefix_text,
     ref_text,
     text,
+    texts,
 )
-from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry
+from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry, Transfer
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
+from graveler.parallel import thread_count
+from graveler.process import Progress, no_progress
 from graveler.publishing.landing import CommitSpec
 from graveler.reads import view
+from graveler.reads.folders import Links, Pattern
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.stores import Stores
 from graveler.reads.view import View
-from graveler.repository import branches, commits, patches
+from graveler.repository import branches, commits, folders, patches, uploads
 from graveler.repository.writes import StagedWrites, held_forms, new_address
 
 
@@ -114,7 +120,125 @@ class Branch(View, BranchLike):
         self._writes.stage([entry], replaces=replace)
         return entry
 
-    def upload(
+    def put_many(
+        self,
+        items: Iterable[tuple[PathText, Body]] | Mapping[PathText, Body],
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Transfer:
+        """Store the bytes of many files by threads and stage their entries, many to a round trip.
+
+        Items are staged in their order, in chunks of 1,000 entries or 10 seconds. So what an error
+        leaves staged is the beginning of the items. Of one path that comes twice the last one
+        counts. At most 256 MiB of bodies are under way, and a file is open only while it is read.
+
+        Args:
+            items: Pairs of a path and a body as `put` takes it, or a mapping of them; an iterable
+                of any length. A stream is read to its end before the next item is taken.
+            content_type: Media type of all files.
+            metadata: The caller's pairs, of all files.
+            replace: Commit the entries also where the head has the same content.
+            threads: How many files go up at the same time, 1 to 64; by default 16, and 1 where
+                the files go to the local disk.
+            progress: Called with the items that are done and those that were taken.
+
+        Returns:
+            How many files are staged, and their bytes.
+
+        Raises:
+            ProtectedBranchError: The branch accepts no writes; no bytes were stored.
+            FencedError: Another attempt of the run has the branch; nothing is acknowledged.
+            GravelerError: As `put` raises it. The message names the path, and says how many items
+                are staged: all of them before that one.
+        """
+        terms = self._terms(content_type, metadata, replace, threads, progress)
+        return uploads.put_many(self.repository, lambda: self._writes, items, terms)
+
+    def upload(  # noqa: PLR0913 - the choices of a mirror
+        self,
+        folder: str | Path,
+        prefix: PathText = "",
+        *,
+        delete: bool = False,
+        exclude: Iterable[str] = (),
+        follow_links: bool = True,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Transfer:
+        """Put the files of a local folder on the branch; those that it has already are skipped.
+
+        A file is skipped if the branch has an entry of its size and of the checksum that graveler
+        computed. So a second call resumes a broken one. Hidden files are files. Empty folders,
+        pipes, sockets and devices are left out. A file that cannot be read, or is written while it
+        is read, does not stop the others: the error at the end names it.
+
+        Args:
+            folder: The local folder.
+            prefix: The folder on the branch, with or without a slash at its end; "" for the root.
+            delete: Delete what the branch has below the prefix and the local folder does not have.
+            exclude: Patterns of names below the folder that are left out, and not deleted, as of
+                `download`.
+            follow_links: Symbolic links stand for what they point to; else they are left out.
+            content_type: Media type of all files. If it is given, files of another one are not
+                skipped.
+            metadata: The caller's pairs, of all files. If they are given, files of other ones are
+                not skipped.
+            replace: Skip nothing, and commit the entries also where the head has the same content.
+            threads: As of `put_many`.
+            progress: Called with the files that are done and those that the folder has.
+
+        Returns:
+            What was uploaded, skipped and deleted.
+
+        Raises:
+            ProtectedBranchError: The branch accepts no writes; no bytes were stored.
+            InvalidInputError: There is no such folder; or names in it cannot be paths, which are
+                all named, and nothing was uploaded; or a file could not be read, and the others
+                are staged.
+            FencedError: Another attempt of the run has the branch; nothing is acknowledged.
+        """
+        prefix = prefix_text(prefix, "prefix").rstrip("/")
+        links = Links.FOLLOW if flag(follow_links, "follow_links") else Links.LEAVE_OUT
+        branch = self._unrecorded
+        destination = folders.Destination(
+            self.repository,
+            lambda: self._writes,
+            branch._find_values,
+            lambda start: branch._snapshot(start, start),
+            f"{prefix}/" if prefix else "",
+        )
+        return folders.upload(
+            destination,
+            folders.Origin(file_path(folder, "folder"), links, Pattern(texts(exclude, "exclude"))),
+            self._terms(content_type, metadata, replace, threads, progress),
+            metadata_given=metadata is not None,
+            delete=flag(delete, "delete"),
+        )
+
+    def _terms(
+        self,
+        content_type: str,
+        metadata: Mapping[str, str] | None,
+        replace: bool,
+        threads: int | None,
+        progress: Progress | None,
+    ) -> uploads.Terms:
+        return uploads.Terms(
+            media_type(content_type),
+            pairs(metadata, "metadata"),
+            flag(replace, "replace"),
+            thread_count(threads, self.repository.objects.put_threads),
+            progress or no_progress,
+        )
+
+    def store(
         self,
         path: PathText,
         body: Body,
@@ -251,7 +375,7 @@ class Branch(View, BranchLike):
         What is staged on the branch stays staged. Older staged writes of these paths give way.
 
         Args:
-            entries: Files that are in a store already, as ``upload`` returns them.
+            entries: Files that are in a store already, as ``store`` returns them.
             deleted: Paths to delete; no error if one is missing.
             message: The message of the commit.
             metadata: The metadata of the commit.

@@ -53,18 +53,7 @@ class StagedWrites:
         check_path(path)
         check_pairs(f"entry {path!r}", metadata)
         self.check()
-        address = new_address(self._stores) + _suffix(path)
-        info = self._stores.objects.put(address, body)
-        return Entry(
-            path=path,
-            address=address,
-            size=info.size,
-            checksum=info.checksum,
-            content_type=content_type,
-            mtime=self._stores.clock.now(),
-            metadata=metadata,
-            computed=True,
-        )
+        return stored(self._stores, path, body, content_type, metadata)
 
     def stage(self, entries: Iterable[Entry], *, replaces: bool = False) -> int:
         """Stage entries of files that were just written below `new_address`; return how many.
@@ -146,6 +135,24 @@ class StagedWrites:
     def _check_protection(self) -> None:
         if not self._fence:
             self._stores.refs.protection.check(self._name, "write")
+
+
+def stored(
+    stores: Stores, path: str, body: Body, content_type: str, metadata: dict[str, str]
+) -> Entry:
+    """Store the bytes under a new address and return their entry; the branch is not asked."""
+    address = new_address(stores) + _suffix(path)
+    info = stores.objects.put(address, body)
+    return Entry(
+        path=path,
+        address=address,
+        size=info.size,
+        checksum=info.checksum,
+        content_type=content_type,
+        mtime=stores.clock.now(),
+        metadata=metadata,
+        computed=True,
+    )
 
 
 def new_address(stores: Stores) -> str:

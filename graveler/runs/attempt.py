@@ -56,6 +56,11 @@ class Reads:
         folder, slash, _ = path.rpartition("/")
         self.note(commit, folder + slash or path)
 
+    def note_paths(self, commit: str, keys: Iterable[bytes]) -> None:
+        """Record that files were read, by their folders."""
+        for key in keys:
+            self.note_path(commit, key.decode())
+
     @property
     def new(self) -> tuple[Input, ...]:
         """The inputs that are not yet on the run's record."""
@@ -164,8 +169,7 @@ class RunView(Ref):
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return key and committed value record, side by side, at the keys."""
-        for key in keys:
-            self._reads.note_path(self.commit.id, key.decode())
+        self._reads.note_paths(self.commit.id, keys)
         return super()._find_rows(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
@@ -188,9 +192,7 @@ class SourceBranch(Branch):
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return key and value record, side by side, at the keys, staged or committed."""
-        head = self.head.id
-        for key in keys:
-            self._reads.note_path(head, key.decode())
+        self._reads.note_paths(self.head.id, keys)
         return super()._find_rows(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
@@ -232,8 +234,7 @@ class RunBranch(Branch):
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return key and value record, side by side, at the keys, staged or committed."""
-        for key in keys:
-            self._reads.note_path(self._attempt.known.base, key.decode())
+        self._reads.note_paths(self._attempt.known.base, keys)
         return super()._find_rows(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:

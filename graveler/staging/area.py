@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from heapq import merge
+from itertools import takewhile
 from operator import itemgetter
 from typing import Final
 
@@ -38,6 +39,8 @@ def _combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
             last = key
             yield key, value
 
+
+_FEW: Final = 8
 
 HOLD: Final = "hold-"
 """Start of the tokens that no branch names, under which entries are kept for a moment."""
@@ -97,12 +100,12 @@ class StagingArea:
 
     def get_many(self, newest_first: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the newest staged write of each key that has one among the tokens."""
-        found: dict[bytes, bytes] = {}
-        for token in reversed(newest_first):
-            if not self.is_empty(token):
-                writes = ((key, self._kv.get(self._prefix + token, key)) for key in keys)
-                found.update((key, stored.value) for key, stored in writes if stored is not None)
-        return found
+        if len(keys) <= _FEW:
+            writes = ((key, self.get(newest_first, key)) for key in keys)
+            return {key: write for key, write in writes if write is not None}
+        wanted, last = set(keys), max(keys)
+        staged = takewhile(lambda item: item[0] <= last, self.scan(newest_first, min(keys)))
+        return {key: write for key, write in staged if key in wanted}
 
     def scan(
         self, newest_first: Sequence[str], start: bytes = b""

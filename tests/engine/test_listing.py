@@ -16,7 +16,7 @@ FILES = 1_500
 
 def fill(branch, generation, number=FILES):
     """Give every file of a table the bytes of this generation."""
-    stored = branch.upload("table", str(generation).encode())
+    stored = branch.store("table", str(generation).encode())
     branch.link_many(replace(stored, path=f"table/{at:05}") for at in range(number))
 
 

@@ -21,7 +21,7 @@ def test_a_part_that_is_empty_or_dots_is_refused_on_every_way_in(repo, path):
     there = main.put("there", b"x")
     for write in (
         lambda: main.put(path, b"x"),
-        lambda: main.upload(path, b"x"),
+        lambda: main.store(path, b"x"),
         lambda: main.link(path, address=there.address),
         lambda: main.link_many([Entry(path, there.address, 1)]),
         lambda: main.commit_changes([Entry(path, there.address, 1)], message="m"),

@@ -181,7 +181,7 @@ def test_with_a_fault_at_any_call_all_or_nothing_is_visible(fault):
 
     def operate(repo):
         dev = repo.branch("dev")
-        entries = [dev.upload("a", b"one"), dev.upload("b", b"two")]
+        entries = [dev.store("a", b"one"), dev.store("b", b"two")]
         dev.commit_changes(entries, deleted=["old"], message="change")
 
     old, new = {"old": "old"}, {"a": "one", "b": "two"}

@@ -169,9 +169,33 @@ FACE: Any = {
                 "replace": FLAG,
             },
         ),
-        "upload": (
+        "store": (
             {"path": "p", "body": b"1"},
             {"path": TEXT, "content_type": FREE, "metadata": PAIRS},
+        ),
+        "put_many": (
+            {"items": [("p", b"1")]},
+            {
+                "items": TEXT - {"list", "mapping"},
+                "content_type": FREE,
+                "metadata": PAIRS,
+                "replace": FLAG,
+                "threads": MAYBE_NUMBER,
+            },
+        ),
+        "upload": (
+            {"folder": "."},
+            {
+                "folder": TEXT,
+                "prefix": FREE,
+                "delete": FLAG,
+                "exclude": TEXT - {"list"},
+                "follow_links": FLAG,
+                "content_type": FREE,
+                "metadata": PAIRS,
+                "replace": FLAG,
+                "threads": MAYBE_NUMBER,
+            },
         ),
         "link": (
             {"path": "p", "address": "data/x", "size": 1},
@@ -202,6 +226,20 @@ FACE: Any = {
         "stat": ({}, {"path": TEXT}),
         "exists": ({}, {"path": TEXT}),
         "get": ({}, {"path": TEXT}),
+        "get_many": (
+            {"paths": ["a"]},
+            {"paths": TEXT - {"list"}, "missing": TEXT, "threads": MAYBE_NUMBER},
+        ),
+        "download": (
+            {"prefix": "", "folder": "never-made"},
+            {
+                "prefix": FREE,
+                "folder": TEXT,
+                "delete": FLAG,
+                "exclude": TEXT - {"list"},
+                "threads": MAYBE_NUMBER,
+            },
+        ),
         "open": ({}, {"path": TEXT}),
         "uris": ({}, {"prefix": FREE}),
         "has_below": ({}, {"prefix": FREE}),

@@ -83,7 +83,7 @@ TOO_LARGE = {
         "p", b"1", content_type=QUOTE * (model.CONTENT_TYPE_BYTES // 2) + "x"
     ),
     "metadata of": lambda repo, main: main.put("p", b"1", metadata=pairs(model.METADATA_BYTES + 1)),
-    "1001 pairs": lambda repo, main: main.upload(
+    "1001 pairs": lambda repo, main: main.store(
         "p", b"1", metadata={str(number): "" for number in range(model.METADATA_PAIRS + 1)}
     ),
     "address": lambda repo, main: main.link_many(

@@ -3,7 +3,7 @@
 Airflow collects it for tasks of any operator, as assets; OpenLineage makes datasets of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from typing import Any, Final, Self, TypeVar
@@ -130,6 +130,11 @@ class _LineageBranch(Branch):
     def _find_value(self, key: bytes) -> bytes | None:
         self._note_read(key.decode())
         return super()._find_value(key)
+
+    def _find_values(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        for key in keys:
+            self._note_read(key.decode())
+        return super()._find_values(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         self._note_read(_below(prefix))

@@ -127,7 +127,7 @@ def _commit(
     branch = repository.branch(ref)
     try:
         commit = branch.commit_changes(
-            [branch.upload(path, body)],
+            [branch.store(path, body)],
             message=f"XCom {names['xcom_key']} of {names['dag_id']}.{names['task_id']}",
             metadata={f"airflow.{name}": text for name, text in names.items()},
         )

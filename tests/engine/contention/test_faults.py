@@ -358,6 +358,8 @@ ELSEWHERE = {
     ),  # of many refs, one after another: tests.engine.branches.test_dump
     ("Repository", "restore_refs"),
     ("Branch", "commit_changes"),  # tests.fs.test_transaction
+    ("Branch", "store"),
+    ("Branch", "put_many"),  # not atomic: tests.engine.files.test_files_faults
     ("Branch", "upload"),
     ("Repository", "ingestion"),  # tests.ingest.test_ingest_faults
     (

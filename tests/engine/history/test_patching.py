@@ -15,9 +15,7 @@ def older_are_staged(repo):
 def transaction(repo):
     """Commit a change of what others have staged, as a filesystem's transaction does."""
     dev = repo.branch("dev")
-    return dev.commit_changes(
-        [dev.upload("both", b"mine"), dev.upload("new", b"mine")], message="t"
-    )
+    return dev.commit_changes([dev.store("both", b"mine"), dev.store("new", b"mine")], message="t")
 
 
 def check(world, outcome, landed):

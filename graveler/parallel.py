@@ -1,0 +1,160 @@
+"""Work on many items by threads, in order, with a bound on what is under way.
+
+The items are taken and the results are given by the caller's thread. So an iterable of items may
+use what belongs to that thread, and the order of the results never depends on the threads.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Final, Generic, TypeVar
+
+from graveler.arguments import count
+from graveler.errors import InvalidInputError
+
+BUDGET: Final = 256 << 20
+"""Cost of all work under way, in bytes of memory: 256 MiB."""
+
+MOST_THREADS: Final = 64
+"""Threads of one call; a driver keeps as many connections open."""
+
+_THREADS: Final = 16
+_QUEUED: Final = 2
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+def thread_count(given: int | None, put_threads: int) -> int:
+    """Return by how many threads many files are moved.
+
+    Args:
+        given: What the caller wants; None: what suits the store.
+        put_threads: Of the store: 0 where a request costs less than a thread.
+
+    Raises:
+        InvalidInputError: It is not from 1 to 64.
+    """
+    if given is None:
+        return _THREADS if put_threads else 1
+    if count(given, "threads", least=1) > MOST_THREADS:
+        raise InvalidInputError(f"threads={given}: give a number from 1 to {MOST_THREADS}")
+    return given
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds(Generic[_T]):
+    """How much may be under way.
+
+    Attributes:
+        threads: How many threads work; 1: the caller's own, item by item.
+        window: How many items may be taken whose results the caller has not got yet.
+        cost: What an item costs, in bytes of memory.
+        budget: What all items under way may cost together; a single one may cost more.
+        keeps: Whether a result costs as much as its item until the caller has it.
+        over: Set when the iteration ends, however it ends; long work looks at it.
+    """
+
+    threads: int
+    window: int
+    cost: Callable[[_T], int]
+    budget: int = BUDGET
+    keeps: bool = False
+    over: Event = field(default_factory=Event)
+
+
+class _Queue(Generic[_T, _R]):
+    """The items that were taken, in their order, and the threads that work on them."""
+
+    def __init__(
+        self, work: Callable[[_T], _R], bounds: Bounds[_T], pool: ThreadPoolExecutor
+    ) -> None:
+        self._work = work
+        self._bounds = bounds
+        self._pool = pool
+        self._queued: deque[tuple[int, Future[_R]]] = deque()
+        self._pending: dict[Future[_R], int] = {}
+        self._load = 0
+
+    def has_room(self, cost: int) -> bool:
+        """Return whether one more item may be taken."""
+        bounds = self._bounds
+        if len(self._queued) >= bounds.window:
+            return False
+        if len(self._pending) >= _QUEUED * bounds.threads:
+            return False
+        return not self._load or self._load + cost <= bounds.budget
+
+    def add(self, item: _T, cost: int) -> None:
+        """Have a thread work on an item."""
+        future = self._pool.submit(self._work, item)
+        self._queued.append((cost, future))
+        self._pending[future] = cost
+        self._load += cost
+
+    def ready(self) -> Iterator[_R]:
+        """Yield the results that are there, up to the first item that is under way."""
+        self._settle()
+        while self._queued and self._queued[0][1].done():
+            yield self._first()
+
+    def step(self) -> Iterator[_R]:
+        """Wait until any item is done, and yield what is ready."""
+        if self._pending and not self._queued[0][1].done():
+            wait(self._pending, return_when=FIRST_COMPLETED)
+        yield from self.ready()
+
+    def rest(self) -> Iterator[_R]:
+        """Yield all results."""
+        while self._queued:
+            yield self._first()
+
+    def _first(self) -> _R:
+        cost, future = self._queued.popleft()
+        if self._bounds.keeps:
+            self._load -= cost
+        return future.result()
+
+    def _settle(self) -> None:
+        for future in [future for future in self._pending if future.done()]:
+            cost = self._pending.pop(future)
+            if not self._bounds.keeps:
+                self._load -= cost
+
+
+def in_order(work: Callable[[_T], _R], items: Iterable[_T], bounds: Bounds[_T]) -> Iterator[_R]:
+    """Yield what `work` returns of each item, in the order of the items.
+
+    What `work` raises is raised in its turn. What the iterable raises is raised after the results
+    of the items before it. Work that has not begun when the iteration ends is never begun.
+    """
+    if bounds.threads <= 1:
+        try:
+            yield from map(work, items)
+        finally:
+            bounds.over.set()
+        return
+    pool = ThreadPoolExecutor(bounds.threads, thread_name_prefix="graveler-files")
+    try:
+        queue = _Queue(work, bounds, pool)
+        source, broken = iter(items), None
+        while True:
+            try:
+                item = next(source)
+            except StopIteration:
+                break
+            except Exception as error:  # noqa: BLE001 - raised after the results
+                broken = error
+                break
+            cost = bounds.cost(item)
+            while not queue.has_room(cost):
+                yield from queue.step()
+            queue.add(item, cost)
+            yield from queue.ready()
+        yield from queue.rest()
+        if broken is not None:
+            raise broken
+    finally:
+        bounds.over.set()
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,261 @@
+"""A folder of a tree into a folder of the local disk: what differs, each file whole or not at all."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from hmac import compare_digest
+from pathlib import Path
+from threading import Event
+from typing import BinaryIO, Final, NamedTuple
+
+from graveler.errors import (
+    CorruptionError,
+    GravelerError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    StorageFullError,
+)
+from graveler.model import Entry, Transfer
+from graveler.objects.local_files import prune_folders
+from graveler.objects.verified import new_hash
+from graveler.parallel import Bounds, in_order
+from graveler.process import Progress
+from graveler.reads.folders import Links, Pattern, Place, missing_from, walk, whole_file
+from graveler.reads.listing import Scan, first_key
+from graveler.values import decode_entry
+
+PIECE_BYTES: Final = 8 << 20
+"""What is read of a file at a time: 8 MiB."""
+
+_WINDOW: Final = 1_000
+_SHOWN: Final = 5
+MOST_FAULTS: Final = 100
+"""Files that may fail before a call for many ends."""
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The tree that is downloaded.
+
+    Attributes:
+        name: Of the view, for messages.
+        folder: Start of the paths, with a slash at its end; "" for the whole tree.
+        snapshot: One version of the tree below the folder.
+        get: Returns the bytes of an entry's file.
+        open: Opens it.
+    """
+
+    name: str
+    folder: str
+    snapshot: AbstractContextManager[Scan]
+    get: Callable[[Entry], bytes]
+    open: Callable[[Entry], BinaryIO]
+
+
+class _Job(NamedTuple):
+    entry: Entry
+    place: Path | None
+    fault: Exception | None = None
+
+
+class _Done(NamedTuple):
+    entry: Entry
+    written: bool
+    fault: Exception | None = None
+
+
+def download(
+    source: Source,
+    root: Path,
+    *,
+    delete: bool,
+    exclude: Pattern,
+    threads: int,
+    progress: Progress,
+) -> Transfer:
+    """Write the files below a folder of a tree into a local one, those that differ only.
+
+    Raises:
+        ObjectNotFoundError: Nothing is below the folder, or an object is gone from the store.
+        CorruptionError: A file differs from its entry. The others are written.
+        InvalidInputError: A file cannot be written. The others are written.
+        StorageFullError: The disk is full.
+    """
+    start = first_key(source.folder)
+    with source.snapshot as scan:
+
+        def entries() -> Iterator[tuple[str, Entry]]:
+            for key, value in scan(start):
+                name = key[len(start) :].decode()
+                if not exclude.leaves_out(name):
+                    yield name, decode_entry(key, value)
+
+        if source.folder and next(scan(start), None) is None:
+            raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")
+        files = _Files(source, Place(root))
+        written = _written(files, entries(), threads, progress)
+        deleted = 0
+        if delete and root.is_dir():
+            deleted = _delete_others(root, (name for name, _ in entries()), exclude)
+    return Transfer(written.files, written.bytes, skipped=written.skipped, deleted=deleted)
+
+
+def _written(
+    files: "_Files", entries: Iterator[tuple[str, Entry]], threads: int, progress: Progress
+) -> Transfer:
+    taken = written = size = skipped = 0
+
+    def jobs() -> Iterator[_Job]:
+        nonlocal taken
+        for name, entry in entries:
+            taken += 1
+            yield files.job(name, entry)
+
+    faults: list[tuple[str, Exception]] = []
+    bounds: Bounds[_Job] = Bounds(
+        threads,
+        _WINDOW,
+        cost=lambda job: min(job.entry.size, PIECE_BYTES),
+        over=files.over,
+    )
+    for number, done in enumerate(in_order(files.write, jobs(), bounds), 1):
+        if done.fault is not None:
+            faults.append((done.entry.path, done.fault))
+        elif done.written:
+            written += 1
+            size += done.entry.size
+        else:
+            skipped += 1
+        progress("download", number, taken)
+        if len(faults) == MOST_FAULTS:
+            break
+    if faults:
+        raise failure(
+            faults, f"the other {written + skipped:,} files are there: download again for the rest"
+        )
+    return Transfer(written, size, skipped=skipped)
+
+
+def failure(faults: Sequence[tuple[str, Exception]], rest: str) -> GravelerError:
+    """Return the error of some files of many, of the kind of the first one.
+
+    Args:
+        faults: The path of each file, and what went wrong.
+        rest: What became of the others, and the way out.
+    """
+    shown = "; ".join(f"{path!r}: {_reason(error)}" for path, error in faults[:_SHOWN])
+    more = f" and {len(faults) - _SHOWN:,} more" if len(faults) > _SHOWN else ""
+    first = faults[0][1]
+    message = f"{shown}{more}; {rest}"
+    if isinstance(first, GravelerError):
+        return first.saying(message)
+    return InvalidInputError(message)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, GravelerError):
+        place = error.filename2 or error.filename
+        where = f" ({place})" if place else ""
+        return f"{error.strerror or error}{where}"
+    return str(error)
+
+
+class _Files:
+    """The local files of a download."""
+
+    def __init__(self, source: Source, place: Place) -> None:
+        self.over = Event()
+        self._source = source
+        self._place = place
+
+    def job(self, name: str, entry: Entry) -> _Job:
+        """Make the folders for a file; only one thread does."""
+        try:
+            return _Job(entry, self._place.of(name))
+        except (OSError, InvalidInputError) as error:
+            return _Job(entry, None, _unless_full(error))
+
+    def write(self, job: _Job) -> _Done:
+        """Write a file, unless it is there."""
+        entry, place, fault = job
+        if place is None:
+            return _Done(entry, written=False, fault=fault)
+        try:
+            if holds(place, entry):
+                return _Done(entry, written=False)
+            self._fetch(entry, place)
+        except (CorruptionError, ObjectNotFoundError) as error:
+            return _Done(entry, written=False, fault=error)
+        except GravelerError as error:
+            raise error.saying(f"{entry.path!r}: {error}") from error
+        except OSError as error:
+            return _Done(entry, written=False, fault=_unless_full(error))
+        return _Done(entry, written=True)
+
+    def _fetch(self, entry: Entry, place: Path) -> None:
+        if entry.size <= PIECE_BYTES:  # one request
+            content = self._source.get(entry)
+            with whole_file(place) as out:
+                out.write(content)
+            return
+        with self._source.open(entry) as stream, whole_file(place) as out:
+            while piece := stream.read(PIECE_BYTES):
+                if self.over.is_set():
+                    raise InterruptedError
+                out.write(piece)
+
+
+def _unless_full(error: Exception) -> Exception:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        raise StorageFullError(
+            f"{error.filename or 'the disk'}: {error.strerror}; free some space, and download "
+            "again: the files that are there stay"
+        ) from error
+    return error
+
+
+def holds(place: Path, entry: Entry) -> bool:
+    """Return whether a local file has the size and the checksum of an entry.
+
+    False where it cannot be said: no checksum, or one by an algorithm that is unknown here.
+    """
+    try:
+        status = place.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
+        return False
+    algorithm, _, wanted = entry.checksum.partition(":")
+    digest = new_hash(algorithm) if wanted else None
+    if digest is None:
+        return False
+    with place.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            digest.update(piece)
+    return compare_digest(digest.hexdigest(), wanted.lower())
+
+
+def _delete_others(root: Path, names: Iterator[str], exclude: Pattern) -> int:
+    """Delete the local files of other names, and the folders that get empty; return how many."""
+    faults: list[tuple[str, Exception]] = []
+    deleted = 0
+    local = walk(
+        root, Links.LIST, exclude, lambda name, why: faults.append((name, OSError(0, why)))
+    )
+    keyed = ((os.fsencode(file.name), file) for file in local)
+    for file in missing_from(keyed, map(str.encode, names)):
+        try:
+            file.path.unlink(missing_ok=True)
+        except OSError as error:
+            faults.append((file.name, error))
+            continue
+        deleted += 1
+        prune_folders(file.path.parent, root)
+    if faults:
+        raise failure(faults, f"all files are there, and {deleted:,} others were deleted")
+    return deleted

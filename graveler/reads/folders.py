@@ -1,0 +1,237 @@
+"""Folders of the local disk: what lies below one, and files that appear in one whole.
+
+A file is written beside its place and renamed. A process that is killed leaves the part that it
+has written; its lock is gone with it, so the next one that writes into the folder removes the part.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+from fnmatch import fnmatchcase
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, TypeVar
+
+from graveler.errors import InvalidInputError
+from graveler.names import check_path
+
+_PART: Final = ".graveler-part-"
+_MOST_KNOWN: Final = 10_000
+_numbers: Final = count(1)
+_T = TypeVar("_T")
+
+
+class Links(Enum):
+    """What a walk does with a symbolic link."""
+
+    FOLLOW = "follow"
+    """It stands for what it points to."""
+    LEAVE_OUT = "leave out"
+    """It is left out."""
+    LIST = "list"
+    """It is a file itself, and so is a pipe, a socket or a device."""
+
+
+class LocalFile(NamedTuple):
+    """A file below a folder.
+
+    Attributes:
+        name: Its path from the folder on, with slashes.
+        path: The file.
+    """
+
+    name: str
+    path: Path
+
+
+class Pattern:
+    """Names that are left out: those that a pattern matches, and what lies below such a folder.
+
+    Args:
+        globs: As of a shell, over the whole name: ``*`` stands for slashes too.
+    """
+
+    def __init__(self, globs: Iterable[str] = ()) -> None:
+        self._globs = tuple(globs)
+
+    def matches(self, name: str) -> bool:
+        """Return whether a file or folder is left out; that of its parents is not asked."""
+        return any(fnmatchcase(name, glob) for glob in self._globs)
+
+    def leaves_out(self, name: str) -> bool:
+        """Return whether a file is left out, or a folder that it lies in."""
+        if not self._globs:
+            return False
+        cuts = [at for at, letter in enumerate(name) if letter == "/"]
+        return any(self.matches(name[:cut]) for cut in (*cuts, len(name)))
+
+
+class _Folder(NamedTuple):
+    """A folder on the way of a walk: its number on the disk, and what is left of it."""
+
+    device: int
+    inode: int
+    rest: Iterator[tuple[str, os.DirEntry[str]]]
+
+
+def walk(
+    root: Path, links: Links, exclude: Pattern, fault: Callable[[str, str], object]
+) -> Iterator[LocalFile]:
+    """Yield the files below a folder, in byte order of their names.
+
+    One folder at a time is in memory. A file that appears or vanishes meanwhile is among them or
+    not. Pipes, sockets and devices are left out, unless they are listed.
+
+    Args:
+        root: The folder.
+        links: What to do with symbolic links.
+        exclude: What to leave out.
+        fault: Called with a name and a reason for what cannot be walked: a link that leads nowhere
+            or into a folder that it lies in, a folder that cannot be read.
+    """
+    follow = links is Links.FOLLOW
+    open_folders = [_listed(root, "", fault, follow=follow)]
+    while open_folders:
+        folder = open_folders[-1]
+        if folder is None or (item := next(folder.rest, None)) is None:
+            open_folders.pop()
+            continue
+        name, entry = item
+        if exclude.matches(name) or entry.name.startswith(_PART):
+            continue
+        if entry.is_symlink() and links is Links.LEAVE_OUT:
+            continue
+        if _is_folder(entry, follow=follow):
+            below = _listed(Path(entry.path), f"{name}/", fault, follow=follow)
+            if below is not None and any(
+                (below.device, below.inode) == above[:2] for above in open_folders if above
+            ):
+                fault(name, "the link leads into a folder that it lies in")
+            else:
+                open_folders.append(below)
+        elif links is Links.LIST or Path(entry.path).is_file():
+            yield LocalFile(name, Path(entry.path))
+        elif entry.is_symlink() and not Path(entry.path).exists():
+            fault(name, "the link leads nowhere")
+
+
+def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def _listed(
+    path: Path, start: str, fault: Callable[[str, str], object], *, follow: bool
+) -> _Folder | None:
+    def place(entry: os.DirEntry[str]) -> bytes:
+        return os.fsencode(entry.name) + b"/" * _is_folder(entry, follow=follow)
+
+    try:
+        with os.scandir(path) as found:
+            entries = sorted(found, key=place)
+        status = path.stat()
+    except OSError as error:
+        fault(start.rstrip("/") or ".", f"the folder cannot be read: {error.strerror}")
+        return None
+    named = ((f"{start}{entry.name}", entry) for entry in entries)
+    return _Folder(status.st_dev, status.st_ino, named)
+
+
+def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> Iterator[_T]:
+    """Yield what has none of the keys; both are in byte order."""
+    other = next(keys, None)
+    for key, item in keyed:
+        while other is not None and other < key:
+            other = next(keys, None)
+        if other != key:
+            yield item
+
+
+class Place:
+    """A folder into which files are written, and never beside it.
+
+    Args:
+        root: The folder; it is made with the first file.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._known: set[str] = set()
+
+    def of(self, name: str) -> Path:
+        """Return where a file goes, and make the folders on the way to it.
+
+        Raises:
+            InvalidInputError: The name leads out of the folder, by its parts or by a link.
+            OSError: A folder cannot be made.
+        """
+        check_path(name)
+        folder, at = self.root, -1
+        self._enter("", folder)
+        while (at := name.find("/", at + 1)) >= 0:
+            folder = self.root / name[:at]
+            self._enter(name[:at], folder)
+        return self.root / name
+
+    def _enter(self, name: str, folder: Path) -> None:
+        if name in self._known:
+            return
+        if name and folder.is_symlink():
+            real = folder.resolve()
+            if not real.is_relative_to(self.root.resolve()):
+                raise InvalidInputError(
+                    f"{folder} is a link to {real}, which lies outside of {self.root}: remove the "
+                    "link, or choose another folder"
+                )
+        folder.mkdir(parents=not name, exist_ok=True)
+        _remove_parts(folder)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known.add(name)
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove the parts that dead processes have left."""
+    with os.scandir(folder) as found:
+        parts = [Path(entry.path) for entry in found if entry.name.startswith(_PART)]
+    for part in parts:
+        with suppress(OSError):  # another process has it, or it is gone
+            descriptor = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
+            finally:
+                os.close(descriptor)
+
+
+@contextmanager
+def whole_file(place: Path) -> Iterator[BinaryIO]:
+    """Give a new file to write, which takes its place when the block ends without an error."""
+    part, descriptor = _new_part(place.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            yield out
+            out.flush()
+            part.replace(place)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _new_part(folder: Path) -> tuple[Path, int]:
+    while True:
+        part = folder / f"{_PART}{os.getpid()}-{next(_numbers)}"
+        try:
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            continue
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), part.stat()):
+                return part, descriptor
+        os.close(descriptor)  # removed between the two calls above

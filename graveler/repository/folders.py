@@ -1,0 +1,242 @@
+"""A folder of the local disk onto a branch: what differs goes up, and a second call goes on."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import BinaryIO, Final, NamedTuple, cast
+
+from graveler.errors import GravelerError, InvalidInputError
+from graveler.model import Entry, Transfer
+from graveler.names import check_path
+from graveler.parallel import Bounds, in_order
+from graveler.process import batches
+from graveler.reads.downloads import MOST_FAULTS, failure
+from graveler.reads.folders import Links, LocalFile, Pattern, missing_from, walk
+from graveler.reads.listing import Scan, first_key
+from graveler.reads.read_ahead import Find, entries_at
+from graveler.reads.stores import Stores
+from graveler.repository.source_file import SourceError, SourceFile
+from graveler.repository.uploads import PART_BYTES, Chunks, Terms
+from graveler.repository.writes import StagedWrites, stored
+
+_LOOK_UP: Final = 1_000
+_WINDOW: Final = 1_000
+_SHOWN: Final = 100
+_TRIES: Final = 3
+_AGAIN: Final = "upload again to go on, what is there is skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The branch, and what it has.
+
+    Attributes:
+        stores: The repository.
+        writes: Returns what stages writes; a run renews its lease with each call.
+        find: Looks entries up.
+        snapshot: Returns one version of the branch below a key.
+        start: Start of the paths, with a slash at its end; "" for the whole tree.
+    """
+
+    stores: Stores
+    writes: Callable[[], StagedWrites]
+    find: Find
+    snapshot: Callable[[bytes], AbstractContextManager[Scan]]
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What is uploaded.
+
+    Attributes:
+        root: The local folder.
+        links: What to do with symbolic links.
+        exclude: What to leave out.
+    """
+
+    root: Path
+    links: Links
+    exclude: Pattern
+
+    def files(self, fault: Callable[[str, str], object]) -> Iterator[LocalFile]:
+        """Yield the files, in byte order of their names."""
+        return walk(self.root, self.links, self.exclude, fault)
+
+    def checked(self, start: str) -> int:
+        """Return how many files there are.
+
+        Raises:
+            InvalidInputError: There is no folder, or a name cannot be a path, a link cannot be
+                followed, a folder cannot be read: all of them are named.
+        """
+        if not self.root.is_dir():
+            raise InvalidInputError(f"no folder {str(self.root)!r}")
+        faults: list[str] = []
+        files = 0
+        for file in self.files(lambda name, reason: faults.append(f"{name!r}: {reason}")):
+            files += 1
+            try:
+                check_path(start + file.name)
+            except InvalidInputError as error:
+                faults.append(f"{file.name!r}: {error}")
+        if faults:
+            shown = "; ".join(faults[:_SHOWN])
+            more = f"; and {len(faults) - _SHOWN:,} more" if len(faults) > _SHOWN else ""
+            raise InvalidInputError(
+                f"{str(self.root)!r} cannot be uploaded, and nothing was: {shown}{more}; rename "
+                "them, or leave them out (exclude=…)"
+            )
+        return files
+
+
+class _Job(NamedTuple):
+    path: str
+    file: Path
+    known: Entry | None
+
+
+class _Sent(NamedTuple):
+    """What became of a file: an entry to stage, a fault, or nothing as it is there already."""
+
+    path: str
+    entry: Entry | None = None
+    fault: Exception | None = None
+
+
+def upload(
+    destination: Destination,
+    origin: Origin,
+    terms: Terms,
+    *,
+    metadata_given: bool,
+    delete: bool,
+) -> Transfer:
+    """Store the files of a folder whose content the branch does not have, and stage their entries.
+
+    Args:
+        destination: The branch.
+        origin: The folder.
+        terms: What holds for all files.
+        metadata_given: Entries with other metadata are uploaded again.
+        delete: Delete what the branch has below the prefix and the folder does not have.
+
+    Raises:
+        InvalidInputError: A name cannot be a path, and nothing was uploaded; or a file cannot be
+            read, or changes while it is read, and the others are staged.
+        GravelerError: As of a put. The message says how many files are staged.
+    """
+    chunks = Chunks(destination.stores, destination.writes, replace=terms.replace)
+    files = origin.checked(destination.start)
+    sender = _Sender(destination, terms, metadata_given=metadata_given)
+    skipped = 0
+    faults: list[tuple[str, Exception]] = []
+
+    def noted(name: str, reason: str) -> None:
+        faults.append((destination.start + name, InvalidInputError(reason)))
+
+    jobs = sender.jobs(origin.files(noted))
+    bounds: Bounds[_Job] = Bounds(terms.threads, _WINDOW, cost=_cost, over=sender.over)
+    with chunks.staging(_AGAIN):
+        for number, sent in enumerate(in_order(sender.send, jobs, bounds), 1):
+            if sent.fault is not None:
+                faults.append((sent.path, sent.fault))
+            elif sent.entry is not None:
+                chunks.add(sent.entry)
+            else:
+                skipped += 1
+            terms.progress("upload", number, max(files, number))
+            if len(faults) >= MOST_FAULTS:
+                break
+    if faults:
+        rest = f"{chunks.staged:,} others are staged, {skipped:,} were there: {_AGAIN}"
+        raise failure(faults, rest)
+    deleted = _delete_others(destination, origin) if delete else 0
+    return Transfer(chunks.staged, chunks.bytes, skipped=skipped, deleted=deleted)
+
+
+def _cost(job: _Job) -> int:
+    try:
+        return min(job.file.stat().st_size, PART_BYTES)
+    except OSError:  # the thread that opens it reports it
+        return 0
+
+
+class _Sender:
+    """Stores files that the branch does not have."""
+
+    def __init__(self, destination: Destination, terms: Terms, *, metadata_given: bool) -> None:
+        self.over = Event()
+        self._to = destination
+        self._terms = terms
+        self._metadata_given = metadata_given
+
+    def jobs(self, files: Iterator[LocalFile]) -> Iterator[_Job]:
+        """Yield the files with what the branch has in their places."""
+        for group in batches(files, _LOOK_UP):
+            paths = [self._to.start + file.name for file in group]
+            known: Sequence[Entry | None] = [None] * len(group)
+            if not self._terms.replace:
+                known = entries_at(self._to.find, paths)
+            yield from (
+                _Job(path, file.path, entry)
+                for path, file, entry in zip(paths, group, known, strict=True)
+            )
+
+    def send(self, job: _Job) -> _Sent:
+        """Store a file, unless the branch has it."""
+        try:
+            return self._sent(job)
+        except SourceError as error:
+            return _Sent(job.path, fault=error.reason)
+        except GravelerError as error:
+            raise error.saying(f"{job.path!r}: {error}") from error
+
+    def _sent(self, job: _Job) -> _Sent:
+        terms = self._terms
+        for _ in range(_TRIES):
+            with SourceFile(job.file, self.over) as source:
+                if job.known is not None and self._is_there(job.known, source):
+                    return _Sent(job.path)
+                source.rewind()
+                body = cast("BinaryIO", source)
+                entry = stored(
+                    self._to.stores, job.path, body, terms.content_type, dict(terms.metadata)
+                )
+                if source.is_as_it_was(entry.size):
+                    return _Sent(job.path, entry)
+        reason = f"{job.file} was written while it was read, {_TRIES} times"
+        return _Sent(job.path, fault=InvalidInputError(reason))
+
+    def _is_there(self, known: Entry, source: SourceFile) -> bool:
+        terms = self._terms
+        if not (known.computed and known.size == source.size):
+            return False
+        if terms.content_type not in {"", known.content_type}:
+            return False
+        if self._metadata_given and terms.metadata != dict(known.metadata):
+            return False
+        return source.checksum(known.checksum.partition(":")[0]) == known.checksum
+
+
+def _delete_others(destination: Destination, origin: Origin) -> int:
+    """Stage the deletion of what the branch has and the folder does not have; return how many."""
+    start = first_key(destination.start)
+
+    def unreadable(name: str, reason: str) -> None:
+        raise InvalidInputError(
+            f"{name!r}: {reason}; all files are staged, and what the branch has besides was not "
+            "deleted: upload again"
+        )
+
+    def others(scan: Scan) -> Iterator[str]:
+        names = ((key[len(start) :], key.decode()) for key, _ in scan(start))
+        kept = (item for item in names if not origin.exclude.leaves_out(item[0].decode()))
+        local = (os.fsencode(file.name) for file in origin.files(unreadable))
+        return missing_from(kept, local)
+
+    with destination.snapshot(start) as scan:
+        return destination.writes().delete(others(scan))

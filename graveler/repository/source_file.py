@@ -1,0 +1,76 @@
+"""A local file that is uploaded: read as it was when it was opened, or not at all."""
+
+import os
+import stat
+from pathlib import Path
+from threading import Event
+from typing import Final, Self
+
+from graveler.objects.verified import new_hash
+
+_HASHED_BYTES: Final = 1 << 20
+
+
+class SourceError(Exception):
+    """A local file cannot be read."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class SourceFile:
+    """A local file as it was when it was opened.
+
+    Attributes:
+        size: Its bytes then.
+    """
+
+    def __init__(self, path: Path, over: Event) -> None:
+        self._path = path
+        self._over = over
+
+    def __enter__(self) -> Self:
+        try:
+            # without waiting, if a pipe has taken the place of the file
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise SourceError(error) from error
+        self._file = os.fdopen(descriptor, "rb", buffering=0)
+        self._before = os.fstat(descriptor)
+        self.size = self._before.st_size
+        if not stat.S_ISREG(self._before.st_mode):
+            self._file.close()
+            raise SourceError(OSError(0, "it is no file any more", str(self._path)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        if self._over.is_set():
+            raise SourceError(InterruptedError())
+        try:
+            return self._file.read(size) or b""
+        except OSError as error:
+            raise SourceError(error) from error
+
+    def rewind(self) -> None:
+        """Go to the start."""
+        self._file.seek(0)
+
+    def checksum(self, algorithm: str) -> str:
+        """Return the checksum of the content, "" where the algorithm is unknown."""
+        digest = new_hash(algorithm)
+        if digest is None:
+            return ""
+        while piece := self.read(_HASHED_BYTES):
+            digest.update(piece)
+        return f"{algorithm}:{digest.hexdigest()}"
+
+    def is_as_it_was(self, taken: int) -> bool:
+        """Return whether so many bytes are all, and the file is unchanged."""
+        before, now = self._before, os.fstat(self._file.fileno())
+        same = (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns)
+        return same and taken == self.size

@@ -1,0 +1,227 @@
+"""Many files onto a branch: bytes go up by threads, entries are staged in chunks, in order.
+
+What is staged of a call that fails is always its beginning: so many items, from the first one on.
+A chunk is staged after 1,000 entries or 10 seconds. So the branch is asked seldom, a stale writer
+is fenced soon, and no bytes wait for long to be named: garbage collection leaves them alone for
+a day.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from graveler.arguments import path_text
+from graveler.errors import FencedError, GravelerError, InvalidInputError
+from graveler.model import Entry, Transfer
+from graveler.names import check_path
+from graveler.objects.store import Body, BodyReader
+from graveler.parallel import Bounds, in_order
+from graveler.process import Progress
+from graveler.reads.stores import Stores
+from graveler.repository.writes import StagedWrites, stored
+
+_CHUNK: Final = 1_000
+_CHUNK_TIME: Final = timedelta(seconds=10)
+_WINDOW: Final = 1_000
+_STREAM_BYTES: Final = 8 << 20
+PART_BYTES: Final = 64 << 20
+"""What a driver may hold of a file while it sends it, as S3 does: 64 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all files of a call.
+
+    Attributes:
+        content_type: Media type of the entries.
+        metadata: Their pairs.
+        replace: Commit them also where the head has equal content.
+        threads: How many go up at the same time.
+        progress: Called with what is done and what is known.
+    """
+
+    content_type: str
+    metadata: dict[str, str]
+    replace: bool
+    threads: int
+    progress: Progress
+
+
+class Chunks:
+    """Stages entries in chunks.
+
+    Args:
+        stores: The repository.
+        writes: Returns what stages writes on the branch; a run renews its lease with each call.
+        replace: Commit the entries also where the head has equal content.
+
+    Attributes:
+        staged: How many are staged.
+        bytes: The bytes of these.
+    """
+
+    def __init__(
+        self, stores: Stores, writes: Callable[[], StagedWrites], *, replace: bool
+    ) -> None:
+        self.staged = self.bytes = 0
+        self._clock = stores.clock
+        self._writes = writes
+        self._replace = replace
+        self._chunk: list[Entry] = []
+        self._since: datetime | None = None
+        writes().check()
+
+    def add(self, entry: Entry) -> None:
+        """Stage an entry with the next chunk."""
+        now = self._clock.now()
+        self._since = self._since or now
+        self._chunk.append(entry)
+        if len(self._chunk) >= _CHUNK or now - self._since >= _CHUNK_TIME:
+            self.flush()
+
+    def flush(self) -> None:
+        """Stage the chunk."""
+        chunk, self._chunk, self._since = self._chunk, [], None
+        if chunk:
+            self._writes().stage(chunk, replaces=self._replace)
+            self.staged += len(chunk)
+            self.bytes += sum(entry.size for entry in chunk)
+
+    @contextmanager
+    def staging(self, way_out: str) -> Iterator[None]:
+        """Stage what a block adds, also if it fails; its error says how much is staged.
+
+        An exception that ends the process stages nothing more.
+
+        Args:
+            way_out: What the caller can do after an error.
+        """
+        try:
+            yield
+            self.flush()
+        except BaseException as error:
+            stopped = self._stopped(error, way_out)
+            if stopped is error:
+                raise
+            raise stopped from error
+
+    def _stopped(self, error: BaseException, way_out: str) -> BaseException:
+        if isinstance(error, FencedError) or not isinstance(error, (Exception, KeyboardInterrupt)):
+            return error
+        with suppress(GravelerError):  # the first error is the one to report
+            self.flush()
+        told = f"{self.staged:,} files are staged" if self.staged else "nothing is staged"
+        if self.staged == 1:
+            told = "1 file is staged"
+        if isinstance(error, GravelerError):
+            return error.saying(f"{error}; {told}: {way_out}")
+        error.add_note(f"{told}: {way_out}")
+        return error
+
+
+@dataclass(slots=True)
+class _Put:
+    """One item. Its body is dropped once it is stored."""
+
+    path: str
+    body: Body | None
+    entry: Entry | None = None
+    cost: int = field(default=0)
+
+
+def put_many(
+    stores: Stores,
+    writes: Callable[[], StagedWrites],
+    items: Any,
+    terms: Terms,
+) -> Transfer:
+    """Store the bytes of many files and stage their entries.
+
+    Raises:
+        GravelerError: As of one put. The message names the path and says how many are staged.
+    """
+    chunks = Chunks(stores, writes, replace=terms.replace)
+    taken = 0
+
+    def store(path: str, body: Body) -> Entry:
+        try:
+            return stored(stores, path, body, terms.content_type, terms.metadata)
+        except GravelerError as error:
+            raise error.saying(f"{path!r}: {error}") from error
+        except Exception as error:
+            error.add_note(f"while {path!r} was put")
+            raise
+
+    def puts() -> Iterator[_Put]:
+        nonlocal taken
+        for taken, item in enumerate(pairs, 1):
+            yield _taken(*_pair(item, taken - 1), store)
+
+    def put(item: _Put) -> Entry:
+        body, item.body = item.body, None
+        return item.entry or store(item.path, cast("Body", body))
+
+    pairs = items.items() if isinstance(items, Mapping) else items
+    if isinstance(items, str | bytes) or not isinstance(pairs, Iterable):
+        raise InvalidInputError("items: give pairs (path, body), or a mapping of them")
+    bounds: Bounds[_Put] = Bounds(terms.threads, _WINDOW, cost=lambda item: item.cost)
+    with chunks.staging("put the items after these again"):
+        for number, entry in enumerate(in_order(put, puts(), bounds), 1):
+            chunks.add(entry)
+            terms.progress("put", number, taken)
+    return Transfer(chunks.staged, chunks.bytes)
+
+
+def _pair(item: Any, at: int) -> tuple[str, Body]:
+    """Return the path and the body of an item."""
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise InvalidInputError(f"items[{at}]={type(item).__name__}: give pairs (path, body)")
+    path = path_text(item[0], f"items[{at}][0]")
+    check_path(path)
+    return path, item[1]
+
+
+def _taken(path: str, body: Body, store: Callable[[str, Body], Entry]) -> _Put:
+    """Return an item whose body stays as it is after the next one is taken.
+
+    The iterable may fill a buffer again, or close a stream. So a buffer is copied. A stream is read
+    to its end; a long one is stored at once.
+    """
+    if isinstance(body, bytes | bytearray | memoryview):
+        content = bytes(body)
+        return _Put(path, content, cost=len(content))
+    if isinstance(body, Path):
+        return _Put(path, body, cost=_cost(body))
+    try:
+        with BodyReader(body, hashed=False) as reader:
+            head = reader.read(_STREAM_BYTES)
+    except GravelerError as error:
+        raise error.saying(f"{path!r}: {error}") from error
+    if len(head) < _STREAM_BYTES:
+        return _Put(path, head, cost=len(head))
+    return _Put(path, None, entry=store(path, cast("BinaryIO", _Joined(head, body))))
+
+
+def _cost(path: Path) -> int:
+    try:
+        return min(path.stat().st_size, PART_BYTES)
+    except OSError:  # the thread that opens it reports it
+        return 0
+
+
+class _Joined:
+    """A stream whose beginning was read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = memoryview(head)
+        self._rest = rest
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        if not self._head:
+            return self._rest.read(size)
+        piece, self._head = self._head[:size], self._head[size:]
+        return bytes(piece)

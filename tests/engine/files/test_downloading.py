@@ -1,0 +1,307 @@
+"""A folder of a tree into a local one: whole files, what stays, deleted, refused, resumed."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    StorageFullError,
+)
+from graveler.model import Entry, Transfer
+from graveler.reads import downloads, folders
+
+everywhere = pytest.mark.parametrize(
+    "lake", ["memory-memory", "sqlite-local", "sqlite-s3"], indirect=True
+)
+FILES = {
+    "a": "1",
+    "sub/b": "2",
+    "sub/deep/c": "3",
+    "sub.txt": "4",
+    ".hidden/.d": "5",
+    "größe ü": "",
+}
+
+
+@pytest.fixture
+def filled(repo):
+    main = repo.branch("main")
+    main.put_many({f"in/{name}": text.encode() for name, text in FILES.items()})
+    main.put_many({"inn": b"beside", "out/x": b"beside"})
+    main.commit("all")
+    return main
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A folder to download into."""
+    (tmp_path / "here").mkdir()
+    return tmp_path / "here"
+
+
+def local(root):
+    return {
+        file.relative_to(root).as_posix(): file.read_text()
+        for file in root.rglob("*")
+        if file.is_file()
+    }
+
+
+@everywhere
+@pytest.mark.parametrize("threads", [None, 1, 4])
+@pytest.mark.parametrize("prefix", ["in", "in/"])
+def test_a_folder_comes_down_with_all_that_lies_below(filled, here, threads, prefix):
+    target = here / "new" / "target"
+    assert filled.download(prefix, target, threads=threads) == Transfer(files=6, bytes=5)
+    assert local(target) == FILES
+    assert filled.download(prefix, str(target), threads=threads) == Transfer(0, 0, skipped=6)
+
+
+@everywhere
+def test_what_differs_comes_down_and_the_rest_stays(repo, filled, here):
+    filled.download("in", here)
+    (here / "a").write_text("9")  # of the same size
+    (here / "sub/b").write_text("longer")
+    (here / "sub/deep/c").unlink()
+    (here / "mine").write_text("stays")
+    kept = (here / "sub.txt").stat()
+    assert repo.ref("main").download("in", here) == Transfer(files=3, bytes=3, skipped=3)
+    assert local(here) == {**FILES, "mine": "stays"}
+    assert (here / "sub.txt").stat() == kept
+
+
+def test_a_whole_tree_comes_down(filled, here):
+    assert filled.download("", here).files == 8
+    assert local(here)["in/sub/b"] == "2"
+
+
+def test_staged_writes_and_deletions_are_seen_on_a_branch(repo, filled, here):
+    filled.delete("in/a")
+    filled.put("in/new", b"n")
+    filled.download("in", here / "branch")
+    assert local(here / "branch") == {
+        **{name: text for name, text in FILES.items() if name != "a"},
+        "new": "n",
+    }
+    repo.ref("main").download("in", here / "head")
+    assert local(here / "head") == FILES
+
+
+def test_nothing_below_a_prefix_is_an_error_and_deletes_nothing(repo, filled, here):
+    (here / "mine").write_text("stays")
+    for prefix in ("input", "in/a", "i"):
+        with pytest.raises(ObjectNotFoundError, match=f"nothing below '{prefix}/' in 'main'"):
+            filled.download(prefix, here, delete=True)
+    assert local(here) == {"mine": "stays"}
+    repo.create_branch("empty", source="main~1")
+    assert repo.branch("empty").download("", here / "no") == Transfer(0, 0)
+    assert not (here / "no").exists()
+
+
+@everywhere
+def test_a_mirror_deletes_what_the_tree_does_not_have(filled, here):
+    filled.download("in", here)
+    for name in ("mine", "sub/mine", "old/er/mine", "sub.x/mine"):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text("")
+    (here / "link").symlink_to(here.parent, target_is_directory=True)
+    (here / "broken").symlink_to("nothing")
+    (here / "empty").mkdir()
+    assert filled.download("in", here, delete=True) == Transfer(0, 0, skipped=6, deleted=6)
+    assert local(here) == FILES
+    assert not (here / "old").exists()
+    assert not (here / "link").is_symlink()
+    assert here.parent.is_dir()
+
+
+def test_what_is_excluded_is_neither_downloaded_nor_deleted(filled, here):
+    (here / "sub").mkdir()
+    (here / "sub" / "mine").write_text("")
+    (here / "gone").write_text("")
+    done = filled.download("in", here, exclude=["sub", ".*"], delete=True)
+    assert (done.files, done.deleted) == (3, 1)
+    assert sorted(local(here)) == ["a", "größe ü", "sub.txt", "sub/mine"]
+
+
+def test_a_link_out_of_the_folder_is_not_followed(filled, here):
+    outside, target = here / "outside", here / "target"
+    outside.mkdir()
+    target.mkdir()
+    (target / "sub").symlink_to(outside, target_is_directory=True)
+    (outside / "victim").write_text("precious")
+    (target / "a").symlink_to(outside / "victim")
+    with pytest.raises(InvalidInputError) as caught:
+        filled.download("in", target)
+    assert f"which lies outside of {target}" in str(caught.value)
+    assert "'in/sub/b'" in str(caught.value)
+    assert local(outside) == {"victim": "precious"}
+    assert (target / "a").read_text() == "1"
+    assert not (target / "a").is_symlink()
+
+
+def test_a_link_within_the_folder_is_followed(filled, here):
+    (here / "real").mkdir()
+    (here / "sub").symlink_to("real", target_is_directory=True)
+    filled.download("in", here)
+    assert (here / "real" / "b").read_text() == "2"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "a//x", "./x", "a\0b"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(here, name):
+    with pytest.raises(InvalidInputError):
+        folders.Place(here / "in").of(name)
+    assert list(here.iterdir()) == []
+
+
+def test_a_path_of_a_damaged_tree_leads_out_of_no_folder(repo, filled, here):
+    """No path with such parts can be written."""
+    entry = filled.stat("in/a")
+    jobs = downloads._Files(None, folders.Place(here / "t"))
+    job = jobs.job("../a", Entry("in/../a", entry.address, 1))
+    assert isinstance(job.fault, InvalidInputError)
+    assert job.place is None
+
+
+def test_a_file_where_a_folder_belongs_stops_only_what_lies_below(filled, here):
+    (here / "sub").write_text("a file")
+    (here / "a").mkdir()
+    with pytest.raises(InvalidInputError) as caught:
+        filled.download("in", here, delete=True)
+    for said in ("'in/sub/b'", "'in/sub/deep/c'", "'in/a'", "the other 3 files are there"):
+        assert said in str(caught.value)
+    assert local(here) == {"sub": "a file", "sub.txt": "4", ".hidden/.d": "5", "größe ü": ""}
+
+
+def test_a_path_that_is_a_file_and_a_folder_cannot_be_held_by_a_disk(repo, here):
+    main = repo.branch("main")
+    main.put_many({"x": b"file", "x/y": b"below", "z": b""})
+    with pytest.raises(InvalidInputError, match="'x/y'"):
+        main.download("", here)
+    assert local(here) == {"x": "file", "z": ""}
+
+
+@everywhere
+def test_a_damaged_file_is_not_written_and_the_others_are(repo, filled, here):
+    repo.stores.objects.put(filled.stat("in/sub/b").address, b"X")
+    (here / "sub").mkdir()
+    (here / "sub" / "b").write_text("the old one")
+    with pytest.raises(CorruptionError) as caught:
+        filled.download("in", here)
+    assert "'in/sub/b'" in str(caught.value)
+    assert "the other 5 files are there" in str(caught.value)
+    assert local(here) == {**FILES, "sub/b": "the old one"}
+
+
+def test_bytes_that_are_gone_are_named(repo, filled, here):
+    repo.stores.objects.delete(filled.stat("in/a").address)
+    with pytest.raises(ObjectNotFoundError, match="'in/a'"):
+        filled.download("in", here)
+    assert len(local(here)) == 5
+
+
+def test_a_full_disk_ends_the_call(filled, here, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device", "disk")
+
+    monkeypatch.setattr(downloads, "whole_file", full)
+    with pytest.raises(StorageFullError, match="free some space"):
+        filled.download("in", here)
+
+
+def test_a_store_that_fails_ends_the_call_and_a_second_one_goes_on(repo, filled, here, monkeypatch):
+    got, get = [], repo.stores.objects.get
+
+    def failing(key, *given):
+        if key.startswith("data/"):
+            if len(got) == 3:
+                raise BackendUnavailableError("no answer")
+            got.append(key)
+        return get(key, *given)
+
+    monkeypatch.setattr(repo.stores.objects, "get", failing)
+    with pytest.raises(BackendUnavailableError, match=r"'in/.*': no answer"):
+        filled.download("in", here, threads=1)
+    monkeypatch.undo()
+    done = filled.download("in", here)
+    assert (done.files, done.skipped) == (3, 3)
+    assert local(here) == FILES
+
+
+def test_a_large_file_comes_in_pieces_and_is_compared(repo, here, monkeypatch):
+    monkeypatch.setattr(downloads, "PIECE_BYTES", 1000)
+    content = os.urandom(12_345)
+    entry = repo.branch("main").put("large", content)
+    repo.branch("main").download("", here)
+    assert (here / "large").read_bytes() == content
+    repo.stores.objects.put(entry.address, bytes(12_345))
+    with pytest.raises(CorruptionError):
+        repo.branch("main").download("", here / "again")
+    assert list((here / "again").iterdir()) == []
+
+
+def test_a_linked_file_without_a_checksum_is_downloaded_again(repo, here):
+    source = here / "source"
+    source.mkdir()
+    (source / "a").write_text("1")
+    repo.links.allow(str(source))
+    repo.branch("main").link("a", address=str(source / "a"))
+    for _ in range(2):
+        assert repo.branch("main").download("", here / "t").files == 1
+
+
+def test_parts_of_a_dead_process_are_removed_and_those_of_a_living_one_stay(filled, here):
+    filled.download("in", here)
+    dead = here / "sub" / ".graveler-part-999999-1"
+    dead.write_text("half")
+    with folders.whole_file(here / "sub" / "x") as out:
+        out.write(b"whole")
+        filled.download("in", here)
+        assert not dead.exists()
+    assert (here / "sub" / "x").read_text() == "whole"
+
+
+def test_a_file_that_cannot_be_completed_leaves_nothing(here):
+    with suppress(KeyError), folders.whole_file(here / "x") as out:
+        out.write(b"half")
+        raise KeyError
+    assert list(here.iterdir()) == []
+
+
+def test_parts_are_not_uploaded(repo, here):
+    (here / ".graveler-part-1-1").write_text("half")
+    (here / "a").write_text("1")
+    assert repo.branch("main").upload(here).files == 1
+
+
+def test_files_have_the_rights_that_the_user_gives_new_files(filled, here):
+    (here / "plain").write_text("")
+    filled.download("in", here)
+    assert (here / "a").stat().st_mode == (here / "plain").stat().st_mode
+
+
+def test_a_run_records_the_folder_as_its_input(repo, filled, here):
+    run = repo.runs.open("hour")
+    run.view().download("in", here)
+    assert [read.prefix for read in run.inputs] == ["in/"]
+
+
+def test_progress_grows_with_what_is_known(filled, here):
+    seen = []
+    filled.download("in", here, progress=lambda *told: seen.append(told))
+    assert seen == [("download", number, number) for number in range(1, 7)]
+
+
+def test_a_relative_folder_is_taken_from_where_the_program_stands(filled, here, monkeypatch):
+    monkeypatch.chdir(here)
+    filled.download("in", "there")
+    assert local(here / "there") == FILES
+    (Path("there") / "mine").write_text("")
+    assert filled.download("in", "there", delete=True).deleted == 1
+    monkeypatch.chdir(here / "there")
+    assert filled.download("in", ".", delete=True).skipped == 6
