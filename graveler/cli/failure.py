@@ -23,6 +23,7 @@ ERROR: Final = 1
 USAGE: Final = 2
 CONFLICT: Final = 3
 GATE: Final = 4
+INTERRUPTED: Final = 130
 _REFUSED: Final = " was refused: "
 
 
@@ -41,6 +42,15 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
             sys.stderr.write(line + "\n")
     sys.stderr.flush()
     return _exit_code(error)
+
+
+def report_interrupt(error: KeyboardInterrupt, *, as_json: bool) -> int:
+    """Write what was done until Ctrl-C to the standard error stream; return the exit code."""
+    message = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
+    shape = {"error": {"code": "interrupted", "message": message}}
+    sys.stderr.write((to_json(shape) if as_json else f"error: {message}") + "\n")
+    sys.stderr.flush()
+    return INTERRUPTED
 
 
 def _exit_code(error: Exception) -> int:

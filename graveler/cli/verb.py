@@ -7,7 +7,7 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
-from graveler.cli.failure import DONE, report
+from graveler.cli.failure import DONE, report, report_interrupt
 from graveler.cli.output import Output, ReaderGoneError
 from graveler.cli.session import Options, Session
 
@@ -98,6 +98,8 @@ def _run(body: Callable[..., None], options: Options, arguments: dict[str, Any])
     except typer.Exit:
         out.flush()
         raise
+    except KeyboardInterrupt as error:
+        code = report_interrupt(error, as_json=options.as_json)
     except Exception as error:  # noqa: BLE001 - the top level: report it and exit
         code = report(error, as_json=options.as_json, debug=options.debug)
     if code != DONE:

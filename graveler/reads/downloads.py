@@ -98,7 +98,11 @@ def download(
         if source.folder and next(scan(start), None) is None:
             raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")
         files = _Files(source, Place(root))
-        written = _written(files, entries(), threads, progress)
+        try:
+            written = _written(files, entries(), threads, progress)
+        except KeyboardInterrupt as error:
+            error.add_note("download again to go on, the files that are there stay")
+            raise
         deleted = 0
         if delete and root.is_dir():
             deleted = _delete_others(root, (name for name, _ in entries()), exclude)

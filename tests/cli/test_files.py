@@ -82,8 +82,7 @@ def test_a_folder_is_put_with_all_that_lies_below(cli, folder, tmp_path):
     (tmp_path / "in" / "deep").mkdir(parents=True)
     (tmp_path / "in" / "deep" / "b").write_bytes(b"22")
     (tmp_path / "in" / "a").write_bytes(b"1")
-    said = cli("put", "-r", tmp_path / "in", "main:data", "--json")
-    assert [line["path"] for line in said.lines] == ["data/a", "data/deep/b"]
+    assert cli("put", "-r", tmp_path / "in", "main:data", "--json").json["files"] == 2
     assert cli("put", "-r", tmp_path / "in", "main:").code == 0
     paths = [line["path"] for line in cli("ls", "-r", "--json").lines]
     assert paths == ["a", "data/a", "data/deep/b", "deep/b"]

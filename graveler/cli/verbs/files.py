@@ -13,6 +13,15 @@ from graveler.cli.output import Output, printable, size_text, to_json
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
+from graveler.cli.verbs.folders import (
+    Choices,
+    DeleteOption,
+    ExcludeOption,
+    LinksOption,
+    ThreadsOption,
+    get_folder,
+    put_folder,
+)
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
 
@@ -98,14 +107,27 @@ def _stat(session: Session, file: _File) -> None:
     session.out.show({**shape_of(entry), "uri": uri}, *lines)
 
 
-def _get(
+def _get(  # noqa: PLR0913 - the options of a command
     session: Session,
     file: _File,
     into: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="Where to write; else the standard output.")
+        str,
+        typer.Argument(
+            metavar="[FILE]", help="Where to write, a folder with -r; else the standard output."
+        ),
     ] = _STREAM,
+    *,
+    recursive: _Recursive = False,
+    delete: DeleteOption = False,
+    exclude: ExcludeOption = None,
+    threads: ThreadsOption = None,
 ) -> None:
-    """Read a file out of the lake."""
+    """Read a file out of the lake, or a folder of them; what is there with equal content stays."""
+    choices = Choices(delete, exclude, threads)
+    if recursive:
+        get_folder(session, file, into, choices)
+        return
+    choices.check_unused()
     ref, path = Address.of_file(file)
     if into == _STREAM and session.as_json:
         raise UsageError("--json would mix with the file's bytes: name a FILE to write to")
@@ -150,38 +172,45 @@ def _put(  # noqa: PLR0913 - the options of a command
             "--replace", help="Write even where the branch has the same content, as a repair."
         ),
     ] = False,
+    delete: DeleteOption = False,
+    exclude: ExcludeOption = None,
+    follow_links: LinksOption = True,
+    threads: ThreadsOption = None,
 ) -> None:
-    """Put a file, or a folder of them, on a branch; commit makes it stay."""
+    """Put a file, or a folder of them, on a branch; commit makes it stay.
+
+    Of a folder, what the branch has already is skipped: after an error or Ctrl-C the same command
+    goes on.
+    """
     name, path = Address.parse(target)
     if not path and "/" in name:  # a path without a colon, or a name that no branch has
         Address.of_file(target)
     file = Path(source)
     pairs = read_pairs(meta)
+    choices = Choices(delete, exclude, threads, follow_links)
     if recursive:
-        files = _files_below(file)
-    elif source == _STREAM:
-        files = [(Path(_STREAM), "stdin")]
-    elif file.is_file():
-        files = [(file, file.name)]
-    else:
+        put_folder(
+            session,
+            source,
+            name,
+            path,
+            choices,
+            content_type=content_type,
+            metadata=pairs or None,
+            replace=replace,
+        )
+        return
+    choices.check_unused()
+    if source != _STREAM and not file.is_file():
         raise UsageError(f"no file {source!r}" + (": put a folder with -r" * file.is_dir()))
-    if not recursive and (not path or path.endswith("/")):
+    if not path or path.endswith("/"):
         if source == _STREAM:
             raise UsageError(f"{target!r} is a folder: give what comes from the input a name")
         path += file.name
+    body = sys.stdin.buffer if source == _STREAM else file
     branch = session.branch(name)
-    for item, below in files:
-        full = f"{path.rstrip('/')}/{below}".lstrip("/") if recursive else path
-        body = sys.stdin.buffer if source == _STREAM else item
-        entry = branch.put(full, body, content_type=content_type, metadata=pairs, replace=replace)
-        session.out.show(shape_of(entry), f"{printable(full)}  {size_text(entry.size)}")
-
-
-def _files_below(folder: Path) -> list[tuple[Path, str]]:
-    if not folder.is_dir():
-        raise UsageError(f"{str(folder)!r} is no folder: put a file without -r")
-    files = [(file, file.relative_to(folder).as_posix()) for file in folder.rglob("*")]
-    return sorted((item for item in files if item[0].is_file()), key=lambda item: item[1])
+    entry = branch.put(path, body, content_type=content_type, metadata=pairs, replace=replace)
+    session.out.show(shape_of(entry), f"{printable(path)}  {size_text(entry.size)}")
 
 
 def _rm(
