@@ -1,0 +1,253 @@
+"""A fault at every call of an upload or a download, a kill in the middle, another process beside it."""
+
+import logging
+import sys
+from subprocess import PIPE, Popen
+
+import pytest
+
+import graveler
+from graveler.errors import GravelerError
+from graveler.fsck import fsck
+from graveler.model import Transfer
+from graveler.repository import uploads
+from tests.gc.collection.test_beside_writers import days, sweep
+from tests.harness.gc_lakes import check_sound, everything
+from tests.harness.worlds import FAULTS, interleave, struck_worlds, tree
+
+OLD = {"a": "0", "kept": "0"}
+ITEMS = [("a", b"1"), ("b", b"1"), ("c", b"1"), ("d", b"1"), ("e", b"1")]
+NEW = {**OLD, **{path: body.decode() for path, body in ITEMS}}
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch, caplog):
+    """Chunks of two entries, so that a fault may come between two of them."""
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(uploads, "_CHUNK", 2)
+
+
+def start(repo):
+    main = repo.branch("main")
+    main.put("a", b"0")
+    main.commit("base")
+    main.put("kept", b"0")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_a_fault_leaves_is_the_beginning_of_the_items_and_the_rest_can_follow(
+    fault, committed
+):
+    def operate(repo):
+        repo.branch("main").put_many(ITEMS, threads=1)
+        if committed:
+            repo.branch("main").commit("all")
+
+    for world, what, failed in struck_worlds(fault, start, operate):
+        repo = world.repo()
+        main = repo.branch("main")
+        seen = tree(main)
+        ends = range(len(ITEMS) + 1)
+        beginnings = [{**OLD, **{path: "1" for path, _ in ITEMS[:end]}} for end in ends]
+        assert seen in beginnings, what
+        staged = beginnings.index(seen)
+        if isinstance(failed, GravelerError) and not committed:
+            told = str(failed)
+            known = [number for number in range(staged + 1) if said(number) in told]
+            # a chunk whose answer was lost is there, and is not counted
+            assert known or "files are staged" not in told, (what, told)
+        main.put_many(ITEMS[staged:], threads=1)
+        assert tree(main) == NEW, what
+        assert fsck(repo.stores, objects="checksum").sound, what
+
+
+def said(number):
+    if number < 2:
+        return ("nothing is staged", "1 file is staged")[number]
+    return f"{number} files are staged"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for path, body in ITEMS:
+        (folder / path).write_bytes(body)
+    return folder
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_upload_after_a_fault_goes_on_until_the_folder_is_there(fault, folder):
+    """A mirror: `kept` goes, and only when everything else is there."""
+    mirrored = {path: body.decode() for path, body in ITEMS}
+
+    def operate(repo):
+        repo.branch("main").upload(folder, threads=1, delete=True)
+
+    for world, what, _ in struck_worlds(fault, start, operate):
+        repo = world.repo()
+        main = repo.branch("main")
+        seen = tree(main)
+        assert {path for path in seen if seen[path] == "1"} <= set(mirrored), what
+        if "kept" not in seen:
+            assert seen == mirrored, what
+        done = main.upload(folder, threads=1, delete=True)
+        assert done.files + done.skipped == len(ITEMS), what
+        assert done.skipped == sum(seen.get(path) == "1" for path in mirrored), what
+        assert tree(main) == mirrored, what
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_download_after_a_fault_goes_on_until_the_folder_is_there(fault, tmp_path):
+    numbers = iter(range(1_000))
+    target = {}
+
+    def prepare(repo):
+        start(repo)
+        repo.branch("main").put_many(ITEMS, threads=1)
+        target["folder"] = tmp_path / str(next(numbers))
+
+    def operate(repo):
+        repo.branch("main").download("", target["folder"], threads=1)
+
+    for world, what, _ in struck_worlds(fault, prepare, operate):
+        folder = target["folder"]
+        before = local(folder)
+        assert before.items() <= NEW.items(), what
+        done = world.repo().branch("main").download("", folder, threads=1)
+        assert (done.files, done.skipped) == (len(NEW) - len(before), len(before)), what
+        assert local(folder) == NEW, what
+
+
+def local(folder):
+    if not folder.exists():
+        return {}
+    return {file.name: file.read_text() for file in folder.iterdir()}
+
+
+def test_a_commit_beside_many_puts_loses_none_of_them():
+    def check(world, outcome, _):
+        assert outcome == Transfer(5, 5)
+        assert tree(world.repo(scripted=False).branch("main")) == NEW
+
+    interleave(
+        start,
+        lambda repo: repo.branch("main").put_many(ITEMS, threads=1),
+        lambda repo: repo.branch("main").commit("meanwhile"),
+        check,
+    )
+
+
+def test_a_run_that_is_taken_over_at_any_call_acknowledges_nothing():
+    """Either the whole call came before, and what it staged went with the attempt; or it is fenced."""
+    handles = []
+
+    def prepare(repo):
+        start(repo)
+        handles[:] = [repo.runs.open("hour").handle]
+
+    def operate(repo):
+        run = repo.runs.attach(handles[0])
+        return run.put_many(ITEMS, threads=1)
+
+    def check(world, outcome, _):
+        repo = world.repo(scripted=False)
+        assert isinstance(outcome, (Transfer, graveler.FencedError)), outcome
+        record = repo.runs.get("hour")
+        if record.attempt == 1:
+            return
+        seen = tree(repo.branch(record.branch))
+        if isinstance(outcome, graveler.FencedError):
+            assert seen == {"a": "0"}, outcome
+
+    interleave(prepare, operate, lambda repo: repo.runs.open("hour"), check)
+
+
+@pytest.mark.parametrize("work", ["mark", "sweep"])
+def test_collection_beside_many_puts_leaves_their_bytes_alone(work):
+    def prepare(repo):
+        start(repo)
+        repo.create_branch("dev").put("garbage", b"g")
+        repo.branch("dev").commit("garbage")
+        repo.delete_branch("dev")
+        days(repo, 2)
+        if work == "sweep":
+            repo.gc.mark()
+            days(repo, 8)
+
+    def check(world, outcome, swept):
+        assert outcome == Transfer(5, 5)
+        assert not isinstance(swept, GravelerError), swept
+        repo = world.repo(scripted=False)
+        assert tree(repo.branch("main")) == NEW
+        days(repo, 9)
+        repo.gc.run()
+        days(repo, 9)
+        repo.gc.run()
+        assert tree(repo.branch("main")) == NEW
+        check_sound(repo)
+        assert everything(repo)
+
+    interleave(
+        prepare,
+        lambda repo: repo.branch("main").put_many(ITEMS, threads=1),
+        (lambda repo: repo.gc.mark()) if work == "mark" else sweep,
+        check,
+    )
+
+
+KILLED = """
+import sys
+import graveler
+from graveler.repository import uploads
+
+uploads._CHUNK = 7
+lake = graveler.open(sys.argv[1])
+branch = lake.repository("flights").branch("main")
+if sys.argv[3] == "in":
+    branch.upload(sys.argv[2], "in", threads=4, progress=lambda *told: print(*told, flush=True))
+else:
+    branch.download("in", sys.argv[2], threads=4, progress=lambda *told: print(*told, flush=True))
+"""
+FILES = {f"part-{number:03}": f"{number}" * 50 for number in range(200)}
+
+
+@pytest.mark.parametrize("after", [1, 40, 150])
+def test_a_killed_upload_and_a_killed_download_are_resumed(tmp_path, after):
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for name, text in FILES.items():
+        (source / name).write_text(text)
+    with graveler.init(tmp_path / "lake") as lake:
+        lake.create_repository("flights")
+    kill(after, tmp_path / "lake", source, "in")
+    with graveler.open(tmp_path / "lake") as lake:
+        main = lake.repository("flights").branch("main")
+        staged = tree(main)
+        acknowledged = (after - 1) // 7 * 7
+        assert len(staged) >= acknowledged
+        assert staged.items() <= {f"in/{name}": text for name, text in FILES.items()}.items()
+        done = main.upload(source, "in")
+        assert (done.files, done.skipped) == (len(FILES) - len(staged), len(staged))
+        main.commit("all")
+    kill(after, tmp_path / "lake", target, "out")
+    with graveler.open(tmp_path / "lake") as lake:
+        whole = {name: text for name, text in local(target).items() if not name.startswith(".")}
+        assert len(whole) >= after
+        assert whole.items() <= FILES.items()
+        done = lake.repository("flights").ref("main").download("in", target)
+        assert done.skipped == len(whole)
+        assert local(target) == FILES
+
+
+def kill(after, *arguments):
+    """Kill the program when it has told of so many files."""
+    call = [sys.executable, "-c", KILLED, *map(str, arguments)]
+    with Popen(call, stdout=PIPE) as program:
+        for line in program.stdout:
+            if int(line.split()[1]) >= after:
+                program.kill()
+                break
+        program.wait(60)
+        assert program.returncode == -9
