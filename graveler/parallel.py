@@ -20,7 +20,7 @@ BUDGET: Final = 256 << 20
 MOST_THREADS: Final = 64
 """Threads of one call; a driver keeps as many connections open."""
 
-_THREADS: Final = 16
+_THREADS: Final = 32
 _QUEUED: Final = 2
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -241,7 +241,7 @@ class View(RefLike):
             paths: Paths; or entries of a listing, which stand for the listed files even if the
                 paths were written since.
             missing: ``error`` raises before any file is read; ``skip`` leaves missing paths out.
-            threads: How many files are read at the same time, 1 to 64; by default 16, and 1 where
+            threads: How many files are read at the same time, 1 to 64; by default 32, and 1 where
                 the files are on the local disk.
 
         Raises:

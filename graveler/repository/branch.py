@@ -142,7 +142,7 @@ class Branch(View, BranchLike):
             content_type: Media type of all files.
             metadata: The caller's pairs, of all files.
             replace: Commit the entries also where the head has the same content.
-            threads: How many files go up at the same time, 1 to 64; by default 16, and 1 where
+            threads: How many files go up at the same time, 1 to 64; by default 32, and 1 where
                 the files go to the local disk.
             progress: Called with the items that are done and those that were taken.
 

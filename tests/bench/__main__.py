@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.bench.calibration import calibration
 from tests.bench.changes import changes, hours
 from tests.bench.contention import contention
+from tests.bench.files import files
 from tests.bench.growth import growth
 from tests.bench.interference import interference
 from tests.bench.latency import latency
@@ -34,6 +35,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "contention": contention,
     "runs": runs,
     "network": network,
+    "files": files,
     "growth": growth,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"

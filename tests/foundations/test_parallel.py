@@ -137,4 +137,4 @@ def test_a_number_of_threads_that_makes_no_sense_is_refused(given):
 
 
 def test_a_local_disk_is_served_by_the_callers_own_thread():
-    assert (thread_count(None, 0), thread_count(None, 4), thread_count(7, 0)) == (1, 16, 7)
+    assert (thread_count(None, 0), thread_count(None, 4), thread_count(7, 0)) == (1, 32, 7)
