@@ -5,7 +5,7 @@ use what belongs to that thread, and the order of the results never depends on t
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event
@@ -123,7 +123,9 @@ class _Queue(Generic[_T, _R]):
                 self._load -= cost
 
 
-def in_order(work: Callable[[_T], _R], items: Iterable[_T], bounds: Bounds[_T]) -> Iterator[_R]:
+def in_order(
+    work: Callable[[_T], _R], items: Iterable[_T], bounds: Bounds[_T]
+) -> Generator[_R, None, None]:
     """Yield what `work` returns of each item, in the order of the items.
 
     What `work` raises is raised in its turn. What the iterable raises is raised after the results

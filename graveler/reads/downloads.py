@@ -86,6 +86,8 @@ def download(
         InvalidInputError: A file cannot be written. The others are written.
         StorageFullError: The disk is full.
     """
+    if root.exists() and not root.is_dir():
+        raise InvalidInputError(f"{str(root)!r} is no folder")
     start = first_key(source.folder)
     with source.snapshot as scan:
 

@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 from graveler.errors import InvalidInputError
 from graveler.names import check_path
+from graveler.objects.store import ObjectStore
 
 _PART: Final = ".graveler-part-"
 _MOST_KNOWN: Final = 10_000
@@ -139,6 +140,35 @@ def _listed(
         return None
     named = ((f"{start}{entry.name}", entry) for entry in entries)
     return _Folder(status.st_dev, status.st_ino, named)
+
+
+def check_apart(folder: Path, lake: str, storage: ObjectStore, exclude: Pattern) -> None:
+    """Refuse a folder that holds a lake, or that the lake's own files are kept in.
+
+    Args:
+        folder: The folder to upload, or to make a mirror in.
+        lake: What opens the lake; the folder of it, where it has one.
+        storage: The repository's own.
+        exclude: What is left out of the folder.
+
+    Raises:
+        InvalidInputError: It holds them, and does not leave them out.
+    """
+    sample = storage.local_file("data")
+    own = [place for place in (Path(lake), sample and sample.parent) if place and place.exists()]
+    root = folder.resolve()
+    for place in (place.resolve() for place in own):
+        inside = place.is_relative_to(root)
+        name = place.relative_to(root).as_posix() if inside else ""
+        if inside and not exclude.leaves_out(name):
+            raise InvalidInputError(
+                f"{str(folder)!r} holds {place}, where the lake's own files are: choose another "
+                "folder, or leave them out (exclude=…)"
+            )
+    if sample is not None and root.is_relative_to(sample.parent.resolve()):
+        raise InvalidInputError(
+            f"{str(folder)!r} lies in the lake's storage: choose another folder"
+        )
 
 
 def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> Iterator[_T]:

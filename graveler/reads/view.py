@@ -41,7 +41,7 @@ from graveler.process import Progress, no_progress
 from graveler.reads.changes import change_of
 from graveler.reads.downloads import Source, download
 from graveler.reads.files import open_entry, read_entry
-from graveler.reads.folders import Pattern
+from graveler.reads.folders import Pattern, check_apart
 from graveler.reads.listing import (
     Row,
     Scan,
@@ -292,11 +292,15 @@ class View(RefLike):
         prefix = prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""
         first = first_key(start)
+        root, left_out = file_path(folder, "folder"), Pattern(texts(exclude, "exclude"))
+        if flag(delete, "delete"):
+            stores = self.repository
+            check_apart(root, stores.location, stores.objects, left_out)
         return download(
             Source(self.name, start, self._snapshot(first, first), self.get, self.open),
-            file_path(folder, "folder"),
-            delete=flag(delete, "delete"),
-            exclude=Pattern(texts(exclude, "exclude")),
+            root,
+            delete=delete,
+            exclude=left_out,
             threads=self._threads(threads),
             progress=progress or no_progress,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from graveler.arguments import (
     BranchLike,
@@ -122,7 +123,7 @@ class Branch(View, BranchLike):
 
     def put_many(
         self,
-        items: Iterable[tuple[PathText, Body]] | Mapping[PathText, Body],
+        items: Iterable[tuple[PathText, Body]] | Mapping[Any, Body],
         *,
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,

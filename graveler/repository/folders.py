@@ -14,7 +14,7 @@ from graveler.names import check_path
 from graveler.parallel import Bounds, in_order
 from graveler.process import batches
 from graveler.reads.downloads import MOST_FAULTS, failure
-from graveler.reads.folders import Links, LocalFile, Pattern, missing_from, walk
+from graveler.reads.folders import Links, LocalFile, Pattern, check_apart, missing_from, walk
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.read_ahead import Find, entries_at
 from graveler.reads.stores import Stores
@@ -129,7 +129,9 @@ def upload(
             read, or changes while it is read, and the others are staged.
         GravelerError: As of a put. The message says how many files are staged.
     """
-    chunks = Chunks(destination.stores, destination.writes, replace=terms.replace)
+    stores = destination.stores
+    chunks = Chunks(stores, destination.writes, replace=terms.replace)
+    check_apart(origin.root, stores.location, stores.objects, origin.exclude)
     files = origin.checked(destination.start)
     sender = _Sender(destination, terms, metadata_given=metadata_given)
     skipped = 0

@@ -26,7 +26,7 @@ def source(tmp_path):
     return tmp_path / "in"
 
 
-def test_a_folder_goes_in_and_out_and_a_second_call_moves_nothing(cli, folder, source, tmp_path):
+def test_a_folder_goes_in_and_out_and_then_nothing_moves(cli, folder, source, tmp_path):
     said = cli("put", "-r", source, "main:data", "--json")
     summary = {"branch": "main", "path": "data", "files": 2, "bytes": 3, "skipped": 0, "deleted": 0}
     assert (said.code, said.json) == (0, summary)

@@ -15,6 +15,19 @@ def free(_):
     return 0
 
 
+class Items:
+    """Numbers, and how many of them were taken."""
+
+    def __init__(self, count):
+        self.count = count
+        self.taken = 0
+
+    def __iter__(self):
+        for number in range(self.count):
+            self.taken += 1
+            yield number
+
+
 def test_results_come_in_the_order_of_the_items():
     def work(number):
         CLOCK.sleep(0.002 * (number % 3))
@@ -28,37 +41,32 @@ def test_threads_work_side_by_side():
     assert len(list(in_order(lambda _: met.wait(), range(8), Bounds(4, 100, free)))) == 8
 
 
-def test_one_thread_is_the_callers_own_and_takes_one_item_after_the_other():
-    taken = []
-    results = in_order(
-        lambda _: current_thread(), (taken.append(n) or n for n in range(3)), Bounds(1, 9, free)
-    )
+def test_one_thread_is_the_callers_own_and_takes_item_by_item():
+    items = Items(3)
+    results = in_order(lambda _: current_thread(), items, Bounds(1, 9, free))
     assert next(results) is current_thread()
-    assert taken == [0]
+    assert items.taken == 1
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_no_more_than_the_window_is_taken_ahead(keeps):
-    taken = []
-    items = (taken.append(number) or number for number in range(100))
-    seen = []
+    items, seen = Items(100), []
     for result in in_order(lambda n: n, items, Bounds(4, 10, free, keeps=keeps)):
         seen.append(result)
-        assert len(taken) - len(seen) <= 10
+        assert items.taken - len(seen) <= 10
     assert seen == [*range(100)]
 
 
 def test_what_is_kept_counts_until_the_caller_has_it():
-    bounds = Bounds(8, 100, cost=lambda _: 10, budget=30, keeps=True)
-    taken = []
-    results = in_order(lambda n: n, (taken.append(n) or n for n in range(20)), bounds)
-    for number, result in enumerate(results):
+    bounds: Bounds[int] = Bounds(8, 100, cost=lambda _: 10, budget=30, keeps=True)
+    items = Items(20)
+    for number, result in enumerate(in_order(lambda n: n, items, bounds)):
         assert result == number
-        assert len(taken) - number <= 4  # three are kept, and one waits for its turn
+        assert items.taken - number <= 4  # three are kept, and one waits for its turn
     assert number == 19
 
 
-def test_work_under_way_keeps_to_the_budget_and_a_large_item_goes_alone():
+def test_work_keeps_to_the_budget_and_a_large_item_goes_alone():
     lock, busy, most = Lock(), 0, 0
 
     def work(cost):
@@ -93,7 +101,7 @@ def test_a_slow_first_item_does_not_hold_back_the_others():
     ]
 
 
-def test_an_error_of_the_work_comes_in_its_turn_and_ends_the_rest():
+def test_an_error_of_the_work_comes_in_turn_and_ends_the_rest():
     begun = []
 
     def work(number):
@@ -102,10 +110,9 @@ def test_an_error_of_the_work_comes_in_its_turn_and_ends_the_rest():
             raise ValueError(number)
         return number
 
-    seen = []
     bounds = Bounds(2, 10, free)
     with pytest.raises(ValueError, match="5"):
-        seen.extend(in_order(work, range(1000), bounds))
+        list(in_order(work, range(1000), bounds))
     assert len(begun) <= 16
     assert bounds.over.is_set()
 
@@ -116,18 +123,18 @@ def test_an_error_of_the_items_comes_after_the_results_before_it():
         raise KeyError("mine")
 
     for threads in (1, 4):
-        seen = []
+        seen: list[int] = []
         with pytest.raises(KeyError, match="mine"):
             seen.extend(in_order(lambda n: n, items(), Bounds(threads, 10, free)))
         assert seen == [0, 1, 2, 3, 4]
 
 
 def test_a_reader_that_stops_ends_the_threads():
-    begun = []
-    results = in_order(lambda n: begun.append(n) or n, range(1000), Bounds(2, 10, free))
+    items = Items(1000)
+    results = in_order(lambda n: n, items, Bounds(2, 10, free))
     next(results)
     results.close()
-    assert len(begun) <= 11
+    assert items.taken <= 11
 
 
 @pytest.mark.parametrize("given", [0, 65, -1, "8", True, 1.5])

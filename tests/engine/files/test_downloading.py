@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,13 +163,14 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(here, name):
 def test_a_path_of_a_damaged_tree_leads_out_of_no_folder(repo, filled, here):
     """No path with such parts can be written."""
     entry = filled.stat("in/a")
-    jobs = downloads._Files(None, folders.Place(here / "t"))
+    unread: Any = None
+    jobs = downloads._Files(unread, folders.Place(here / "t"))
     job = jobs.job("../a", Entry("in/../a", entry.address, 1))
     assert isinstance(job.fault, InvalidInputError)
     assert job.place is None
 
 
-def test_a_file_where_a_folder_belongs_stops_only_what_lies_below(filled, here):
+def test_a_file_in_place_of_a_folder_stops_what_lies_below(filled, here):
     (here / "sub").write_text("a file")
     (here / "a").mkdir()
     with pytest.raises(InvalidInputError) as caught:
@@ -178,7 +180,7 @@ def test_a_file_where_a_folder_belongs_stops_only_what_lies_below(filled, here):
     assert local(here) == {"sub": "a file", "sub.txt": "4", ".hidden/.d": "5", "größe ü": ""}
 
 
-def test_a_path_that_is_a_file_and_a_folder_cannot_be_held_by_a_disk(repo, here):
+def test_a_disk_cannot_hold_a_path_that_is_a_folder_too(repo, here):
     main = repo.branch("main")
     main.put_many({"x": b"file", "x/y": b"below", "z": b""})
     with pytest.raises(InvalidInputError, match="'x/y'"):
@@ -214,8 +216,9 @@ def test_a_full_disk_ends_the_call(filled, here, monkeypatch):
         filled.download("in", here)
 
 
-def test_a_store_that_fails_ends_the_call_and_a_second_one_goes_on(repo, filled, here, monkeypatch):
-    got, get = [], repo.stores.objects.get
+def test_a_store_that_fails_ends_it_and_a_second_call_goes_on(repo, filled, here, monkeypatch):
+    got: list[str] = []
+    get = repo.stores.objects.get
 
     def failing(key, *given):
         if key.startswith("data/"):
@@ -255,7 +258,22 @@ def test_a_linked_file_without_a_checksum_is_downloaded_again(repo, here):
         assert repo.branch("main").download("", here / "t").files == 1
 
 
-def test_parts_of_a_dead_process_are_removed_and_those_of_a_living_one_stay(filled, here):
+def test_a_file_is_no_folder_to_download_into(filled, here):
+    (here / "file").write_text("mine")
+    with pytest.raises(InvalidInputError, match="is no folder"):
+        filled.download("in", here / "file")
+
+
+def test_a_mirror_never_deletes_the_lake(lake, filled, tmp_path, monkeypatch):
+    storage = filled.repository.objects.local_file("data").parent
+    for folder in (tmp_path, tmp_path.parent, storage, storage / "data"):
+        with pytest.raises(InvalidInputError, match="the lake's"):
+            filled.download("in", folder, delete=True)
+    assert filled.download("in", tmp_path).files == 6
+    assert filled.get("in/a") == b"1"
+
+
+def test_parts_of_dead_processes_go_those_of_living_ones_stay(filled, here):
     filled.download("in", here)
     dead = here / "sub" / ".graveler-part-999999-1"
     dead.write_text("half")
@@ -297,7 +315,7 @@ def test_progress_grows_with_what_is_known(filled, here):
     assert seen == [("download", number, number) for number in range(1, 7)]
 
 
-def test_a_relative_folder_is_taken_from_where_the_program_stands(filled, here, monkeypatch):
+def test_a_relative_folder_starts_where_the_program_stands(filled, here, monkeypatch):
     monkeypatch.chdir(here)
     filled.download("in", "there")
     assert local(here / "there") == FILES

@@ -3,6 +3,7 @@
 import os
 import socket
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_what_differs_goes_up_and_the_rest_is_skipped(repo, folder):
     assert [change.path for change in main.uncommitted()] == ["a", "new", "sub/b"]
 
 
-def test_a_checksum_that_graveler_has_not_computed_is_not_trusted(repo, folder, tmp_path):
+def test_a_checksum_that_was_not_computed_is_not_trusted(repo, folder, tmp_path):
     main = repo.branch("main")
     repo.links.allow(str(tmp_path / "elsewhere"))
     other = fill(tmp_path / "elsewhere", {"a": "x"}) / "a"
@@ -137,7 +138,7 @@ def test_links_stand_for_what_they_point_to_or_are_left_out(repo, folder, tmp_pa
     assert not main.exists("without/link")
 
 
-def test_links_that_lead_nowhere_or_in_circles_are_refused_by_name(repo, folder):
+def test_links_to_nowhere_and_in_circles_are_refused_by_name(repo, folder):
     (folder / "broken").symlink_to("nothing")
     (folder / "self").symlink_to("self")
     (folder / "sub" / "up").symlink_to("..", target_is_directory=True)
@@ -154,7 +155,7 @@ def test_links_that_lead_nowhere_or_in_circles_are_refused_by_name(repo, folder)
     assert main.upload(folder, follow_links=False).files == 6
 
 
-def test_names_that_cannot_be_paths_are_all_named_and_nothing_goes_up(repo, folder):
+def test_bad_names_are_all_in_the_error_and_nothing_goes_up(repo, folder):
     raw = os.fsencode(folder)
     for name in (b"bad\xff", b"sub/\xfe\xfd"):
         Path(os.fsdecode(raw + b"/" + name)).write_bytes(b"x")
@@ -203,6 +204,16 @@ def test_no_folder_is_an_error(repo, folder):
             repo.branch("main").upload(place, delete=True)
 
 
+def test_the_lakes_own_files_are_not_uploaded(repo, tmp_path, folder):
+    main = repo.branch("main")
+    storage = repo.stores.objects.local_file("data").parent
+    for place in (tmp_path, storage / "data"):
+        with pytest.raises(InvalidInputError, match="the lake's"):
+            main.upload(place)
+    assert main.upload(folder).files == 6
+    assert tree(main) == FILES
+
+
 def test_an_empty_folder_uploads_nothing(repo, tmp_path):
     (tmp_path / "empty").mkdir()
     assert repo.branch("main").upload(tmp_path / "empty", "in") == Transfer(0, 0)
@@ -230,7 +241,8 @@ def test_a_file_that_vanishes_does_not_stop_the_others(repo, folder, monkeypatch
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_file_that_is_written_while_it_is_read_is_read_again(repo, folder, monkeypatch, times):
-    rewind, written = source_file.SourceFile.rewind, []
+    rewind = source_file.SourceFile.rewind
+    written: list[int] = []
 
     def writing(self):
         if self._path.name == "b" and len(written) < times:
@@ -269,9 +281,10 @@ def test_a_protected_branch_reads_no_file(repo, folder):
     assert list(repo.stores.objects.list("data/")) == []
 
 
-def test_a_store_that_fails_stops_the_call_and_a_second_one_goes_on(repo, folder, monkeypatch):
+def test_a_store_that_fails_stops_it_and_a_second_call_goes_on(repo, folder, monkeypatch):
     fill(folder, {f"x{number:02}": str(number) for number in range(50)})
-    put, stored = repo.stores.objects.put, []
+    put = repo.stores.objects.put
+    stored: list[str] = []
 
     def failing(key, body):
         if len(stored) == 20:
@@ -287,6 +300,34 @@ def test_a_store_that_fails_stops_the_call_and_a_second_one_goes_on(repo, folder
     monkeypatch.undo()
     assert main.upload(folder) == Transfer(files=36, bytes=72, skipped=20)
     assert len(tree(main)) == 56
+
+
+def test_a_long_file_is_given_up_when_another_one_fails(repo, tmp_path, monkeypatch):
+    (tmp_path / "long").mkdir()
+    for name in ("bad", "long"):
+        (tmp_path / "long" / name).write_bytes(b"x")
+    read, begun, put = [0], Event(), repo.stores.objects.put
+
+    def endless(self, size):
+        if self._path.name == "bad":
+            return b""
+        if self._over.is_set():
+            raise source_file.SourceError(InterruptedError())
+        begun.set()
+        read[0] += 1
+        return b"x" * 1000
+
+    def failing(key, body):
+        if body._path.name == "bad":
+            assert begun.wait(10)
+            raise BackendUnavailableError("no answer")
+        return put(key, body)
+
+    monkeypatch.setattr(source_file.SourceFile, "read", endless)
+    monkeypatch.setattr(repo.stores.objects, "put", failing)
+    with pytest.raises(BackendUnavailableError, match="'bad': no answer; nothing is staged"):
+        repo.branch("main").upload(tmp_path / "long", threads=2)
+    assert read[0]
 
 
 def test_a_stale_attempt_is_fenced(repo, folder, monkeypatch):
