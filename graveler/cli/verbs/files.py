@@ -9,11 +9,7 @@ import typer
 
 from graveler.cli.arguments import Address, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import Output, printable, size_text, to_json
-from graveler.cli.session import Session
-from graveler.cli.shapes import moment, shape_of
-from graveler.cli.verb import verb
-from graveler.cli.verbs.folders import (
+from graveler.cli.folders import (
     Choices,
     DeleteOption,
     ExcludeOption,
@@ -22,6 +18,10 @@ from graveler.cli.verbs.folders import (
     get_folder,
     put_folder,
 )
+from graveler.cli.output import Output, printable, size_text, to_json
+from graveler.cli.session import Session
+from graveler.cli.shapes import moment, shape_of
+from graveler.cli.verb import verb
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
 
