@@ -15,9 +15,10 @@ from graveler.errors import GravelerError
 
 if TYPE_CHECKING:
     from graveler.gates import Gate
+    from graveler.repository.strategies import Resolver, Strategy
 
 _PARTS: Final = re.compile(r"([^:{]*@\{[^{}]*\}[^:]*|[^:]*):?(.*)", re.DOTALL)
-_STRATEGIES: Final = ("source-wins", "dest-wins")
+_STRATEGIES: Final = ("source-wins", "dest-wins", "conflict")
 _SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _BYTES: Final = {
     "": 1,
@@ -37,10 +38,12 @@ LimitOption = Annotated[
 ]
 
 StrategyOption = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
-        metavar="|".join(_STRATEGIES),
-        help="Which side to take where paths conflict: the source's or the branch's.",
+        "--strategy",
+        metavar=f"[GLOB=]{'|'.join(_STRATEGIES)}",
+        help="Which side to take where paths conflict: the source's or the branch's. With a glob, as "
+        "in tables/**=source-wins, it is for these paths; repeat it, the first that matches counts.",
     ),
 ]
 
@@ -94,15 +97,22 @@ def read_pairs(texts: Iterable[str] | None) -> dict[str, str]:
     return dict(split_pair("--meta", text) for text in texts or ())
 
 
-def read_strategy(text: str) -> str | None:
+def read_strategy(texts: Iterable[str] | None) -> "Strategy | None":
     """Return the strategy, None where none is given.
 
     Raises:
-        UsageError: The text names no strategy.
+        UsageError: A text names no strategy.
     """
-    if text and text not in _STRATEGIES:
-        raise UsageError(f"--strategy {text!r}: give one of {', '.join(_STRATEGIES)}")
-    return text or None
+    rules: dict[str, str | Resolver | None] = {}
+    for text in texts or ():
+        pattern, separator, word = text.rpartition("=")
+        if word not in _STRATEGIES or bool(separator) != bool(pattern):
+            raise UsageError(
+                f"--strategy {text!r}: give one of {', '.join(_STRATEGIES)}, or GLOB={_STRATEGIES[0]} "
+                "for the paths that match GLOB"
+            )
+        rules.setdefault(pattern or "**", word)
+    return rules or None
 
 
 def read_duration(option: str, text: str) -> timedelta:

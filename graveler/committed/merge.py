@@ -47,11 +47,11 @@ from graveler.values import record_id
 SHOWN: Final = 1_000
 """Conflicts that are kept; those after them are counted."""
 
-Resolve = Callable[
-    [bytes, bytes | None, bytes | None, bytes | None], "bytes | Literal[Unresolved.CONFLICT] | None"
-]
+_Value = bytes | Literal[Unresolved.CONFLICT] | None
+
+Resolve = Callable[[bytes, _Value, bytes | None, bytes | None], _Value]
 """(key, base, source, dest value records) -> the value to have, None for no such key, or
-`CONFLICT` to leave it to the strategy."""
+`CONFLICT` to leave it to the strategy. The base is `CONFLICT` where the bases do not agree."""
 
 
 class Earlier(NamedTuple):
@@ -78,7 +78,7 @@ class RawConflict(NamedTuple):
     """
 
     key: bytes
-    base: bytes | Literal[Unresolved.CONFLICT] | None
+    base: _Value
     source: bytes | None
     dest: bytes | None
 
@@ -119,7 +119,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         splitting: Where new ranges end.
         strategy: ``source-wins`` or ``dest-wins``: the side that has its way in a conflict,
             its deletions included. None: neither.
-        resolve: Asked first about each conflict at a key on whose base value the bases agree.
+        resolve: Asked first about each conflict. The same conflict has the same answer.
         earlier: An earlier result for the same bases and source, settled in the same way: where
             the destination has not changed since, it is reused range by range, unopened.
 
@@ -145,6 +145,7 @@ def merge_changes(
     dest: str,
     *,
     strategy: str | None = None,
+    resolve: Resolve | None = None,
 ) -> Iterator[RawChange | RawConflict]:
     """Yield what `merge` would change in `dest`, and its conflicts, in key order.
 
@@ -153,7 +154,7 @@ def merge_changes(
     Raises:
         InvalidInputError: No such strategy.
     """
-    judge = _Judge(strategy, None)
+    judge = _Judge(strategy, resolve)
     sides = _Sides(store, base, source, dest, None)
     return sides.changes(judge)
 
@@ -267,7 +268,7 @@ class _Candidate(NamedTuple):
     """
 
     key: bytes
-    base: bytes | Literal[Unresolved.CONFLICT] | None
+    base: _Value
     source: bytes | None
     records: tuple[bytes | None, ...]
 
@@ -300,9 +301,7 @@ class _Judge:
             return None
         return change.key, record_id(change.key, chosen), chosen
 
-    def choose(
-        self, change: _Candidate, dest: bytes | None
-    ) -> bytes | Literal[Unresolved.CONFLICT] | None:
+    def choose(self, change: _Candidate, dest: bytes | None) -> _Value:
         """Return the value to have at a key that the source changed, or `CONFLICT`."""
         source, base = change.source, change.base
         if all(dest == record for record in change.records):
@@ -316,11 +315,9 @@ class _Judge:
                 return source
         return self._settled(change, dest)
 
-    def _settled(
-        self, change: _Candidate, dest: bytes | None
-    ) -> bytes | Literal[Unresolved.CONFLICT] | None:
+    def _settled(self, change: _Candidate, dest: bytes | None) -> _Value:
         key, base, source, _ = change
-        if base is not CONFLICT and self._resolve is not None:
+        if self._resolve is not None:
             chosen = self._resolve(key, base, source, dest)
             if chosen is not CONFLICT:
                 return dest if same_content(chosen, dest) else chosen

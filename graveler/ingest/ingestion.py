@@ -29,7 +29,7 @@ from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
 from graveler.repository import branches
 from graveler.repository.branch import Branch
-from graveler.repository.merges import check_strategy
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler.retries import retry
 from graveler.runs.record import Refusal
 
@@ -160,7 +160,7 @@ class Ingestion:
         name: str | BranchLike,
         *,
         gates: Iterable[Gate | Check] | Gate | Check | None = None,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Release:
         """Publish a quarantine, repaired or not, if the gates pass; its branch is deleted.

@@ -21,6 +21,7 @@ from graveler.publishing import Candidacy, land
 from graveler.publishing.landing import CommitSpec, Landed, Tip
 from graveler.refs import is_ancestor
 from graveler.repository.merges import build_merge
+from graveler.repository.strategies import Settlement
 
 
 class IngestCandidacy(Candidacy[Landed]):
@@ -32,7 +33,7 @@ class IngestCandidacy(Candidacy[Landed]):
         spec: Message and metadata of the commit that publishes it.
         gates: The gates of the publisher; those that the target requires are added.
         wanted: Called before each attempt: returns whether to publish the commit still.
-        strategy: ``source-wins`` or ``dest-wins``, for paths that conflict.
+        strategy: For paths that conflict.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class IngestCandidacy(Candidacy[Landed]):
         spec: CommitSpec,
         gates: tuple[Gate, ...],
         wanted: Callable[[], bool] = lambda: True,
-        strategy: str | None = None,
+        strategy: Settlement | None = None,
     ) -> None:
         super().__init__(branch.stores, branch.into, gates, spec.message)
         self._records = branch.records

@@ -36,6 +36,7 @@ from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, merge_bases, move, remove
 from graveler.repository.merges import find_bases, merge_trees
+from graveler.repository.strategies import Settlement
 from graveler.runs.record import Refusal
 
 
@@ -251,7 +252,10 @@ def _with_change(stores: Stores, tree: str, change: Commit, *, bases: Bases, tar
     values = BaseValues(stores.ranges, bases)
 
     def settle(
-        key: bytes, _base: bytes | None, source: bytes | None, _dest: bytes | None
+        key: bytes,
+        _base: bytes | Literal[Unresolved.CONFLICT] | None,
+        source: bytes | None,
+        _dest: bytes | None,
     ) -> bytes | Literal[Unresolved.CONFLICT] | None:
         then = values.at(key)
         now = get(stores.ranges, target, key)
@@ -263,9 +267,8 @@ def _with_change(stores: Stores, tree: str, change: Commit, *, bases: Bases, tar
         base=before(stores, change).metarange,
         source=change.metarange,
         dest=tree,
-        strategy=None,
+        strategy=Settlement(resolve=settle),
         what=f"commit {change.id[:12]}",
-        resolve=settle,
     )
 
 

@@ -29,6 +29,7 @@ from graveler.publishing.landing import CommitSpec
 from graveler.reads.changes import diff_commits
 from graveler.refs import move, remove
 from graveler.repository import commits
+from graveler.repository.strategies import Strategy, settling
 
 _ROUNDS: Final = 200
 _CLOSED: Final = "released:"
@@ -51,7 +52,7 @@ class Releases:
         name: str,
         gates: tuple[Gate, ...],
         *,
-        strategy: str | None,
+        strategy: Strategy | None,
         metadata: Mapping[str, str] | None,
     ) -> tuple[Commit, bool]:
         """Publish a quarantine's branch; return the commit, and whether it existed before.
@@ -125,7 +126,7 @@ class Releases:
         self,
         quarantine: Quarantine,
         gates: tuple[Gate, ...],
-        strategy: str | None,
+        strategy: Strategy | None,
         metadata: Mapping[str, str] | None,
     ) -> None:
         head = self._head(quarantine)
@@ -136,7 +137,8 @@ class Releases:
             self._pairs(quarantine, head, metadata),
         )
         try:
-            IngestCandidacy(self.branch, head, spec, gates, strategy=strategy).publish()
+            with settling(self.branch.stores, strategy) as settled:
+                IngestCandidacy(self.branch, head, spec, gates, strategy=settled).publish()
         except GravelerError:
             self._marked(quarantine, releasing=False)
             raise

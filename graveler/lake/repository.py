@@ -51,6 +51,7 @@ from graveler.repository import (
     reverts,
 )
 from graveler.repository.packing import PackResult, TreeStats
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 
@@ -341,7 +342,7 @@ class Repository:
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         committer: str = "",
         dry_run: Literal[False] = False,
     ) -> MergeResult: ...
@@ -354,7 +355,7 @@ class Repository:
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         committer: str = "",
         dry_run: Literal[True],
     ) -> MergePreview: ...
@@ -366,7 +367,7 @@ class Repository:
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         committer: str = "",
         dry_run: bool = False,
     ) -> MergeResult | MergePreview:
@@ -377,7 +378,12 @@ class Repository:
             into: A branch.
             message: Of the merge commit.
             metadata: Of the merge commit.
-            strategy: ``source-wins`` or ``dest-wins`` take that side of every conflict.
+            strategy: What happens where both sides changed a path. ``source-wins`` and
+                ``dest-wins`` take that side, its deletion included. A function gets each
+                `Conflict` and returns one of these words, ``delete``, an entry of the path, or
+                None to leave the conflict. A mapping has one of these for each pattern of paths,
+                as in ``{"tables/**": "source-wins", "config.json": merged}``; the first pattern
+                that matches counts, and ``conflict`` leaves what it matches.
             committer: Name of the committer.
             dry_run: Return what would change and which paths conflict. Nothing moves, nothing is
                 written, and no gate runs.
@@ -386,7 +392,7 @@ class Repository:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
             ExpiredError: The tree of a merge base was removed by garbage collection.
         """
-        merges.check_strategy(strategy)
+        check_strategy(strategy)
         source, into = ref_text(source, "source"), branch_text(into, "into")
         if source == into:
             raise InvalidInputError(
@@ -412,7 +418,7 @@ class Repository:
         parent: int | None = None,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
@@ -439,7 +445,7 @@ class Repository:
         commit, on = ref_text(commit, "commit"), branch_text(on, "on")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
-        merges.check_strategy(strategy)
+        check_strategy(strategy)
         spec = CommitSpec(message or "", check_caller_pairs("revert", metadata), committer)
         target = resolve_to_name(self.stores.refs, commit)
         pick = reverts.Pick(target, parent, strategy, allow_empty)
@@ -453,7 +459,7 @@ class Repository:
         parent: int | None = None,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
@@ -480,7 +486,7 @@ class Repository:
         commit, onto = ref_text(commit, "commit"), branch_text(onto, "onto")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
-        merges.check_strategy(strategy)
+        check_strategy(strategy)
         spec = CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata), committer)
         target = resolve_to_name(self.stores.refs, commit)
         pick = reverts.Pick(target, parent, strategy, allow_empty)
@@ -594,7 +600,7 @@ class Repository:
         key: str,
         *,
         gates: Iterable[Gate | Check] | Gate | Check = (),
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         **terms: Unpack[RunTerms],
     ) -> AbstractContextManager[Run]:
         """Work on a branch of its own and publish it: commit on success, park on failure.

@@ -13,7 +13,7 @@ the sweep decides: one that surveys is made to survey again; one that has decide
 what it deletes; after one that is over, the store says what is left.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -105,29 +105,33 @@ def confirm(stores: Stores, tokens: Collection[str], rows: Iterable[Row]) -> Non
 
 
 @contextmanager
-def held(stores: Stores, rows: Sequence[Row]) -> Iterator[None]:
-    """Keep what the rows borrow while a block commits them without staging them on a branch.
+def holding(stores: Stores) -> Iterator[Callable[[Sequence[Row]], None]]:
+    """Yield a function that keeps what rows borrow until a block ends, which commits them.
 
-    They are staged under a token of their own, which no branch names and which surveys read.
-
-    Raises:
-        ExpiredError: A sweep has deleted some of the bytes meanwhile.
+    The rows are staged under a token of the block, which no branch names and which surveys read.
+    The function raises ExpiredError if a sweep has deleted some of the bytes meanwhile.
     """
-    borrowed = [row for row in rows if row.borrowed]
-    if not borrowed:
-        yield
-        return
-    token = HOLD + stores.ids.unique()
-    stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])
-    try:
+    token = ""
+
+    def hold(rows: Sequence[Row]) -> None:
+        nonlocal token
+        borrowed = [row for row in rows if row.borrowed]
+        if not borrowed:
+            return
+        token = token or HOLD + stores.ids.unique()
+        stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])
         confirm(stores, [token], borrowed)
-        yield
+
+    try:
+        yield hold
     except (OutcomeUnknownError, BackendUnavailableError):
         raise  # the commit may still land: collection removes the rows a window later
     except GravelerError:
-        stores.staging.drop(token)
+        if token:
+            stores.staging.drop(token)
         raise
-    stores.staging.drop(token)
+    if token:
+        stores.staging.drop(token)
 
 
 def _lost(stores: Stores, keys: Mapping[str, int]) -> set[str]:

@@ -1,29 +1,24 @@
 """Merge: a three-way merge of trees, then one compare-and-set of the destination."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from graveler.committed import (
-    CONFLICT,
     EMPTY_METARANGE,
     Base,
     Bases,
     Earlier,
     RawConflict,
-    Resolve,
-    Unresolved,
     merge,
 )
-from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
-from graveler.model import BranchRecord, ChangedBy, Commit, Conflict, Entry
+from graveler.errors import ConflictError, MergeConflictError, RunStateError
+from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
 from graveler.refs import line_outside, merge_bases
-from graveler.values import decode_entry
-
-STRATEGIES: Final = (None, "source-wins", "dest-wins")
+from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +34,14 @@ class MergeResult:
     already: bool
 
 
-def check_strategy(strategy: str | None) -> None:
-    """Raise InvalidInputError for a strategy that does not exist."""
-    if strategy not in STRATEGIES:
-        raise InvalidInputError(f"strategy {strategy!r}: give source-wins, dest-wins or None")
-
-
 def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
     stores: Stores,
     *,
     base: str | Bases,
     source: str,
     dest: str,
-    strategy: str | None,
+    strategy: Settlement | str | None,
     what: str,
-    resolve: Resolve | None = None,
     earlier: Earlier | None = None,
     lines: tuple[Commit | None, Commit | None] = (None, None),
 ) -> str:
@@ -64,9 +52,8 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
         base: The origin of both sides: a metarange id, or all best bases.
         source: Metarange id.
         dest: Metarange id.
-        strategy: One of `STRATEGIES`.
+        strategy: What settles conflicts: a word, or a compiled strategy.
         what: The operation, for the error.
-        resolve: Called first for each conflict.
         earlier: The result of the same merge before the destination moved.
         lines: The heads of the source and of the destination. The error names the last commit on
             each line that changed a path in conflict; None: not for this side.
@@ -75,14 +62,15 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
         MergeConflictError: Both sides changed a path differently.
         InvalidInputError: An unknown strategy.
     """
+    settled = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
     merged = merge(
         stores.ranges,
         base,
         source,
         dest,
-        strategy=strategy,
+        strategy=settled.word,
         splitting=stores.splitting,
-        resolve=resolve,
+        resolve=settled.resolve,
         earlier=earlier,
     )
     if merged.conflict_count:
@@ -110,7 +98,7 @@ def build_merge(
     source: Commit,
     dest: Commit,
     spec: CommitSpec,
-    strategy: str | None,
+    strategy: Settlement | str | None,
     earlier: Commit | None = None,
 ) -> Commit | None:
     """Return the stored commit that merges `source` into `dest`, or None if `dest` contains it.
@@ -170,7 +158,7 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
 
 
 def merge_into(
-    stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: str | None
+    stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: Strategy | None
 ) -> MergeResult:
     """Merge a commit into a branch; after a lost race, merge again into the new head.
 
@@ -191,11 +179,12 @@ def merge_into(
         nonlocal made
         refuse_unpublished(stores, source, tip.head)
         made = build_merge(
-            stores, source=source, dest=tip.head, spec=spec, strategy=strategy, earlier=made
+            stores, source=source, dest=tip.head, spec=spec, strategy=settled, earlier=made
         )
         return None if made is None else tip.at(made)
 
-    landed = land(stores, into, "merge", build, guard="merge")
+    with settling(stores, strategy) as settled:
+        landed = land(stores, into, "merge", build, guard="merge")
     return MergeResult(landed.head, already=landed.commit is None)
 
 
@@ -242,12 +231,8 @@ def describe(
     keys = [conflict.key for conflict in conflicts]
     changes = [{} if side is None else last_changes(stores, side, keys) for side in (source, dest)]
     return tuple(
-        Conflict(
-            path=conflict.key.decode("utf-8", "backslashreplace"),
-            base=_entry(conflict.key, conflict.base),
-            source=_entry(conflict.key, conflict.source),
-            dest=_entry(conflict.key, conflict.dest),
-            bases_disagree=conflict.base is CONFLICT,
+        replace(
+            conflict_of(*conflict),
             source_change=_changed_by(changes[0].get(conflict.key)),
             dest_change=_changed_by(changes[1].get(conflict.key)),
         )
@@ -262,14 +247,11 @@ def conflict_error(what: str, conflicts: tuple[Conflict, ...], count: int) -> Me
     paths = "path was" if count == 1 else "paths were"
     return MergeConflictError(
         f"{what}: {count} {paths} changed differently on both sides ({shown}{more}): "
-        "change one side, or merge with strategy source-wins or dest-wins",
+        "change one side, or merge with a strategy: source-wins, dest-wins, or one for each pattern "
+        "of paths",
         conflicts,
         count,
     )
-
-
-def _entry(key: bytes, value: bytes | Unresolved | None) -> Entry | None:
-    return decode_entry(key, value) if isinstance(value, bytes) else None
 
 
 def _changed_by(commit: Commit | None) -> ChangedBy | None:

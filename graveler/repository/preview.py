@@ -11,6 +11,7 @@ from graveler.publishing.landing import look
 from graveler.reads.changes import change_of
 from graveler.reads.stores import Stores
 from graveler.repository.merges import describe, merge_start, refuse_unpublished
+from graveler.repository.strategies import Strategy, settling
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class MergePreview:
 
 
 def preview_merge(
-    stores: Stores, source: Commit, into: str, *, strategy: str | None
+    stores: Stores, source: Commit, into: str, *, strategy: Strategy | None
 ) -> MergePreview:
     """Return the preview of merging a commit into a branch; no gate runs.
 
@@ -69,7 +70,10 @@ def preview_merge(
 
     def read() -> Iterator[RawChange | RawConflict]:
         trees = (bases, source.metarange, dest.metarange)
-        return merge_changes(stores.ranges, *trees, strategy=strategy)
+        with settling(stores, strategy, keep=False) as settled:
+            yield from merge_changes(
+                stores.ranges, *trees, strategy=settled.word, resolve=settled.resolve
+            )
 
     tally: Counter[ChangeKind] = Counter()
     conflicts: list[RawConflict] = []

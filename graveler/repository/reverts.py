@@ -16,6 +16,7 @@ from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import log
 from graveler.repository.merges import merge_trees, refuse_unpublished
+from graveler.repository.strategies import Strategy, settling
 
 _OURS: Final = "graveler."
 
@@ -29,8 +30,8 @@ class Pick:
         parent: The parent that the changes are counted from, from 1. A merge needs it unless the
             choice is clear: the commit published a run, or is reverted on the branch that it was
             merged into.
-        strategy: ``source-wins`` (the applied changes) or ``dest-wins`` (the branch) in a conflict;
-            None for neither.
+        strategy: What happens in a conflict: ``source-wins`` takes the applied changes and
+            ``dest-wins`` those of the branch; None takes neither.
         allow_empty: Make a commit also if nothing changes.
         accepts: Called with the head of the branch that the changes are applied to; an exception
             refuses. It is called again after a lost race.
@@ -38,7 +39,7 @@ class Pick:
 
     commit: Commit
     parent: int | None = None
-    strategy: str | None = None
+    strategy: Strategy | None = None
     allow_empty: bool = False
     accepts: Callable[[Commit], None] = lambda _: None
 
@@ -162,7 +163,7 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             base=base.metarange,
             source=source.metarange,
             dest=tip.head.metarange,
-            strategy=pick.strategy,
+            strategy=settled,
             what=what,
             lines=(None, tip.head),
         )
@@ -170,4 +171,5 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             raise NoChangesError(f"{what}: it would change nothing")
         return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
 
-    return land(stores, name, action, build, guard="revert").head
+    with settling(stores, pick.strategy) as settled:
+        return land(stores, name, action, build, guard="revert").head

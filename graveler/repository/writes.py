@@ -17,7 +17,7 @@ from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence, owned
-from graveler.repository.borrowed import confirm, held, rows_of
+from graveler.repository.borrowed import confirm, holding, rows_of
 from graveler.repository.links import linked
 from graveler.retries import backoff
 from graveler.values import TOMBSTONE, stage_entry
@@ -178,5 +178,6 @@ def held_forms(
     """
     tombstones = {path_key(path): TOMBSTONE for path in deleted}
     rows = rows_of(*linked(stores, entries))
-    with held(stores, rows):
+    with holding(stores) as hold:
+        hold(rows)
         yield {row.key: row.value for row in rows} | tombstones

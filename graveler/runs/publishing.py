@@ -16,6 +16,7 @@ from graveler.model import Commit
 from graveler.publishing import Candidacy, land
 from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit
 from graveler.repository.merges import build_merge
+from graveler.repository.strategies import Settlement, Strategy, settling
 from graveler.runs.branch import drop_branches, freeze, run_head
 from graveler.runs.history import check_fork
 from graveler.runs.lifecycle import drop, park, publish_of, settle_publish
@@ -48,7 +49,7 @@ class PublishResult:
 
 
 def publish(
-    records: RunRecords, run: RunHandle, *, gates: Iterable[Gate], strategy: str | None
+    records: RunRecords, run: RunHandle, *, gates: Iterable[Gate], strategy: Strategy | None
 ) -> PublishResult:
     """Merge the run's committed head into its target if every gate passes.
 
@@ -75,11 +76,12 @@ def publish(
             return _result(records, record)
         _check_takes_merges(records, record)
         next_state(run.key, record.state, RunEvent.CANDIDATE)
-        return RunCandidacy(records, record, freeze(stores, run), gates, strategy)
+        return RunCandidacy(records, record, freeze(stores, run), gates, settled)
 
     try:
         try:
-            return land(stores, f"the target of run {run.key!r}", begin)
+            with settling(stores, strategy) as settled:
+                return land(stores, f"the target of run {run.key!r}", begin)
         except (GateFailedError, MergeConflictError) as error:
             refusal = _refusal(records, error)
             park(records, run, reason=refusal.reason, refusal=refusal)
@@ -126,7 +128,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         record: The run.
         head: Its committed head.
         gates: Those that the publisher gives; the target's own are added.
-        strategy: ``source-wins`` or ``dest-wins``, for paths that conflict.
+        strategy: For paths that conflict.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         record: RunRecord,
         head: Commit,
         gates: Iterable[Gate],
-        strategy: str | None,
+        strategy: Settlement | None,
     ) -> None:
         super().__init__(records.stores, record.into, gates, f"run {record.key!r}")
         self._records = records

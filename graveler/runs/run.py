@@ -12,7 +12,7 @@ from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
 from graveler.model import RUN_KEY_BYTES, Commit
-from graveler.repository.merges import check_strategy
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.history import JoinedStep, joined_steps, lost_steps
@@ -177,7 +177,7 @@ class Run(RunBranch):
         self,
         gates: Iterable[Gate | Check] | Gate | Check = (),
         *,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
     ) -> PublishResult:
         """Publish the run's committed head if every gate passes; idempotent.
 

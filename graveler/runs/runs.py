@@ -32,7 +32,7 @@ from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
 from graveler.model import MESSAGE_BYTES, RUN_KEY_BYTES, Commit
 from graveler.reads.stores import Stores
-from graveler.repository.merges import check_strategy
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt
 from graveler.runs.opener import RunTerms, Terms, open_or_attach, open_run
@@ -422,7 +422,7 @@ class Runs:
         key: str,
         *,
         gates: Iterable[Gate | Check] | Gate | Check = (),
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         **terms: Unpack[RunTerms],
     ) -> Iterator[Run]:
         """Open a run; commit and publish it at the end of the block, close it on an exception.

@@ -27,7 +27,7 @@ from graveler.errors import (
 )
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
-from graveler.repository.merges import check_strategy
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler_common.history import changes_of
 
 PUBLISH_POOL: Final = "graveler_publish"
@@ -50,7 +50,7 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
     checks: Iterable[Gate | Check] | None = None,
     partitions_def: dg.PartitionsDefinition[str] | None = None,
     backfill_policy: dg.BackfillPolicy | None = None,
-    strategy: str | None = None,
+    strategy: Strategy | None = None,
     group_name: str | None = None,
     pool: str | None = PUBLISH_POOL,
     automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]

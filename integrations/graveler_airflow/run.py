@@ -10,6 +10,7 @@ from airflow.sdk import CronPartitionTimetable, TaskGroup, TriggerRule
 
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
+from graveler.repository.strategies import Strategy
 from graveler_airflow.assets import is_partitioned
 from graveler_airflow.dag.task_order import leaves_of, loosen, watched
 from graveler_airflow.operators.gates import GravelerGateOperator
@@ -31,7 +32,7 @@ def graveler_run(
     repo: str = "",
     *,
     gates: Iterable[Gate | Check] = (),
-    strategy: str | None = None,
+    strategy: Strategy | None = None,
     asset: Any = None,
     pool: str | None = None,
     group_id: str | None = None,

@@ -150,8 +150,16 @@ def test_a_strategy_settles_a_conflict(cli, conflict, strategy, body):
     assert conflict.ref("main").get("readme.txt") == body
 
 
-def test_an_unknown_strategy_is_a_usage_error(cli, conflict):
-    said = cli("merge", "dev", "main", "--strategy", "ours")
+def test_strategies_by_pattern_are_tried_in_their_order(cli, conflict):
+    rules = ("--strategy", "*.txt=source-wins", "--strategy", "dest-wins")
+    assert cli("merge", "dev", "main", "--strategy", "*.txt=conflict", *rules).code == 3
+    assert cli("merge", "dev", "main", *rules).code == 0
+    assert conflict.ref("main").get("readme.txt") == b"1"
+
+
+@pytest.mark.parametrize("text", ["ours", "a=ours", "=source-wins"])
+def test_an_unknown_strategy_is_a_usage_error(cli, conflict, text):
+    said = cli("merge", "dev", "main", "--strategy", text)
     assert said.code == 2
     assert "source-wins" in said.err
 

@@ -73,6 +73,14 @@ def commit_changes(repo):
     repo.branch("again").commit_changes(lost_entries(repo), message="linked")
 
 
+def merge_by_a_resolver(repo):
+    lost = {entry.path: entry for entry in lost_entries(repo)}
+    repo.create_branch("side", "again")
+    for name in ("side", "again"):
+        commit(repo, name, name, **dict.fromkeys(LOST, name))
+    repo.merge("side", into="again", strategy=lambda conflict: lost[conflict.path])
+
+
 def link_in_a_run(repo):
     with repo.run("hour", into="main") as run:
         run.link_many(lost_entries(repo))
@@ -114,6 +122,7 @@ BORROWERS = {
         link_many,
         link_without_commit,
         commit_changes,
+        merge_by_a_resolver,
         link_in_a_run,
         in_a_step,
         copy_by_fs,

@@ -32,6 +32,7 @@ VALUES = {
 TEXT = {"None", "5", "bytes", "object", "list", "mapping", "nan", "lone surrogate", "empty"}
 FREE = TEXT - {"empty"}  # texts that may be empty
 OPTIONAL = TEXT - {"None"}
+STRATEGY = OPTIONAL - {"mapping"}  # of patterns; an empty one is none
 FLAG = TEXT
 NUMBERS = TEXT - {"5"}
 SOME = TEXT - {"list", "empty"} - {"mapping"}  # iterables; "" has nothing in it
@@ -94,7 +95,7 @@ FACE: Any = {
                 "into": TEXT,
                 "message": MAYBE_TEXT - {"empty"},
                 "metadata": PAIRS,
-                "strategy": OPTIONAL,
+                "strategy": STRATEGY,
                 "committer": FREE,
             },
         ),
@@ -106,7 +107,7 @@ FACE: Any = {
                 "parent": MAYBE_NUMBER,
                 "message": MAYBE_TEXT - {"empty"},
                 "metadata": PAIRS,
-                "strategy": OPTIONAL,
+                "strategy": STRATEGY,
                 "committer": FREE,
                 "allow_empty": FLAG,
             },
@@ -119,7 +120,7 @@ FACE: Any = {
                 "parent": MAYBE_NUMBER,
                 "message": MAYBE_TEXT - {"empty"},
                 "metadata": PAIRS,
-                "strategy": OPTIONAL,
+                "strategy": STRATEGY,
                 "committer": FREE,
                 "allow_empty": FLAG,
             },
@@ -139,7 +140,7 @@ FACE: Any = {
                 "metadata": PAIRS,
                 "lease": TIME,
                 "ttl": TIME,
-                "strategy": OPTIONAL,
+                "strategy": STRATEGY,
             },
         ),
     },
@@ -297,7 +298,7 @@ FACE: Any = {
         "view": ({}, {"ref": OPTIONAL}),
         "reads": ({}, {"prefix": FREE, "ref": OPTIONAL}),
         "has_below": ({}, {"prefix": FREE}),
-        "publish": ({}, {"strategy": OPTIONAL}),
+        "publish": ({}, {"strategy": STRATEGY}),
         "close": ({}, {"reason": FREE - {"lone surrogate"}}),
         "park": ({}, {"reason": FREE - {"lone surrogate"}}),
         "abandon": ({}, {"reason": FREE - {"lone surrogate"}}),
@@ -320,7 +321,7 @@ FACE: Any = {
     "ingestion": {
         "tick": ({}, {"hour": OPTIONAL, "metadata": PAIRS}),
         "hour": ({}, {"hour": TEXT}),
-        "release": ({"name": "q"}, {"name": TEXT, "metadata": PAIRS, "strategy": OPTIONAL}),
+        "release": ({"name": "q"}, {"name": TEXT, "metadata": PAIRS, "strategy": STRATEGY}),
     },
 }
 CASES = [

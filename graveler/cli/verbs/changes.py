@@ -58,7 +58,7 @@ def _merge(  # noqa: PLR0913 - an option each
     source: Annotated[str, typer.Argument(help="What to merge: branch, tag or commit.")],
     into: Annotated[str, typer.Argument(help="The branch that moves.")],
     *,
-    strategy: StrategyOption = "",
+    strategy: StrategyOption = None,
     message: Annotated[
         str, typer.Option("--message", "-m", help="Message of the merge commit.")
     ] = "",

@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graveler.cli.arguments import MetaOption, load_gates, read_pairs
+from graveler.cli.arguments import (
+    MetaOption,
+    StrategyOption,
+    load_gates,
+    read_pairs,
+    read_strategy,
+)
 from graveler.cli.failure import GATE
 from graveler.cli.output import printable
 from graveler.cli.session import Session
@@ -106,13 +112,7 @@ def _release(  # noqa: PLR0913 - options
     branch: _Branch = "ingest",
     into: _Into = "",
     gate: _Gates = None,
-    strategy: Annotated[
-        str,
-        typer.Option(
-            metavar="SIDE",
-            help="Where a later hour has the same paths: dest-wins leaves them, source-wins does not.",
-        ),
-    ] = "",
+    strategy: StrategyOption = None,
     meta: MetaOption = None,
 ) -> None:
     """Judge a quarantine again and publish it; its branch is deleted."""
@@ -120,7 +120,7 @@ def _release(  # noqa: PLR0913 - options
         branch, into=into or session.default_branch, gates=load_gates(gate)
     )
     pairs = read_pairs(meta) if meta else None
-    release = ingestion.release(name, strategy=strategy or None, metadata=pairs)
+    release = ingestion.release(name, strategy=read_strategy(strategy), metadata=pairs)
     shape = {"name": release.name, "commit": release.commit.id, "already": release.already}
     done = "was released before" if release.already else "released"
     session.out.show(shape, f"{done}: {name} → {ingestion.into} {release.commit.id[:_SHORT]}")

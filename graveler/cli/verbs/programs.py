@@ -73,7 +73,7 @@ def _publish(
         list[str] | None,
         typer.Option(metavar="MODULE:NAME", help="A gate to run; repeat for more."),
     ] = None,
-    strategy: StrategyOption = "",
+    strategy: StrategyOption = None,
 ) -> None:
     """Publish a run: the gates run on what its branch would become, which then moves."""
     work = _attached(session, run)

@@ -48,7 +48,7 @@ def _add_pick(app: typer.Typer, name: str, summary: str) -> None:
         branch: _Branch = "",
         *,
         parent: _Parent = None,
-        strategy: StrategyOption = "",
+        strategy: StrategyOption = None,
         message: _Message = "",
         meta: MetaOption = None,
         allow_empty: _AllowEmpty = False,

@@ -29,6 +29,7 @@ from graveler.reads.stores import Stores
 from graveler.refs import remove
 from graveler.refs.branches import owned
 from graveler.repository.merges import merge_trees
+from graveler.repository.strategies import Settlement
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, replace_branch, run_head
 from graveler.runs.record import encode_inputs
@@ -347,8 +348,13 @@ class Step(RunBranch):
             dest = _without(stores, dest, latest)  # an earlier try joined while this one ran
 
         def settle(
-            key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
+            key: bytes,
+            base: bytes | Literal[Unresolved.CONFLICT] | None,
+            source: bytes | None,
+            dest: bytes | None,
         ) -> bytes | Literal[Unresolved.CONFLICT] | None:
+            if base is CONFLICT:
+                return CONFLICT
             undone = value_identity(get(stores.ranges, work.start.metarange, key))
             if undone != value_identity(base) and undone == value_identity(source):
                 return dest  # another step changed a path that this try only undid
@@ -359,8 +365,7 @@ class Step(RunBranch):
             base=work.fork.metarange,
             source=done.metarange,
             dest=dest,
-            strategy=None,
+            strategy=Settlement(resolve=settle),
             what=f"step {self.step!r} of run {self.run.key!r}",
-            resolve=settle,
             lines=(done, head),
         )

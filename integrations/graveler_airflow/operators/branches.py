@@ -8,6 +8,7 @@ from airflow.sdk import Context
 from graveler.errors import AlreadyExistsError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
+from graveler.repository.strategies import Strategy
 from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.operators.base import GravelerCommittingOperator, GravelerOperator, made_by
 
@@ -96,7 +97,7 @@ class GravelerMergeOperator(GravelerCommittingOperator):
     template_fields: Sequence[str] = (*GravelerCommittingOperator.template_fields, "source", "into")
 
     def __init__(
-        self, *, source: str, into: str = "main", strategy: str | None = None, **kwargs: Any
+        self, *, source: str, into: str = "main", strategy: Strategy | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.source = source

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Repository
 from graveler.model import Commit
+from graveler.repository.strategies import Strategy
 from graveler_airflow.operators.base import GravelerCommittingOperator, commit_once, earlier_commit
 
 _ON_EMPTY = ("fail", "skip", "commit")
@@ -93,7 +94,7 @@ class GravelerRevertOperator(GravelerCommittingOperator):
         commit: str,
         branch: str = "main",
         parent: int | None = None,
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -14,6 +14,7 @@ from graveler.errors import GateFailedError
 from graveler.gates.gate import Check, Gate
 from graveler.ingest import HourState
 from graveler.lake import Repository
+from graveler.repository.strategies import Strategy
 from graveler_airflow.dag.context import run_hour, task_metadata
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator
@@ -121,7 +122,7 @@ class GravelerReleaseOperator(GravelerOperator):
         branch: str = "ingest",
         into: str = "main",
         gates: Iterable[Gate | Check] = (),
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

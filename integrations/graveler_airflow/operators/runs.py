@@ -15,6 +15,7 @@ from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Repository, Run, RunRecord, RunState
 from graveler.model import Commit
+from graveler.repository.strategies import Strategy
 from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
 from graveler_airflow.dag.handles import connection_of, pack
 from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
@@ -143,7 +144,7 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         self,
         *,
         gates: Iterable[Gate | Check] = (),
-        strategy: str | None = None,
+        strategy: Strategy | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

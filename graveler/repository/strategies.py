@@ -1,0 +1,177 @@
+"""Strategies: what a merge does where both sides changed a path.
+
+A strategy is a word for all paths, a mapping of patterns to words and resolvers, of which the first
+that matches counts, or a resolver for all paths. It is compiled once for each merge and then asked
+conflict by conflict, so what it decides does not depend on where ranges end.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from graveler.arguments import check_entry
+from graveler.committed import CONFLICT, Resolve, Unresolved
+from graveler.errors import GravelerError, InvalidInputError, RetryableError
+from graveler.globs import compiled
+from graveler.model import Conflict, Entry
+from graveler.reads.stores import Stores
+from graveler.repository.borrowed import Row, holding, rows_of
+from graveler.repository.links import linked
+from graveler.values import decode_entry, staged_value
+
+Resolver = Callable[[Conflict], Entry | str | None]
+"""Decides a conflict. It returns ``source-wins`` or ``dest-wins`` for that side, its deletion
+included; ``delete`` for no file; an entry, one of the conflict's or another one of its path; None or
+``conflict`` to leave the conflict. It may be asked again for the same conflict, after a lost race."""
+
+Strategy = str | Mapping[str, str | Resolver | None] | Resolver
+"""``source-wins`` or ``dest-wins``; a resolver; or one of these for each pattern of paths."""
+
+_SIDES: Final = ("source-wins", "dest-wins")
+_LEAVE: Final = "conflict"
+_DELETE: Final = "delete"
+_Value = bytes | Literal[Unresolved.CONFLICT] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """A strategy as a merge of trees takes it.
+
+    Attributes:
+        word: For conflicts that `resolve` leaves; None leaves them.
+        resolve: Asked about each conflict.
+    """
+
+    word: str | None = None
+    resolve: Resolve | None = None
+
+
+def check_strategy(strategy: Strategy | None) -> None:
+    """Raise InvalidInputError for a strategy that does not exist."""
+    if isinstance(strategy, Mapping):
+        for pattern, item in strategy.items():
+            if not isinstance(pattern, str):
+                raise InvalidInputError(f"strategy for {pattern!r}: patterns are text")
+            compiled(pattern)
+            if not callable(item) and item not in (*_SIDES, _LEAVE, None):
+                raise InvalidInputError(
+                    f"strategy {item!r} for {pattern!r}: give source-wins, dest-wins, conflict or a "
+                    "resolver function"
+                )
+    elif not callable(strategy) and strategy not in (*_SIDES, None):
+        raise InvalidInputError(
+            f"strategy {strategy!r}: give source-wins, dest-wins, a resolver function, a mapping of "
+            "patterns to these, or None"
+        )
+
+
+@contextmanager
+def settling(
+    stores: Stores, strategy: Strategy | None, *, keep: bool = True
+) -> Iterator[Settlement]:
+    """Yield a strategy for merges within a block; nothing that its resolvers name is collected.
+
+    Args:
+        stores: The repository.
+        strategy: The strategy.
+        keep: Whether the merges are to land. Without, nothing is written.
+
+    Raises:
+        ExpiredError: A sweep has deleted bytes that a resolver names.
+    """
+    check_strategy(strategy)
+    if strategy is None or isinstance(strategy, str):
+        yield Settlement(strategy)
+    elif not keep:
+        yield Settlement(resolve=_Settler(stores, strategy, lambda _: None))
+    else:
+        with holding(stores) as hold:
+            yield Settlement(resolve=_Settler(stores, strategy, hold))
+
+
+class _Settler:
+    """The resolve function of a strategy that is more than a word."""
+
+    def __init__(
+        self, stores: Stores, strategy: Strategy, keep: Callable[[list[Row]], None]
+    ) -> None:
+        self._stores = stores
+        self._keep = keep
+        rules = strategy if isinstance(strategy, Mapping) else {"**": strategy}
+        self._rules = [(compiled(pattern), item) for pattern, item in rules.items()]
+
+    def __call__(
+        self, key: bytes, base: _Value, source: bytes | None, dest: bytes | None
+    ) -> _Value:
+        path = key.decode("utf-8", "backslashreplace")
+        item = next((item for rule, item in self._rules if rule.fullmatch(path)), None)
+        answer: Entry | str | None
+        if callable(item):
+            conflict = conflict_of(key, base, source, dest)
+            answer = _answer(item, conflict)
+            if isinstance(answer, Entry):
+                return self._value(answer, conflict, base, source, dest)
+        else:
+            answer = item
+        if answer in _SIDES:
+            return source if answer == "source-wins" else dest
+        return None if answer == _DELETE else CONFLICT
+
+    def _value(
+        self,
+        entry: Entry,
+        conflict: Conflict,
+        base: _Value,
+        source: bytes | None,
+        dest: bytes | None,
+    ) -> _Value:
+        """Return the value record of an entry that a resolver returned."""
+        if entry == conflict.source:
+            return source
+        if entry == conflict.dest:
+            return dest
+        if entry.path != conflict.path:
+            raise InvalidInputError(
+                f"the resolver returned an entry of {entry.path!r} for the conflict at "
+                f"{conflict.path!r}: give it that path, by dataclasses.replace(entry, path=…)"
+            )
+        check_entry(entry)
+        rows = rows_of(*linked(self._stores, [entry]))
+        self._keep(rows)
+        return base if entry == conflict.base else staged_value(rows[0].value)
+
+
+def _answer(resolver: Resolver, conflict: Conflict) -> Entry | str | None:
+    path = conflict.path
+    try:
+        answer = resolver(conflict)
+    except RetryableError as error:
+        raise type(error)(f"the resolver failed at {path!r}: {error}") from error
+    except GravelerError as error:
+        raise InvalidInputError(f"the resolver failed at {path!r}: {error}") from error
+    except Exception as error:
+        raise InvalidInputError(
+            f"the resolver failed at {path!r}: {type(error).__name__}: {error}"
+        ) from error
+    if isinstance(answer, Entry) or answer in (*_SIDES, _DELETE, _LEAVE, None):
+        return answer
+    raise InvalidInputError(
+        f"the resolver returned {answer!r} for {path!r}: return source-wins, dest-wins, delete, an "
+        "Entry of the path, or None to leave the conflict"
+    )
+
+
+def conflict_of(key: bytes, base: _Value, source: bytes | None, dest: bytes | None) -> Conflict:
+    """Return a conflict with the entries of its value records."""
+    return Conflict(
+        path=key.decode("utf-8", "backslashreplace"),
+        base=_entry(key, base),
+        source=_entry(key, source),
+        dest=_entry(key, dest),
+        bases_disagree=base is CONFLICT,
+    )
+
+
+def _entry(key: bytes, value: _Value) -> Entry | None:
+    return decode_entry(key, value) if isinstance(value, bytes) else None

@@ -1,0 +1,249 @@
+"""What happens where both sides changed a path: words, patterns and resolvers."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graveler.committed import Splitting
+from graveler.errors import (
+    GravelerError,
+    InvalidInputError,
+    MergeConflictError,
+    ObjectNotFoundError,
+    ThrottledError,
+)
+from graveler.globs import matches
+from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
+
+
+def commit(branch, files):
+    for path, text in files.items():
+        if text is None:
+            branch.delete(path)
+        else:
+            branch.put(path, text.encode())
+    return branch.commit("c", allow_empty=True)
+
+
+CONFLICTS = {"config.json": "{}", "tables/a/1": "1", "tables/b/1": "1", "top": "1"}
+
+
+def diverged(repo):
+    """Two branches on which every path conflicts; ``dev`` has deleted one."""
+    main = repo.branch("main")
+    dev = repo.create_branch("dev", commit(main, CONFLICTS).id)
+    commit(dev, {**dict.fromkeys(CONFLICTS, "dev"), "tables/b/1": None})
+    commit(main, dict.fromkeys(CONFLICTS, "main"))
+    return repo
+
+
+@pytest.fixture
+def sides(repo):
+    return diverged(repo)
+
+
+RULES = {"tables/b/**": "dest-wins", "tables/**": "source-wins", "**": "dest-wins"}
+BY_RULES = {"config.json": "main", "tables/a/1": "dev", "tables/b/1": "main", "top": "main"}
+
+
+def test_the_first_pattern_that_matches_decides(sides):
+    sides.merge("dev", into="main", strategy=RULES)
+    assert tree(sides.ref("main")) == BY_RULES
+
+
+def test_paths_that_no_pattern_matches_conflict(sides):
+    with pytest.raises(MergeConflictError) as refused:
+        sides.merge("dev", into="main", strategy={"top": "conflict", "t*/**": "source-wins"})
+    assert [conflict.path for conflict in refused.value.conflicts] == ["config.json", "top"]
+    assert sides.commit("main").message == "c"
+
+
+def decide(conflict):
+    return {
+        "config.json": "source-wins",
+        "tables/a/1": replace(conflict.base),
+        "tables/b/1": conflict.dest,
+        "top": "delete",
+    }[conflict.path]
+
+
+def test_a_resolver_sees_three_entries_and_decides(sides):
+    seen = {}
+
+    def resolver(conflict):
+        seen[conflict.path] = [
+            None if entry is None else sides.branch("main").get(entry).decode()
+            for entry in (conflict.base, conflict.source, conflict.dest)
+        ]
+        return decide(conflict)
+
+    sides.merge("dev", into="main", strategy=resolver)
+    assert tree(sides.ref("main")) == {
+        "config.json": "dev",
+        "tables/a/1": "1",
+        "tables/b/1": "main",
+    }
+    assert seen == {
+        "config.json": ["{}", "dev", "main"],
+        "tables/a/1": ["1", "dev", "main"],
+        "tables/b/1": ["1", None, "main"],
+        "top": ["1", "dev", "main"],
+    }
+
+
+def test_a_resolver_may_make_a_file_of_both_sides(sides):
+    main = sides.branch("main")
+
+    def both(conflict):
+        text = main.get(conflict.source) + b"+" + main.get(conflict.dest)
+        return main.upload(conflict.path, text)
+
+    sides.merge("dev", into="main", strategy={"config.json": both, "**": "dest-wins"})
+    assert tree(sides.ref("main")) == {
+        **dict.fromkeys(CONFLICTS, "main"),
+        "config.json": "dev+main",
+    }
+    assert not [token for token in sides.stores.staging.tokens() if token.startswith("hold-")]
+
+
+def test_no_answer_leaves_the_conflict(sides):
+    with pytest.raises(MergeConflictError) as refused:
+        sides.merge("dev", into="main", strategy=lambda _: None)
+    assert refused.value.count == 4
+
+
+@pytest.mark.parametrize("strategy", [RULES, decide, {"top": decide, "**": "source-wins"}])
+def test_a_dry_run_decides_as_the_merge_does(sides, strategy):
+    before = {info.key for info in sides.stores.objects.list()}
+    found = sides.merge("dev", into="main", strategy=strategy, dry_run=True)
+    shown = list(found.changes())
+    assert {info.key for info in sides.stores.objects.list()} == before
+    assert found.conflict_count == 0
+    head = sides.commit("main").id
+    sides.merge("dev", into="main", strategy=strategy)
+    assert shown == list(sides.diff(head, "main"))
+
+
+def test_reverts_and_cherry_picks_take_patterns_too(sides):
+    start = sides.commit("main~1")
+    sides.cherry_pick("dev", onto="main", strategy=RULES)
+    assert tree(sides.ref("main")) == BY_RULES
+    commit(sides.branch("main"), {"top": "later"})
+    reverted = {"top": "dest-wins", "**": "source-wins"}
+    sides.revert("main~2", on="main", strategy=reverted)
+    assert tree(sides.ref("main")) == {**tree(sides.ref(start.id)), "top": "later"}
+
+
+def test_a_run_publishes_with_patterns(sides):
+    with sides.run("hour", strategy={"top": "source-wins"}) as run:
+        run.put("top", b"run")
+        commit(sides.branch("main"), {"top": "meanwhile"})
+    assert tree(sides.ref("main"))["top"] == "run"
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (ValueError("no JSON"), InvalidInputError),
+        (ObjectNotFoundError("gone"), InvalidInputError),
+        (ThrottledError("slow down"), ThrottledError),
+    ],
+)
+def test_an_error_of_a_resolver_names_the_path(sides, raised, expected):
+    def fails(_conflict):
+        raise raised
+
+    with pytest.raises(expected, match=r"'config\.json'.*" + str(raised)):
+        sides.merge("dev", into="main", strategy=fails)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda _: "theirs", "'theirs' for 'config.json'"),
+        (lambda _: 7, "7 for 'config.json'"),
+        (lambda conflict: replace(conflict.base, path="b"), "entry of 'b'.*'config.json'"),
+        (lambda conflict: replace(conflict.base, address="data/none"), "no object at 'data/none'"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_names_the_path(sides, answer, said):
+    with pytest.raises(GravelerError, match=said):
+        sides.merge("dev", into="main", strategy=answer)
+
+
+@pytest.mark.parametrize(
+    "strategy", ["ours", 7, {"a": "ours"}, {"": "source-wins"}, {1: "conflict"}]
+)
+def test_a_strategy_that_does_not_exist_is_refused(sides, strategy):
+    for call in (
+        lambda: sides.merge("dev", into="main", strategy=strategy),
+        lambda: sides.revert("main", strategy=strategy),
+        lambda: sides.run("hour", strategy=strategy).__enter__(),
+    ):
+        with pytest.raises(InvalidInputError, match=r"strategy|pattern"):
+            call()
+
+
+PATHS = [f"{folder}{name}" for folder in ("", "a/", "b/c/") for name in "pqrs"]
+TREES = st.dictionaries(st.sampled_from(PATHS), st.sampled_from("123"), max_size=12)
+WORDS = st.sampled_from(["source-wins", "dest-wins", "conflict", "base"])
+PATTERNS = st.sampled_from(["**", "a/**", "*", "**/p", "b/", "?", "[pq]", "b/*/q"])
+
+
+def ask(word):
+    if word != "base":
+        return word
+    return lambda conflict: conflict.base or "delete"
+
+
+@settings(max_examples=60, deadline=None)
+@given(TREES, TREES, TREES, st.dictionaries(PATTERNS, WORDS, max_size=4), st.data())
+def test_what_patterns_decide_does_not_depend_on_where_ranges_end(base, ours, theirs, rules, data):
+    strategy = {pattern: ask(word) for pattern, word in rules.items()}
+    expected, conflicts = {}, []
+    for path in sorted(PATHS):
+        then, here, there = base.get(path), theirs.get(path), ours.get(path)
+        kept = there if here in {then, there} else here
+        if then not in {here, there} and here != there:
+            word = next((word for glob, word in rules.items() if matches(glob, path)), "conflict")
+            if word == "conflict":
+                conflicts.append(path)
+            kept = {"source-wins": there, "dest-wins": here, "base": then}.get(word)
+        if kept is not None:
+            expected[path] = kept
+    cut = data.draw(st.sampled_from([(100, 1), (300, 2), (100_000, 1_000)]))
+    lake = ScriptedWorld().lake()
+    repo = lake.create_repository("cuts", splitting=Splitting(max_bytes=cut[0], raggedness=cut[1]))
+    main = repo.branch("main")
+    dev = repo.create_branch("dev", commit(main, base).id)
+    commit(dev, {path: ours.get(path) for path in PATHS})
+    commit(main, {path: theirs.get(path) for path in PATHS})
+    preview = repo.merge("dev", into="main", strategy=strategy, dry_run=True)
+    assert [conflict.path for conflict in preview.conflicts] == conflicts
+    if conflicts:
+        with pytest.raises(MergeConflictError):
+            repo.merge("dev", into="main", strategy=strategy)
+    else:
+        repo.merge("dev", into="main", strategy=strategy)
+        assert tree(repo.ref("main")) == expected
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_at_any_call_leaves_the_head_as_it_was_or_merged(fault):
+    def work(repo):
+        main = repo.branch("main")
+
+        def both(conflict):
+            return main.upload(conflict.path, b"both")
+
+        repo.merge("dev", into="main", strategy={"config.json": both, "**": "dest-wins"})
+
+    merged = {**dict.fromkeys(CONFLICTS, "main"), "config.json": "both"}
+    for world, what, error in struck_worlds(fault, diverged, work):
+        repo = world.repo(scripted=False)
+        allowed = [merged] if error is None else [dict.fromkeys(CONFLICTS, "main"), merged]
+        assert tree(repo.ref("main")) in allowed, what
+        work(repo)
+        assert tree(repo.ref("main")) == merged, what
