@@ -200,7 +200,7 @@ def ask(word):
 
 @settings(max_examples=60, deadline=None)
 @given(TREES, TREES, TREES, st.dictionaries(PATTERNS, WORDS, max_size=4), st.data())
-def test_what_patterns_decide_does_not_depend_on_where_ranges_end(base, ours, theirs, rules, data):
+def test_what_patterns_decide_does_not_depend_on_cuts(base, ours, theirs, rules, data):
     strategy = {pattern: ask(word) for pattern, word in rules.items()}
     expected, conflicts = {}, []
     for path in sorted(PATHS):
@@ -231,7 +231,7 @@ def test_what_patterns_decide_does_not_depend_on_where_ranges_end(base, ours, th
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_at_any_call_leaves_the_head_as_it_was_or_merged(fault):
+def test_a_fault_leaves_the_head_as_it_was_or_merged(fault):
     def work(repo):
         main = repo.branch("main")
 
