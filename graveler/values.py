@@ -379,6 +379,12 @@ def stage_entry(
     return b"".join((kind, record_id(key, value), value))
 
 
+def stage_value(key: bytes, value: bytes, *, epoch: int | None = None) -> bytes:
+    """Return the staged form of an entry's value record; `epoch` is as for `stage_entry`."""
+    kind = _LIVE if epoch is None else _BORROWED + epoch.to_bytes(_EPOCH_END - 1)
+    return b"".join((kind, record_id(key, value), value))
+
+
 def is_replacement(raw: bytes) -> bool:
     """Return whether a staged write lands also where the head has an entry of equal content."""
     return raw[:1] == _REPLACING

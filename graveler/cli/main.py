@@ -8,6 +8,7 @@ from graveler.cli.session import Options
 from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
 from graveler.cli.verbs import (
     changes,
+    copying,
     demo,
     dump,
     files,
@@ -61,6 +62,7 @@ def _shared(
 for _group in (
     lakes,
     refs,
+    copying,
     files,
     history,
     changes,

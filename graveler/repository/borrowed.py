@@ -13,7 +13,7 @@ the sweep decides: one that surveys is made to survey again; one that has decide
 what it deletes; after one that is over, the store says what is left.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -21,7 +21,6 @@ from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
     ExpiredError,
-    GravelerError,
     ObjectNotFoundError,
     OutcomeUnknownError,
     ThrottledError,
@@ -104,34 +103,51 @@ def confirm(stores: Stores, tokens: Collection[str], rows: Iterable[Row]) -> Non
     raise _collected(expired)
 
 
-@contextmanager
-def holding(stores: Stores) -> Iterator[Callable[[Sequence[Row]], None]]:
-    """Yield a function that keeps what rows borrow until a block ends, which commits them.
+class Hold:
+    """Rows under a token of one operation, which no branch names and which surveys read.
 
-    The rows are staged under a token of the block, which no branch names and which surveys read.
-    The function raises ExpiredError if a sweep has deleted some of the bytes meanwhile.
+    Attributes:
+        token: The token; "" while there are no rows.
     """
-    token = ""
 
-    def hold(rows: Sequence[Row]) -> None:
-        nonlocal token
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self.token = ""
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Stage rows under the token.
+
+        Raises:
+            ExpiredError: A sweep has deleted some of the bytes that they borrow.
+        """
+        self.token = self.token or HOLD + self._stores.ids.unique()
+        self._stores.staging.set_many(self.token, [(row.key, row.value) for row in rows])
+        confirm(self._stores, [self.token], rows)
+
+    def keep(self, rows: Sequence[Row]) -> None:
+        """Stage those of the rows that borrow bytes: they are kept while a block commits them."""
         borrowed = [row for row in rows if row.borrowed]
-        if not borrowed:
-            return
-        token = token or HOLD + stores.ids.unique()
-        stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])
-        confirm(stores, [token], borrowed)
+        if borrowed:
+            self.add(borrowed)
 
+    def release(self) -> None:
+        """Remove the rows."""
+        if self.token:
+            self._stores.staging.drop(self.token)
+
+
+@contextmanager
+def holding(stores: Stores) -> Iterator[Hold]:
+    """Yield a hold that is released when the block ends."""
+    hold = Hold(stores)
     try:
         yield hold
     except (OutcomeUnknownError, BackendUnavailableError):
-        raise  # the commit may still land: collection removes the rows a window later
-    except GravelerError:
-        if token:
-            stores.staging.drop(token)
+        raise  # the operation may still land: collection removes the rows a window later
+    except Exception:
+        hold.release()
         raise
-    if token:
-        stores.staging.drop(token)
+    hold.release()
 
 
 def _lost(stores: Stores, keys: Mapping[str, int]) -> set[str]:

@@ -23,6 +23,7 @@ from graveler.arguments import (
     text,
     texts,
 )
+from graveler.errors import InvalidInputError
 from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry, Transfer
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
@@ -33,8 +34,9 @@ from graveler.reads import view
 from graveler.reads.folders import Links, Pattern
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.stores import Stores
-from graveler.reads.view import View
-from graveler.repository import branches, commits, folders, patches, uploads
+from graveler.reads.view import Ref, View
+from graveler.refs import resolve_to_read
+from graveler.repository import branches, commits, copies, folders, moves, patches, uploads
 from graveler.repository.writes import StagedWrites, held_forms, new_address
 
 
@@ -311,6 +313,72 @@ class Branch(View, BranchLike):
     def _link_written(self, entries: Iterable[Entry]) -> int:
         """Stage entries of files that the caller has written below `new_address`."""
         return self._writes.stage(entries)
+
+    def copy(
+        self, source: str | Commit | RefLike, path: PathText, to: PathText, *, replace: bool = False
+    ) -> int:
+        """Stage files of another tree, or of this one, under other paths; no byte is copied.
+
+        The copies become visible all together. What is at the destination already and not
+        copied over stays, unless `replace` is set.
+
+        Args:
+            source: The tree: a ref expression stands for what is committed, a branch object for
+                what is staged on it, too.
+            path: A file; or a folder, which ends with a slash, with all that is below it. "" is the
+                whole tree.
+            to: Where to: a file or a folder, like `path`.
+            replace: Delete what is below `to` and not copied, in the same step.
+
+        Returns:
+            How many files were copied.
+
+        Raises:
+            ObjectNotFoundError: There is nothing to copy.
+            InvalidInputError: A file and a folder, a copy onto itself, or a tree of another
+                repository.
+            ExpiredError: Garbage collection has the bytes, or is about to.
+        """
+        path, to = prefix_text(path, "path"), prefix_text(to, "to")
+        flag(replace, "replace")
+        view = source if isinstance(source, View) else self._view_of(ref_text(source, "source"))
+        if view.repository.uid != self.repository.uid:
+            raise InvalidInputError(
+                f"source {view.name!r} is of repository {view.repository.name!r}: only its bytes can "
+                "be copied, with put(path, source.open(path))"
+            )
+        place = copies.Place.of(path, to)
+        if path == to and isinstance(view, Branch) and view.name == self.name:
+            raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
+        return copies.copy(self.repository, self._writes, view, place, replaces=replace)
+
+    def _view_of(self, ref: str) -> View:
+        """Return the commit that a ref expression names, to read from."""
+        return Ref(self.repository, resolve_to_read(self.repository.refs, ref), name=ref)
+
+    def move(self, path: PathText, to: PathText) -> int:
+        """Stage files under other paths and the deletion of the old ones; no byte is copied.
+
+        Both become visible in one step. A write to one of the files that was acknowledged before
+        the call is moved, too; a later one stays at the old path, and one at the same time may be
+        at both.
+
+        Args:
+            path: A file; or a folder, which ends with a slash, with all that is below it.
+            to: Where to: a file or a folder, like `path`. Existing files are replaced.
+
+        Returns:
+            How many files were moved.
+
+        Raises:
+            ObjectNotFoundError: There is nothing to move.
+            InvalidInputError: A file and a folder, or a move onto itself.
+        """
+        path, to = prefix_text(path, "path"), prefix_text(to, "to")
+        place = copies.Place.of(path, to)
+        if path == to:
+            raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
+        return moves.move(self.repository, self._writes, place)
 
     def delete(self, path: PathText) -> None:
         """Stage the deletion of `path`; no error if it is missing."""

@@ -87,7 +87,7 @@ def settling(
         yield Settlement(resolve=_Settler(stores, strategy, lambda _: None))
     else:
         with holding(stores) as hold:
-            yield Settlement(resolve=_Settler(stores, strategy, hold))
+            yield Settlement(resolve=_Settler(stores, strategy, hold.keep))
 
 
 class _Settler:

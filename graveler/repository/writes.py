@@ -17,13 +17,14 @@ from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence, owned
-from graveler.repository.borrowed import confirm, holding, rows_of
+from graveler.repository.borrowed import Row, confirm, holding, rows_of
 from graveler.repository.links import linked
 from graveler.retries import backoff
 from graveler.values import TOMBSTONE, stage_entry
 
 _ATTEMPTS: Final = 100
-_CHUNK: Final = 20_000
+CHUNK: Final = 20_000
+"""Rows that are staged in one round trip."""
 _LOOK_UP: Final = 100_000
 _LONGEST_SUFFIX: Final = 24
 
@@ -35,18 +36,22 @@ class StagedWrites:
         stores: The repository.
         name: The branch.
         fence: The fence of the run that owns the branch; "" for a user's branch.
+
+    Attributes:
+        name: The branch.
+        fence: The fence.
     """
 
     def __init__(self, stores: Stores, name: str, fence: str) -> None:
         self._stores = stores
-        self._name = name
-        self._fence = fence
+        self.name = name
+        self.fence = fence
 
     def check(self) -> None:
         """Refuse, before any bytes are stored, a write that the branch does not accept."""
-        refuse_writes(f"branch {self._name!r}")
+        refuse_writes(f"branch {self.name!r}")
         self._record()
-        self._check_protection()
+        self.check_protection()
 
     def upload(self, path: str, body: Body, content_type: str, metadata: dict[str, str]) -> Entry:
         """Store the bytes under a new address and return their entry, which is not staged."""
@@ -90,8 +95,8 @@ class StagedWrites:
 
     def _link(self, entries: Iterable[Entry], *, sized: bool = True) -> list[Entry]:
         stored, epoch = linked(self._stores, entries, sized=sized)
-        for rows in batches(rows_of(stored, epoch), _CHUNK):
-            token = self._stage([(row.key, row.value) for row in rows])
+        for rows in batches(rows_of(stored, epoch), CHUNK):
+            token = self.stage_rows(rows)
             confirm(self._stores, [token], rows)
         return stored
 
@@ -101,16 +106,20 @@ class StagedWrites:
 
     def _stage_all(self, items: Iterable[tuple[bytes, bytes]]) -> int:
         count = 0
-        for chunk in batches(items, _CHUNK):
+        for chunk in batches(items, CHUNK):
             self._stage(chunk)
             count += len(chunk)
         return count
+
+    def stage_rows(self, rows: Sequence[Row]) -> str:
+        """Stage rows together and return their token; what they borrow is not confirmed."""
+        return self._stage([(row.key, row.value) for row in rows])
 
     def _stage(self, items: Sequence[tuple[bytes, bytes]]) -> str:
         """Stage writes (key, staged entry or tombstone) together, and return their token."""
         stores = self._stores
         record = self._record()
-        self._check_protection()
+        self.check_protection()
         for attempt in range(_ATTEMPTS):
             token = record.staging_token
             if len(items) == 1:
@@ -122,19 +131,20 @@ class StagedWrites:
                 return token
             backoff(stores.clock, stores.ids, attempt)
         raise ThrottledError(
-            f"branch {self._name!r} began a commit during each of {_ATTEMPTS} tries to write; "
+            f"branch {self.name!r} began a commit during each of {_ATTEMPTS} tries to write; "
             "try again"
         )
 
     def _record(self) -> BranchRecord:
-        with owned(self._name, self._fence):
-            record = self._stores.refs.branches.get(self._name)
-        check_fence(record, self._fence)
+        with owned(self.name, self.fence):
+            record = self._stores.refs.branches.get(self.name)
+        check_fence(record, self.fence)
         return record
 
-    def _check_protection(self) -> None:
-        if not self._fence:
-            self._stores.refs.protection.check(self._name, "write")
+    def check_protection(self) -> None:
+        """Raise ProtectedBranchError if the branch accepts no writes."""
+        if not self.fence:
+            self._stores.refs.protection.check(self.name, "write")
 
 
 def stored(
@@ -179,5 +189,5 @@ def held_forms(
     tombstones = {path_key(path): TOMBSTONE for path in deleted}
     rows = rows_of(*linked(stores, entries))
     with holding(stores) as hold:
-        hold(rows)
+        hold.keep(rows)
         yield {row.key: row.value for row in rows} | tombstones

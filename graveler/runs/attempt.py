@@ -14,7 +14,7 @@ from graveler.errors import FencedError, GravelerError
 from graveler.model import Commit, Entry
 from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
-from graveler.reads.view import Ref
+from graveler.reads.view import Ref, View
 from graveler.refs import resolve_to_read
 from graveler.repository.branch import Branch
 from graveler.repository.writes import StagedWrites
@@ -221,6 +221,10 @@ class RunBranch(Branch):
     def _writes(self) -> StagedWrites:
         self._attempt.work()
         return super()._writes
+
+    def _view_of(self, ref: str) -> View:
+        """Return the commit that a ref expression names, whose reads are inputs of the run."""
+        return self.view(ref)
 
     @property
     def _unrecorded(self) -> Branch:

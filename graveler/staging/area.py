@@ -6,21 +6,21 @@ from functools import partial
 from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from graveler.clock import IdSource
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import KVStore
 from graveler.process import Background, refuse_writes
 
-_Item = tuple[bytes, bytes]
+T = TypeVar("T")
 
 
-def _aged(age: int, items: Iterable[_Item]) -> Iterator[tuple[bytes, int, bytes]]:
+def _aged(age: int, items: Iterable[tuple[bytes, T]]) -> Iterator[tuple[bytes, int, T]]:
     return ((key, age, value) for key, value in items)
 
 
-def combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
+def combine(newest_first: Sequence[Iterable[tuple[bytes, T]]]) -> Iterator[tuple[bytes, T]]:
     """Return (key, staged write) ascending; of equal keys only the one of the newest stream.
 
     Args:
@@ -31,7 +31,7 @@ def combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
     return _combine(newest_first)
 
 
-def _combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
+def _combine(newest_first: Sequence[Iterable[tuple[bytes, T]]]) -> Iterator[tuple[bytes, T]]:
     last = None
     streams = [_aged(age, items) for age, items in enumerate(newest_first)]
     for key, _, value in merge(*streams, key=itemgetter(0, 1)):

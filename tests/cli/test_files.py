@@ -155,3 +155,31 @@ def test_a_damaged_file_is_not_got(cli, folder, tmp_path):
     got = cli("get", "main:a")
     assert got.code == 1
     assert "put('a', …, replace=True)" in got.err
+
+
+def test_files_and_folders_are_copied_and_moved(cli, history):
+    assert (
+        cli("cp", "v1:readme.txt", "dev:docs/").out == "copied 1 file to docs/readme.txt on dev\n"
+    )
+    said = cli("cp", "-r", "main:input", "dev:old", "--json")
+    assert said.json == {"branch": "dev", "path": "input/", "to": "old/", "count": 1}
+    assert cli("mv", "-r", "dev:old", "dev:new/").out == "moved 1 file to new/ on dev\n"
+    assert cli("mv", "dev:docs/readme.txt", "r.txt").code == 0
+    paths = {entry.path for entry in history.branch("dev").entries()}
+    assert paths >= {"new/05:00/a.csv", "r.txt"}
+    assert not paths & {"old/05:00/a.csv", "docs/readme.txt"}
+    assert cli("cp", "-r", "main:input", "dev:new", "--replace").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cp", "main:input/", "dev:x"), "-r"),
+        (("cp", "main", "dev:x"), "-r"),
+        (("mv", "main:readme.txt", "dev:x"), "graveler cp"),
+    ],
+)
+def test_copies_that_make_no_sense_are_usage_errors(cli, history, arguments, said):
+    refused = cli(*arguments)
+    assert refused.code == 2
+    assert said in refused.err

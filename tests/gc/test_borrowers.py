@@ -18,6 +18,7 @@ from graveler.errors import (
 )
 from graveler.lake.shared import lend_lake
 from graveler.model import Entry
+from graveler.repository import bundles
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.gc_lakes import NOW, check_sound, commit
 from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree
@@ -81,6 +82,30 @@ def merge_by_a_resolver(repo):
     repo.merge("side", into="again", strategy=lambda conflict: lost[conflict.path])
 
 
+def copy_of_a_commit(repo):
+    lost = next(made for made in repo.stores.refs.commits.list() if made.message == "lost")
+    again = repo.branch("again")
+    for path in LOST:
+        again.copy(lost, path, path)
+    again.commit("copied")
+
+
+def move_of_staged(repo):
+    again = repo.branch("again")
+    again.link_many(replace(entry, path=f"from/{entry.path}") for entry in lost_entries(repo))
+    again.move("from/", "")
+    again.commit("moved")
+
+
+def copy_in_chunks(repo):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundles, "CHUNK", 1)
+        again = repo.branch("again")
+        again.link_many(replace(entry, path=f"from/{entry.path}") for entry in lost_entries(repo))
+        again.copy(again, "from/", "")
+        again.commit("copied")
+
+
 def link_in_a_run(repo):
     with repo.run("hour", into="main") as run:
         run.link_many(lost_entries(repo))
@@ -123,6 +148,9 @@ BORROWERS = {
         link_without_commit,
         commit_changes,
         merge_by_a_resolver,
+        copy_of_a_commit,
+        move_of_staged,
+        copy_in_chunks,
         link_in_a_run,
         in_a_step,
         copy_by_fs,

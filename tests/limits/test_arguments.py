@@ -203,6 +203,11 @@ FACE: Any = {
             {"path": TEXT, "address": TEXT, "size": MAYBE_NUMBER, "checksum": OPTIONAL - {"empty"}},
         ),
         "link_many": ({}, {"entries": TEXT - {"list"}}),
+        "copy": (
+            {"source": "main", "path": "a", "to": "z"},
+            {"source": TEXT, "path": FREE, "to": FREE, "replace": FLAG},
+        ),
+        "move": ({"path": "a", "to": "z"}, {"path": FREE, "to": FREE}),
         "delete": ({}, {"path": TEXT}),
         "delete_many": ({}, {"paths": TEXT - {"list"}}),
         "commit": (

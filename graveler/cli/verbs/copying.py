@@ -1,0 +1,98 @@
+"""``graveler cp`` and ``mv``: files under other paths, without copying bytes."""
+
+from typing import Annotated, Final
+
+import typer
+
+from graveler.cli.arguments import Address
+from graveler.cli.failure import UsageError
+from graveler.cli.output import printable
+from graveler.cli.session import Session
+from graveler.cli.verb import verb
+
+_Recursive = Annotated[
+    bool, typer.Option("--recursive", "-r", help="Take all that is below a folder.")
+]
+_Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="[BRANCH:]PATH", help="Where to; with its own name below it, if it ends with '/'."
+    ),
+]
+_FILES: Final = {True: "files", False: "file"}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    for name, body in (("cp", _cp), ("mv", _mv)):
+        verb(app, name)(body)
+
+
+def _cp(
+    session: Session,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="REF:PATH",
+            help="What to copy: of a branch with what is staged on it; of another ref, as in "
+            "main@:PATH, what is committed.",
+        ),
+    ],
+    target: _Target,
+    *,
+    recursive: _Recursive = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Remove from the target folder what the source has not."),
+    ] = False,
+) -> None:
+    """Copy files to a branch, or within one; no byte is copied. Commit makes it stay."""
+    origin, goal = Address.parse(source), _goal(target)
+    path, to = _paths(origin.path, goal.path, recursive=recursive)
+    branch = session.branch(goal.ref)
+    count = branch.copy(session.view(origin.ref), path, to, replace=replace)
+    shape = {"branch": branch.name, "path": path, "to": to, "count": count}
+    done = f"copied {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
+    session.out.show(shape, done)
+
+
+def _mv(
+    session: Session,
+    source: Annotated[str, typer.Argument(metavar="BRANCH:PATH", help="What to move.")],
+    target: _Target,
+    *,
+    recursive: _Recursive = False,
+) -> None:
+    """Move files within a branch; no byte is copied. Commit makes it stay."""
+    origin, goal = Address.parse(source), _goal(target)
+    if goal.ref not in {"", origin.ref}:
+        raise UsageError(
+            f"{source!r} to {target!r}: files move within one branch; copy them to another one with "
+            "`graveler cp`, and remove them with `graveler rm`"
+        )
+    path, to = _paths(origin.path, goal.path, recursive=recursive)
+    branch = session.branch(origin.ref)
+    count = branch.move(path, to)
+    shape = {"branch": branch.name, "path": path, "to": to, "count": count}
+    done = f"moved {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
+    session.out.show(shape, done)
+
+
+def _goal(text: str) -> Address:
+    """Return a target; a text without a colon is a path."""
+    return Address.parse(text) if ":" in text else Address("", text)
+
+
+def _paths(path: str, to: str, *, recursive: bool) -> tuple[str, str]:
+    """Return the two files, or the two folders with a slash at their ends."""
+    if recursive:
+        return _folder(path), _folder(to)
+    if not path or path.endswith("/"):
+        raise UsageError(f"{path!r} is a folder: take what is below it with -r")
+    if not to or to.endswith("/"):
+        to += path.rpartition("/")[2]
+    return path, to
+
+
+def _folder(path: str) -> str:
+    return path if not path or path.endswith("/") else f"{path}/"

@@ -1,0 +1,168 @@
+"""Bundles: many writes of one operation, visible on the branch all together or not at all.
+
+The rows of a small bundle are staged under the live token, like those of any write. Those of a large
+one are staged chunk by chunk under a token of their own, a hold, which no branch names. One
+compare-and-set then puts this token behind the sealed ones of the branch. Up to that step the branch
+is as it was: an error removes the rows, and those of a dead process are removed by collection.
+
+What is under the live token by then is older than the bundle, so the same step seals it. A bundle may
+also be laid *beneath* the live token: then the writes there count as newer ones.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from graveler.errors import OutcomeUnknownError, ThrottledError
+from graveler.model import BranchRecord
+from graveler.reads.stores import Stores
+from graveler.refs import move
+from graveler.refs.branches import check_fence, owned
+from graveler.repository.borrowed import Hold, Row, confirm, holding
+from graveler.repository.writes import CHUNK, StagedWrites
+
+_MOST_SEALED: Final = 64
+
+
+class Bundle:
+    """The rows of one operation; made by `bundling`.
+
+    Attributes:
+        count: Number of rows that were added, repeated keys included.
+    """
+
+    def __init__(self, stores: Stores, writes: StagedWrites, hold: Hold) -> None:
+        self._stores = stores
+        self._writes = writes
+        self._hold = hold
+        self._rows: dict[bytes, Row] = {}
+        self.count = 0
+
+    def add(self, row: Row) -> None:
+        """Add a row; an earlier one of its key gives way.
+
+        Raises:
+            ExpiredError: A sweep has deleted bytes that a row borrows.
+        """
+        self._rows[row.key] = row
+        self.count += 1
+        if len(self._rows) >= CHUNK:
+            self._spill()
+
+    def remove(self, key: bytes) -> None:
+        """Take a row out again."""
+        if self._rows.pop(key, None) is None and self._hold.token:
+            staged = self._stores.staging.get([self._hold.token], key)
+            if staged is not None:
+                self._stores.staging.withdraw(self._hold.token, key, staged)
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield the keys of the rows, ascending, each once."""
+        if not self._hold.token:
+            yield from sorted(self._rows)
+            return
+        self._spill()
+        for key, _ in self._stores.staging.scan([self._hold.token]):
+            yield key
+
+    def land(self) -> None:
+        """Make the rows visible on the branch, over all that was acknowledged before.
+
+        Raises:
+            ThrottledError: 64 tokens are sealed on the branch: commit or discard what is staged.
+            OutcomeUnknownError: A reply was lost, and the branch has moved since.
+            FencedError: A newer attempt of the run owns the branch.
+            ProtectedBranchError: The branch accepts no writes.
+        """
+        if self._hold.token:
+            self._spill()
+            self._attach(lambda _: None, beneath=False)
+        elif self._rows:
+            rows = list(self._rows.values())
+            token = self._writes.stage_rows(rows)
+            confirm(self._stores, [token], rows)
+
+    def land_beneath(self, settle: Callable[[BranchRecord], None]) -> None:
+        """Make the rows visible on the branch, beneath what is under its live token.
+
+        Args:
+            settle: Called with the branch's record before each attempt: makes the rows fit what is
+                sealed and committed there.
+        """
+        self._spill()
+        if self._hold.token:
+            self._attach(settle, beneath=True)
+
+    def discard(self) -> None:
+        """Remove all rows."""
+        self._rows = {}
+        self._hold.release()
+        self._hold.token = ""
+
+    def _spill(self) -> None:
+        if self._rows:
+            self._hold.add(list(self._rows.values()))
+            self._rows = {}
+
+    def _attach(self, settle: Callable[[BranchRecord], None], *, beneath: bool) -> None:
+        stores, token = self._stores, self._hold.token
+        first: BranchRecord | None = None
+
+        def change(record: BranchRecord) -> BranchRecord:
+            nonlocal first
+            first = first or record
+            check_fence(record, self._writes.fence)
+            self._writes.check_protection()
+            if token in record.sealed_tokens:
+                return record
+            if len(record.sealed_tokens) + 1 >= _MOST_SEALED:
+                raise ThrottledError(
+                    f"branch {record.name!r}: {len(record.sealed_tokens)} tokens are sealed: commit "
+                    "or discard what is staged"
+                )
+            settle(record)
+            self._spill()
+            live, sealed = record.staging_token, record.sealed_tokens
+            if beneath or stores.staging.is_empty(live):
+                return replace(record, sealed_tokens=(*sealed, token))
+            return replace(
+                record, staging_token=stores.ids.unique(), sealed_tokens=(*sealed, live, token)
+            )
+
+        def landed(now: BranchRecord) -> bool:
+            if first is not None and not self._is_named(now, first):
+                raise OutcomeUnknownError(
+                    f"branch {now.name!r}: the reply was lost and the branch has moved since; look "
+                    "whether the files are there: doing it again does no harm"
+                )
+            return True
+
+        with owned(self._writes.name, self._writes.fence):
+            move(stores.refs, self._writes.name, change, landed=landed)
+        self._hold.token = ""  # it is the branch's now
+
+    def _is_named(self, now: BranchRecord, first: BranchRecord) -> bool:
+        """Return whether the branch has the token, sealed or committed since `first`."""
+        return self._hold.token in {*now.sealed_tokens, *committed_since(self._stores, now, first)}
+
+
+def committed_since(stores: Stores, now: BranchRecord, before: BranchRecord) -> Iterator[str]:
+    """Yield the staging tokens that commits of the branch hold since it was as `before` says."""
+    commits = stores.refs.commits
+    floor = commits.get(before.commit_id).generation
+    commit = commits.get(now.commit_id)
+    while commit.generation > floor and commit.parents:
+        yield from commit.tokens
+        commit = commits.get(commit.parents[0])
+
+
+@contextmanager
+def bundling(stores: Stores, writes: StagedWrites) -> Iterator[Bundle]:
+    """Yield a bundle for a branch; rows that have not landed when the block ends are removed.
+
+    After an error with an unknown outcome they stay: they may be the branch's.
+    """
+    writes.check()
+    with holding(stores) as hold:
+        yield Bundle(stores, writes, hold)

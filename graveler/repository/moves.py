@@ -1,0 +1,138 @@
+"""Move of files and folders: a copy under new paths and the deletion of the old ones.
+
+A write to one of them that was acknowledged before the move is
+moved, one that is acknowledged later stays at the old path: the live token is sealed first, the move
+is made of what is sealed and committed, and it lands beneath the live token. Where commits, merges or
+seals of others come in between, what they changed is moved, too, in the attempt that lands. A write
+that runs at the same time may be at both paths: it is repeated when its token was sealed under it.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from graveler.committed import diff
+from graveler.errors import ThrottledError
+from graveler.model import BranchRecord
+from graveler.process import batches
+from graveler.publishing.landing import LookAgain
+from graveler.reads.listing import within
+from graveler.reads.stores import Stores
+from graveler.refs import move as move_branch
+from graveler.refs.branches import check_fence, owned
+from graveler.repository.borrowed import Row
+from graveler.repository.bundles import Bundle, bundling, committed_since
+from graveler.repository.copies import CHUNK, Place, Reading, nothing_at, relocated, rows_at
+from graveler.repository.writes import StagedWrites
+from graveler.values import TOMBSTONE
+
+_ATTEMPTS: Final = 20
+
+
+def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
+    """Stage the files of the branch under other paths, and the deletion of the old ones.
+
+    Returns:
+        How many files are moved.
+
+    Raises:
+        ObjectNotFoundError: There is nothing to move.
+        ThrottledError: Other processes changed the branch during each of 20 attempts.
+    """
+    for _ in range(_ATTEMPTS):
+        with bundling(stores, writes) as bundle:
+            moving = _Move(stores, bundle, place, _sealed(stores, writes))
+            moving.collect()
+            if not moving.count:
+                raise nothing_at(writes.name, place)
+            try:
+                bundle.land_beneath(moving.catch_up)
+            except LookAgain:
+                bundle.discard()
+                continue
+            return moving.count
+    raise ThrottledError(f"branch {writes.name!r} changed during {_ATTEMPTS} attempts; try again")
+
+
+def _sealed(stores: Stores, writes: StagedWrites) -> BranchRecord:
+    """Seal what is staged on the branch and return its record."""
+    live = ""
+
+    def change(record: BranchRecord) -> BranchRecord:
+        nonlocal live
+        check_fence(record, writes.fence)
+        live = record.staging_token
+        if stores.staging.is_empty(live):
+            return record
+        sealed = (*record.sealed_tokens, live)
+        return replace(record, staging_token=stores.ids.unique(), sealed_tokens=sealed)
+
+    with owned(writes.name, writes.fence):
+        return move_branch(
+            stores.refs, writes.name, change, landed=lambda now: now.staging_token != live
+        )
+
+
+class _Move:
+    """A move on its way: made of what is sealed and committed as a record says.
+
+    Attributes:
+        count: Number of files that are moved.
+    """
+
+    def __init__(self, stores: Stores, bundle: Bundle, place: Place, record: BranchRecord) -> None:
+        self._stores = stores
+        self._bundle = bundle
+        self._place = place
+        self._record = record
+        self._reading = self._read(record)
+        self._overlaps = place.to.startswith(place.source) or place.source.startswith(place.to)
+        self.count = 0
+
+    def _read(self, record: BranchRecord) -> Reading:
+        head = self._stores.refs.commits.get(record.commit_id)
+        return Reading(self._stores, head, record.sealed_tokens[::-1])
+
+    def collect(self) -> None:
+        """Fill the bundle with all files."""
+        for chunk in batches(self._reading.rows(self._place), CHUNK):
+            self.count += len(chunk)
+            for row in rows_at(self._stores, self._reading.head, relocated(chunk, self._place)):
+                self._bundle.add(row)
+            for key, _ in chunk:
+                if not self._is_destination(key):
+                    self._bundle.add(Row(key, TOMBSTONE))
+
+    def _is_destination(self, key: bytes) -> bool:
+        origin = self._place.came_from(key) if self._overlaps else None
+        return origin is not None and self._reading.find(origin) is not None
+
+    def catch_up(self, record: BranchRecord) -> None:
+        """Make the bundle fit what is sealed and committed as a newer record says.
+
+        Raises:
+            LookAgain: It must be filled again.
+        """
+        before, self._record = self._record, record
+        if (before.commit_id, before.sealed_tokens) == (record.commit_id, record.sealed_tokens):
+            return
+        stores = self._stores
+        known = {*record.sealed_tokens, *committed_since(stores, record, before)}
+        if self._overlaps or not known.issuperset(before.sealed_tokens):
+            raise LookAgain  # or what was moved has been discarded
+        reading, old = self._read(record), self._reading.head.metarange
+        fresh = [token for token in record.sealed_tokens if token not in before.sealed_tokens]
+        prefix = self._place.source
+        changed = {
+            item.key for item in diff(stores.ranges, old, reading.head.metarange, prefix=prefix)
+        }
+        if fresh:
+            changed.update(key for key, _ in within(prefix, stores.staging.scan(fresh, prefix)))
+        self._reading = reading
+        for keys in batches(sorted(filter(self._place.covers, changed)), CHUNK):
+            present = [(key, value) for key in keys if (value := reading.find(key)) is not None]
+            for row in rows_at(stores, reading.head, relocated(present, self._place)):
+                self._bundle.add(row)
+            for key in keys:
+                self._bundle.add(Row(key, TOMBSTONE))
+            for key in {*keys}.difference(key for key, _ in present):
+                self._bundle.remove(self._place.moved(key))

@@ -1,0 +1,306 @@
+"""Copies and moves of files and folders: entries under other paths, all together, no byte copied."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graveler.errors import (
+    FencedError,
+    GravelerError,
+    InvalidInputError,
+    NoChangesError,
+    ObjectNotFoundError,
+    ProtectedBranchError,
+)
+from graveler.repository import bundles, copies
+from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
+
+
+@pytest.fixture(params=["one chunk", "many chunks"])
+def chunks(request, monkeypatch):
+    """Rows are staged under the live token, or laid over it from a token of their own."""
+    if request.param == "many chunks":
+        monkeypatch.setattr(bundles, "CHUNK", 2)
+        monkeypatch.setattr(copies, "CHUNK", 2)
+
+
+def put(branch, *paths, text=None):
+    for path in paths:
+        branch.put(path, (text or path).encode())
+
+
+TABLE = ("a/1", "a/2", "a/b/3", "a0", "c")
+
+
+@pytest.fixture
+def main(repo, chunks):
+    main = repo.branch("main")
+    put(main, *TABLE[:3])
+    main.commit("first")
+    put(main, *TABLE[3:], text="staged")
+    return main
+
+
+def stored(repo):
+    return sorted(info.key for info in repo.stores.objects.list("data/"))
+
+
+def test_a_folder_is_copied_without_its_bytes(repo, main):
+    before = stored(repo)
+    assert main.copy("main", "a/", "z/") == 3
+    assert stored(repo) == before
+    assert tree(main) == {
+        **dict.fromkeys(("a0", "c"), "staged"),
+        **{path: path for path in TABLE[:3]},
+        **{"z" + path[1:]: path for path in TABLE[:3]},
+    }
+    main.commit("copied")
+    assert tree(repo.ref("main"))["z/b/3"] == "a/b/3"
+
+
+def test_a_branch_is_copied_with_what_is_staged_a_ref_without(repo, main):
+    assert main.copy("main", "", "committed/") == 3
+    assert main.copy(main, "", "all/") == 8
+    assert main.get("all/c") == b"staged"
+    assert main.copy(main, "c", "d") == 1
+    with pytest.raises(ObjectNotFoundError, match="nothing at 'c' in 'main'"):
+        main.copy(repo.ref("main"), "c", "d")
+
+
+def test_a_folder_is_put_back_as_an_earlier_commit_has_it(repo, main):
+    put(main, "a/1", "a/new", text="later")
+    main.commit("later")
+    assert main.copy("main~1", "a/", "a/", replace=True) == 3
+    main.commit("back")
+    assert [change.path for change in repo.diff("main~2", "main", prefix="a/")] == []
+
+
+def test_a_path_can_be_a_file_and_a_folder(main):
+    put(main, "a", "a/1/deep")
+    assert main.copy(main, "a", "y") == 1
+    assert main.copy(main, "a/1/", "y/") == 1
+    assert main.move("a", "x") == 1
+    assert not main.exists("a")
+    assert main.exists("a/1/deep")
+    assert (main.get("x"), main.get("y"), main.get("y/deep")) == (b"a", b"a", b"a/1/deep")
+
+
+def test_existing_files_are_replaced_and_others_stay(main):
+    put(main, "z/1", "z/other", text="old")
+    main.copy(main, "a/", "z/")
+    assert (main.get("z/1"), main.get("z/other")) == (b"a/1", b"old")
+    main.copy(main, "a/", "z/", replace=True)
+    assert not main.exists("z/other")
+    assert [entry.path for entry in main.entries("z/")] == ["z/1", "z/2", "z/b/3"]
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "to", "said"),
+    [
+        ("main", "a", "b/", "two files, or two folders"),
+        ("main", "a/", "b", "two files, or two folders"),
+        ("main", "a/", "b//", "part of it is empty"),
+        ("main", "a/", "../", "'.' or '..'"),
+        (None, "a/", "a/", "two different places"),
+    ],
+)
+def test_copies_that_make_no_sense_are_refused(repo, main, source, path, to, said):
+    before = tree(main)
+    with pytest.raises(InvalidInputError, match=said):
+        main.copy(source or main, path, to)
+    if to != "b//" and source is None:
+        with pytest.raises(InvalidInputError, match=said):
+            main.move(path, to)
+    assert tree(main) == before
+
+
+def test_a_missing_folder_is_named(main):
+    for call in (lambda: main.copy("main", "none/", "b/"), lambda: main.move("none/", "b/")):
+        with pytest.raises(ObjectNotFoundError, match="nothing at 'none/' in 'main'"):
+            call()
+    with pytest.raises(ObjectNotFoundError, match="give 'a/'"):
+        main.move("a", "b")
+
+
+def test_another_repository_is_refused_with_the_way_out(lake, repo, main):
+    other = lake.create_repository("other")
+    put(other.branch("main"), "x")
+    with pytest.raises(InvalidInputError, match="put"):
+        main.copy(other.branch("main"), "x", "y")
+
+
+def test_a_protected_branch_and_a_branch_of_a_run_refuse(repo, main):
+    with repo.run("hour") as run:
+        run.put("r", b"r")
+        with pytest.raises(FencedError):
+            repo.branch(run.name).move("a/", "z/")
+        assert run.move("a/", "z/") == 3
+        run.commit("moved")
+    assert tree(repo.ref("main")).keys() >= {"z/1", "r"}
+    repo.protection.add("main")
+    for call in (lambda: main.copy("main", "z/", "y/"), lambda: main.move("z/", "y/")):
+        with pytest.raises(ProtectedBranchError):
+            call()
+
+
+def test_a_copy_in_a_run_is_an_input_of_it(repo, main):
+    dev = repo.create_branch("dev")
+    put(dev, "in/1")
+    head = dev.commit("input")
+    with repo.run("hour") as run:
+        run.copy("dev", "in/", "out/")
+        run.commit("copied")
+    assert [(read.commit, read.prefix) for read in repo.runs.get("hour").inputs] == [
+        (head.id, "in/")
+    ]
+
+
+def test_a_move_keeps_entries_and_removes_the_old_paths(repo, main):
+    before = [(e.address, e.checksum, e.mtime, e.metadata) for e in main.entries("a/")]
+    assert main.move("a/", "z/") == 3
+    assert [(e.address, e.checksum, e.mtime, e.metadata) for e in main.entries("z/")] == before
+    assert not main.has_below("a/")
+    main.commit("moved")
+    assert tree(repo.ref("main")).keys() == {"a0", "c", "z/1", "z/2", "z/b/3"}
+
+
+PATHS = [f"{folder}{name}" for folder in ("", "a/", "a/b/", "a/b/a/", "c/") for name in "pq"]
+FOLDERS = st.sampled_from(["", "a/", "a/b/", "a/b/a/", "c/"])
+TREES = st.dictionaries(st.sampled_from(PATHS), st.sampled_from("123"), max_size=10)
+
+
+def lay(main, committed, staged):
+    for path, text in committed.items():
+        put(main, path, text=text)
+    main.commit("c", allow_empty=True)
+    for path, text in staged.items():
+        if text == "3":
+            main.delete(path)
+        else:
+            put(main, path, text=text)
+
+
+@settings(max_examples=80, deadline=None)
+@given(TREES, TREES, FOLDERS, FOLDERS, st.sampled_from(["copy", "mirror", "move"]), st.booleans())
+def test_copies_and_moves_do_what_a_dict_does(committed, staged, source, to, action, small):
+    main = ScriptedWorld().repo(scripted=False).branch("main")
+    lay(main, committed, staged)
+    before = tree(main)
+    moved = {
+        to + path[len(source) :]: text for path, text in before.items() if path.startswith(source)
+    }
+    expected = dict(before)
+    if action == "move":
+        expected = {path: text for path, text in before.items() if not path.startswith(source)}
+    elif action == "mirror":
+        expected = {path: text for path, text in before.items() if not path.startswith(to)}
+    expected |= moved
+    if source == to or not moved:
+        expected = before
+    with pytest.MonkeyPatch.context() as patch:
+        if small:
+            patch.setattr(bundles, "CHUNK", 3)
+            patch.setattr(copies, "CHUNK", 2)
+        try:
+            if action == "move":
+                main.move(source, to)
+            else:
+                main.copy(main, source, to, replace=action == "mirror")
+        except (InvalidInputError, ObjectNotFoundError):
+            assert expected == before
+    assert tree(main) == expected
+    with suppress(NoChangesError):
+        main.commit("after")
+    assert tree(main) == expected
+
+
+def prepared(repo):
+    main = repo.branch("main")
+    put(main, "a/1", "a/2", "b/old")
+    main.commit("first")
+    put(main, "a/2", "a/3", text="staged")
+
+
+BEFORE = {"a/1": "a/1", "a/2": "staged", "a/3": "staged", "b/old": "b/old"}
+COPIED = {**BEFORE, "b/1": "a/1", "b/2": "staged", "b/3": "staged"}
+MIRRORED = {path: text for path, text in COPIED.items() if path != "b/old"}
+MOVED = {path: text for path, text in COPIED.items() if not path.startswith("a/")}
+OPERATIONS = {
+    "copy": (lambda repo: repo.branch("main").copy(repo.branch("main"), "a/", "b/"), COPIED),
+    "mirror": (
+        lambda repo: repo.branch("main").copy(repo.branch("main"), "a/", "b/", replace=True),
+        MIRRORED,
+    ),
+    "move": (lambda repo: repo.branch("main").move("a/", "b/"), MOVED),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.usefixtures("chunks")
+def test_a_fault_at_any_call_leaves_all_or_nothing(fault, operation):
+    work, after = OPERATIONS[operation]
+    for world, what, error in struck_worlds(fault, prepared, work):
+        repo = world.repo(scripted=False)
+        shown = tree(repo.branch("main"))
+        assert shown in ([after] if error is None else [BEFORE, after]), what
+        if shown == BEFORE or operation != "move":
+            work(repo)
+        assert tree(repo.branch("main")) == after, what
+        repo.branch("main").commit("all")
+        assert tree(repo.ref("main")) == after, what
+
+
+def write_and_commit(repo):
+    overwrite(repo)
+    repo.branch("main").commit("beside")
+
+
+def overwrite(repo):
+    put(repo.branch("main"), "a/2", text="later")
+
+
+def add(repo):
+    put(repo.branch("main"), "a/9", text="later")
+
+
+def reset(repo):
+    repo.branch("main").reset()
+
+
+def merge(repo):
+    dev = repo.create_branch("dev", "main")
+    put(dev, "a/1", text="merged")
+    dev.commit("on dev")
+    repo.merge("dev", into="main")
+
+
+@pytest.mark.parametrize("beside", [overwrite, add, write_and_commit, reset, merge])
+@pytest.mark.usefixtures("chunks")
+def test_a_move_beside_other_operations(beside):
+    """The result is that of one order of the two; a write that is repeated is at both places."""
+    orders = []
+    for steps in ((OPERATIONS["move"][0], beside), (beside, OPERATIONS["move"][0])):
+        repo = ScriptedWorld().repo(scripted=False)
+        prepared(repo)
+        for step in steps:
+            step(repo)
+        orders.append(tree(repo.branch("main")))
+    if orders[0] != orders[1]:
+        orders.append(
+            {**orders[1], **{path: "later" for path in ("a/2", "a/9") if path in orders[0]}}
+        )
+
+    def check(world, moved, done):
+        assert not isinstance(moved, GravelerError), repr(moved)
+        assert not isinstance(done, GravelerError), repr(done)
+        repo = world.repo(scripted=False)
+        assert tree(repo.branch("main")) in orders
+        with suppress(NoChangesError):
+            repo.branch("main").commit("rest")
+        assert tree(repo.ref("main")) in orders
+
+    interleave(prepared, OPERATIONS["move"][0], beside, check)
+    interleave(prepared, beside, OPERATIONS["move"][0], lambda world, b, m: check(world, m, b))
