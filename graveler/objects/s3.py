@@ -143,20 +143,38 @@ class S3Store(ObjectStore):
                     "no order; use a general purpose bucket"
                 )
             last = key.encode()
-            yield ObjectInfo(key, item["Size"], item["ETag"], item["LastModified"].astimezone(UTC))
+            yield _listed_info(key, item)
+
+    def level(self, folder: str = "") -> Iterator[ObjectInfo | str]:
+        check_prefix(folder)
+        for item in self._listed(folder, "", Delimiter="/"):
+            name = item.get("Prefix", item.get("Key", "")).removeprefix(self._prefix)
+            if "Prefix" in item:
+                check_key(name.removesuffix("/"))
+                yield name
+            elif name and not name.endswith("/"):
+                check_key(name)
+                yield _listed_info(name, item)
 
     def close(self) -> None:
         self._client.close()
 
-    def _listed(self, prefix: str, after: str) -> Iterator[dict[str, Any]]:
-        start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
+    def _listed(self, prefix: str, after: str, **options: str) -> Iterator[dict[str, Any]]:
+        if after:
+            options["StartAfter"] = f"{self._prefix}{after}"
         ask = partial(
-            self._call, "list", prefix, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **start
+            self._call,
+            "list",
+            prefix,
+            "list_objects_v2",
+            Prefix=f"{self._prefix}{prefix}",
+            **options,
         )
         what = f"list {self.uri(prefix)}"
         page = self._retrier.run(what, ask)
         while True:
             yield from page.get("Contents", ())
+            yield from page.get("CommonPrefixes", ())
             if not page.get("IsTruncated"):
                 return
             token = page["NextContinuationToken"]
@@ -211,6 +229,10 @@ class S3Store(ObjectStore):
 
     def _call(self, verb: str, key: str, operation: str, **parameters: Any) -> Any:
         return self._client.call(f"{verb} {self.uri(key)}", operation, **parameters)
+
+
+def _listed_info(key: str, item: dict[str, Any]) -> ObjectInfo:
+    return ObjectInfo(key, item["Size"], item["ETag"], item["LastModified"].astimezone(UTC))
 
 
 def _info_of(key: str, response: dict[str, Any]) -> ObjectInfo:

@@ -227,6 +227,21 @@ class ObjectStore(ABC):
                 key: an error is better than a gap.
         """
 
+    def level(self, folder: str = "") -> Iterator[ObjectInfo | str]:
+        """Yield the objects directly in a folder, and the folders there as text that ends with '/'.
+
+        Args:
+            folder: Start of the keys: "" or with a slash at its end.
+        """
+        last = ""
+        for info in self.list(folder):
+            name, slash, _ = info.key[len(folder) :].partition("/")
+            if not slash:
+                yield info
+            elif name != last:
+                last = name
+                yield f"{folder}{name}/"
+
     def uri(self, key: str) -> str:
         """Return the address that other programs, such as Spark, use for the object."""
         return f"{self.root}/{key}"

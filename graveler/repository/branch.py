@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
 from graveler.arguments import (
     BranchLike,
@@ -38,6 +38,9 @@ from graveler.reads.view import Ref, View
 from graveler.refs import resolve_to_read
 from graveler.repository import branches, commits, copies, folders, moves, patches, uploads
 from graveler.repository.writes import StagedWrites, held_forms, new_address
+
+if TYPE_CHECKING:
+    from graveler.repository.imports import Imported
 
 
 class Branch(View, BranchLike):
@@ -309,6 +312,57 @@ class Branch(View, BranchLike):
             ExpiredError: Garbage collection has just removed the bytes.
         """
         return self._writes.link_many(each(entries, "entries", Entry, "a graveler.Entry"))
+
+    def import_(
+        self,
+        source: str | PurePath,
+        prefix: PathText = "",
+        *,
+        below: str = "",
+        replace: bool = False,
+        verify: bool = False,
+    ) -> "Imported":
+        """Stage entries of many files that are in a store already; no byte is copied.
+
+        The files lie below places that the repository has declared (``repository.links.allow``).
+        All of them become visible together; after an error the branch is as it was.
+
+        Args:
+            source: A folder or ``s3://bucket/prefix/``, which is listed in parallel; or an
+                inventory: ``manifest.json`` of an inventory of S3, or a CSV (``.csv``,
+                ``.csv.gz``), Parquet or ORC file with a row for each file. Its word is taken for
+                size and ETag: a later read tells where a file changed since.
+            prefix: Folder of the entries; "" for the whole tree.
+            below: Of an inventory: only files below this place, and their paths begin behind it.
+            replace: Delete what is below `prefix` and not in the source, in the same step.
+            verify: Look every file of an inventory up, and compare size and ETag.
+
+        Raises:
+            InvalidInputError: The source cannot be read, a row makes no sense or a path is in it
+                twice: the message has the file and the row.
+            ObjectNotFoundError: The source names no files.
+            SourceChangedError: The source changed while it was read; or, with `verify`, a file is
+                not the one that the inventory names.
+            CorruptionError: A file of an inventory has not the MD5 of the manifest.
+            PermissionDeniedError: A file lies in no declared place.
+            MissingDependencyError: Parquet and ORC need pyarrow.
+        """
+        from graveler.repository.imports import import_files  # noqa: PLC0415 - only here
+
+        source = text(str(source) if isinstance(source, PurePath) else source, "source")
+        if "://" not in source and not source.startswith(("/", "file:")):
+            source = f"{Path.cwd()}/{source}"
+        prefix, below = prefix_text(prefix, "prefix"), text(below, "below", empty=True)
+        flag(replace, "replace"), flag(verify, "verify")
+        return import_files(
+            self.repository,
+            self._writes,
+            source,
+            prefix,
+            below=below,
+            replaces=replace,
+            verify=verify,
+        )
 
     def _link_written(self, entries: Iterable[Entry]) -> int:
         """Stage entries of files that the caller has written below `new_address`."""

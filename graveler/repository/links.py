@@ -16,7 +16,7 @@ from graveler.clock import unix_us
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.names import check_path
-from graveler.objects.address import AddressBook, is_own
+from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import check_declared
 from graveler.reads.stores import Stores
@@ -51,6 +51,38 @@ def linked(
     epoch = stores.refs.epochs.read() if borrows else Epoch()
     infos = _infos(stores, {entry.address for entry in checked})
     return [_seen(entry, infos, sized=sized) for entry in checked], epoch
+
+
+class Trust:
+    """Checks entries whose size and version the caller vouches for, by the rules of links.
+
+    Args:
+        stores: The repository.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._book = AddressBook(stores.storage)
+        self._owners = Owners(stores, self._book)
+        self._places = stores.refs.links.list()
+
+    def checked(self, entry: Entry) -> Entry:
+        """Return the entry with its address in its one form; the file is not looked up.
+
+        Raises:
+            InvalidInputError: A path, an address or a checksum is invalid, or the file lies in the
+                storage of a repository.
+            PermissionDeniedError: The file lies in no declared place.
+        """
+        entry = _checked(entry, self._book, self._owners)
+        if is_own(entry.address):
+            raise InvalidInputError(
+                f"entry {entry.path!r}: {entry.address!r} is in the repository's own storage: copy "
+                "the entry that has it, with branch.copy(…)"
+            )
+        if place_of(entry.address, self._places) is None:
+            self._stores.locate_foreign(entry.address, self._places)  # raises
+        return entry
 
 
 class Owners:
@@ -107,13 +139,14 @@ def _infos(stores: Stores, addresses: Collection[str]) -> Mapping[str, tuple[Obj
         store, key = (stores.objects, address) if own else stores.locate_foreign(address, places)
         by_store[store][key] = address
     return {
-        keys[key]: (info, _version(store, info))
+        keys[key]: (info, version_in(store, info))
         for store, keys in by_store.items()
         for key, info in look_up(store, keys).items()
     }
 
 
-def _version(store: ObjectStore, info: ObjectInfo) -> str:
+def version_in(store: ObjectStore, info: ObjectInfo) -> str:
+    """Return the version of a foreign file, as entries have it."""
     if store.root.startswith("file:"):
         return f"mtime:{unix_us(info.mtime)}"
     return f"etag:{info.etag}"

@@ -334,6 +334,23 @@ class ObjectStoreSuite:
             expected = [key for key in below if key.encode() > after.encode()]
             assert [info.key for info in store.list(prefix, after=after)] == expected
 
+    @pytest.mark.parametrize("folder", ["", "a/", "a/b/", "b/", "z/"])
+    def test_a_level_has_the_objects_and_the_folders_of_a_folder(
+        self, store: ObjectStore, folder: str
+    ) -> None:
+        for key in _IN_ORDER:
+            store.put(key, key.encode())
+        below = [key for key in _IN_ORDER if key.startswith(folder)]
+        expected = {
+            folder + name + slash
+            for name, slash, _ in (key[len(folder) :].partition("/") for key in below)
+        }
+        level = list(store.level(folder))
+        names = [item if isinstance(item, str) else item.key for item in level]
+        assert sorted(names) == sorted(expected)
+        infos = {info.key: info for info in store.list(folder)}
+        assert all(isinstance(item, str) or item == infos[item.key] for item in level)
+
     def test_a_prefix_that_is_no_text_is_refused(self, store: ObjectStore) -> None:
         with pytest.raises(InvalidInputError):
             list(store.list("\ud800"))

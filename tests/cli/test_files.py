@@ -183,3 +183,16 @@ def test_copies_that_make_no_sense_are_usage_errors(cli, history, arguments, sai
     refused = cli(*arguments)
     assert refused.code == 2
     assert said in refused.err
+
+
+def test_a_folder_is_imported(cli, history, tmp_path):
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "a.csv").write_text("1,2\n")
+    refused = cli("import", landing, "dev:in", "--json")
+    assert (refused.code, refused.error["code"]) == (1, ErrorCode.PERMISSION_DENIED)
+    assert cli("links", "allow", landing).code == 0
+    said = cli("import", landing, "dev:in", "--replace", "--json")
+    assert said.json == {"branch": "dev", "prefix": "in/", "files": 1, "size": 4, "removed": 0}
+    assert cli("import", landing, "dev:in/").out == "imported 1 file (4 B) to in/ on dev\n"
+    assert history.branch("dev").get("in/a.csv") == b"1,2\n"

@@ -208,6 +208,10 @@ FACE: Any = {
             {"source": TEXT, "path": FREE, "to": FREE, "replace": FLAG},
         ),
         "move": ({"path": "a", "to": "z"}, {"path": FREE, "to": FREE}),
+        "import_": (
+            {"source": "/none"},
+            {"source": TEXT, "prefix": FREE, "below": FREE, "replace": FLAG, "verify": FLAG},
+        ),
         "delete": ({}, {"path": TEXT}),
         "delete_many": ({}, {"paths": TEXT - {"list"}}),
         "commit": (

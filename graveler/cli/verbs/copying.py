@@ -1,4 +1,4 @@
-"""``graveler cp`` and ``mv``: files under other paths, without copying bytes."""
+"""``graveler cp``, ``mv`` and ``import``: files under other paths, without copying bytes."""
 
 from typing import Annotated, Final
 
@@ -6,7 +6,7 @@ import typer
 
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable
+from graveler.cli.output import printable, size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 
@@ -24,7 +24,7 @@ _FILES: Final = {True: "files", False: "file"}
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this group."""
-    for name, body in (("cp", _cp), ("mv", _mv)):
+    for name, body in (("cp", _cp), ("mv", _mv), ("import", _import)):
         verb(app, name)(body)
 
 
@@ -76,6 +76,52 @@ def _mv(
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
     done = f"moved {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
     session.out.show(shape, done)
+
+
+def _import(
+    session: Session,
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A folder, s3://bucket/prefix/, a manifest.json of an inventory of S3, or a CSV, "
+            "Parquet or ORC file with a row for each file."
+        ),
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="[BRANCH[:FOLDER]]", help="Where to; else the default branch.")
+    ] = "",
+    *,
+    below: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="Of an inventory: only files below this place; their paths begin behind it.",
+        ),
+    ] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Remove from the folder what the source has not.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Look every file of an inventory up in its store.")
+    ] = False,
+) -> None:
+    """Import files of a store as they are; no byte is copied. Commit makes it stay.
+
+    They lie below places that the repository declares: `graveler links allow PLACE`.
+    """
+    goal = Address.parse(target)
+    branch, folder = session.branch(goal.ref), _folder(goal.path)
+    done = branch.import_(source, folder, below=below, replace=replace, verify=verify)
+    shape = {
+        "branch": branch.name,
+        "prefix": folder,
+        "files": done.files,
+        "size": done.size,
+        "removed": done.removed,
+    }
+    removed = f", removed {done.removed}" if done.removed else ""
+    line = f"imported {done.files} {_FILES[done.files != 1]} ({size_text(done.size)}){removed}"
+    session.out.show(shape, f"{line} to {printable(folder) or '/'} on {branch.name}")
 
 
 def _goal(text: str) -> Address:

@@ -1,0 +1,195 @@
+"""The files of an inventory: fetched whole, compared with their checksum, and read row by row.
+
+A row is a mapping of column to value; columns are compared without case and underscores, so that
+``LastModifiedDate`` of a CSV is ``last_modified_date`` of a Parquet file.
+"""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import md5
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Final
+from urllib.parse import unquote_plus
+
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    MissingDependencyError,
+    SourceChangedError,
+)
+from graveler.objects.address import AddressBook
+from graveler.objects.store import PIECE_BYTES
+from graveler.reads.stores import Stores
+
+Row = Mapping[str, Any]
+_BATCH: Final = 5_000
+_TABLES: Final = (".csv", ".csv.gz", ".parquet", ".orc")
+
+
+def is_table(name: str) -> bool:
+    """Return whether a file of that name has rows that can be read."""
+    return name.lower().endswith(_TABLES)
+
+
+def local_path(stores: Stores, uri: str) -> Path | None:
+    """Return the local file that a URI or a path names, None for a file elsewhere."""
+    if "://" in uri and not uri.startswith("file://"):
+        return None
+    return Path(AddressBook(stores.storage).uri(uri).removeprefix("file://"))
+
+
+@contextmanager
+def fetched(stores: Stores, uri: str, digest: str = "") -> Iterator[BinaryIO]:
+    """Yield a temporary copy of a file: what is read is one version of it.
+
+    Args:
+        stores: The repository; a file outside of this machine lies below a declared place.
+        uri: The file.
+        digest: MD5 of the content in hex; "" if it is not known.
+
+    Raises:
+        CorruptionError: The content has another MD5.
+        SourceChangedError: The file changed while it was fetched.
+        InvalidInputError: A local file cannot be read.
+        PermissionDeniedError: It lies in no declared place.
+        ObjectNotFoundError: There is no such file.
+    """
+    with TemporaryFile() as copy:
+        hashed = md5(usedforsecurity=False)
+        with _opened(stores, uri) as (stream, size):
+            while copy.tell() <= size and (piece := stream.read(PIECE_BYTES)):
+                hashed.update(piece)
+                copy.write(piece)
+        if digest and hashed.hexdigest() != digest.lower():
+            raise CorruptionError(
+                f"{uri}: its MD5 is {hashed.hexdigest()}, and the manifest has {digest}: fetch the "
+                "inventory again, or take another one"
+            )
+        copy.seek(0)
+        yield copy
+
+
+@contextmanager
+def _opened(stores: Stores, uri: str) -> Iterator[tuple[BinaryIO, int]]:
+    """Yield a stream of a file, and how many bytes it has."""
+    file = local_path(stores, uri)
+    if file is None:
+        store, key = stores.locate_foreign(uri, stores.refs.links.list())
+        with store.open(key) as stream:
+            yield stream, store.head(key).size
+        return
+    try:
+        with file.open("rb") as stream:
+            before = file.stat()
+            yield stream, before.st_size
+            after = file.stat()
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {file}: {error.strerror or error}") from error
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        raise SourceChangedError(f"{file} changed while it was read: import it again")
+
+
+def plain(column: str) -> str:
+    """Return the name of a column without case and underscores."""
+    return column.strip().lower().replace("_", "").replace("-", "")
+
+
+def rows_of_table(
+    file: BinaryIO, name: str, columns: Sequence[str] | None = None
+) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of a table, with their numbers from 1 on.
+
+    Args:
+        file: The table.
+        name: Its name, which tells its format.
+        columns: Columns of a CSV file that has no line of them; its keys are URL-encoded.
+
+    Raises:
+        InvalidInputError: It is no such table, or a row cannot be read.
+        MissingDependencyError: Parquet and ORC need pyarrow.
+    """
+    lower = name.lower()
+    if lower.endswith(".parquet"):
+        yield from enumerate(_parquet(file, name), 1)
+    elif lower.endswith(".orc"):
+        yield from enumerate(_orc(file, name), 1)
+    else:
+        yield from _csv(file, name, columns)
+
+
+def _csv(file: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[tuple[int, Row]]:
+    binary = gzip.open(file) if name.lower().endswith(".gz") else file  # noqa: SIM115 - closed below
+    text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    number = 0
+    try:
+        lines = csv.reader(text, strict=True)
+        given = columns if columns is not None else next(lines, [])
+        names = [plain(column) for column in given]
+        for number, values in enumerate(lines, 1):
+            if not values:
+                continue
+            if len(values) != len(names):
+                raise InvalidInputError(
+                    f"{name}, row {number}: {len(values)} values for {len(names)} columns "
+                    f"({', '.join(given)})"
+                )
+            row = dict(zip(names, values, strict=True))
+            if columns is not None and "key" in row:
+                row["key"] = unquote_plus(row["key"], errors="surrogateescape")
+            yield number, row
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidInputError(
+            f"{name} ends or breaks off after row {number} ({error}): fetch the file again"
+        ) from error
+    except csv.Error as error:
+        raise InvalidInputError(f"{name}, row {number + 1}: {error}") from error
+    finally:
+        text.detach()
+
+
+def _parquet(file: BinaryIO, name: str) -> Iterator[Row]:
+    pyarrow = _pyarrow(name)
+    from pyarrow import parquet  # noqa: PLC0415 - heavy: only where it is used
+
+    try:
+        table = parquet.ParquetFile(file)
+        for batch in table.iter_batches(_BATCH):
+            yield from _named(batch)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InvalidInputError(f"{name} is not a whole Parquet file: {error}") from error
+
+
+def _orc(file: BinaryIO, name: str) -> Iterator[Row]:
+    pyarrow = _pyarrow(name)
+    from pyarrow import orc  # noqa: PLC0415 - heavy: only where it is used
+
+    try:
+        table = orc.ORCFile(file)
+        for number in range(table.nstripes):
+            stripe = table.read_stripe(number)
+            for start in range(0, stripe.num_rows, _BATCH):
+                yield from _named(stripe.slice(start, _BATCH))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InvalidInputError(f"{name} is not a whole ORC file: {error}") from error
+
+
+def _named(batch: Any) -> Iterator[Row]:
+    names = [plain(name) for name in batch.schema.names]
+    columns = [column.to_pylist() for column in batch.columns]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _pyarrow(name: str) -> Any:
+    try:
+        import pyarrow  # noqa: PLC0415 - heavy: only where it is used
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{name} is read with pyarrow: install graveler[gates], or give the inventory as CSV"
+        ) from error
+    return pyarrow

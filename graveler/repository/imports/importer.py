@@ -1,0 +1,212 @@
+"""Import: entries of the files that a source names, visible on the branch all together.
+
+An import takes the word of its source for sizes and versions; a later read tells where a file changed
+since. The rows of a large import lie apart from the branch until all of them are there, so that an
+error in the last row leaves the branch as it was.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from graveler.errors import (
+    GravelerError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    SourceChangedError,
+)
+from graveler.model import Entry
+from graveler.objects.address import AddressBook
+from graveler.process import batches
+from graveler.reads.stores import Stores
+from graveler.repository.borrowed import Row
+from graveler.repository.bundles import Bundle, bundling
+from graveler.repository.copies import delete_others
+from graveler.repository.imports.files import is_table, local_path
+from graveler.repository.imports.found import Found, Source
+from graveler.repository.imports.inventory import inventory
+from graveler.repository.imports.listing import base_of, listing
+from graveler.repository.links import Trust, linked
+from graveler.repository.writes import StagedWrites
+from graveler.values import stage_entry
+
+_CHUNK: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import staged.
+
+    Attributes:
+        files: Number of files.
+        size: Their bytes.
+        removed: Number of paths whose deletion was staged.
+    """
+
+    files: int
+    size: int
+    removed: int = 0
+
+
+def import_files(  # noqa: PLR0913 - where from, where to, and how
+    stores: Stores,
+    writes: StagedWrites,
+    source: str,
+    prefix: str,
+    *,
+    below: str = "",
+    replaces: bool = False,
+    verify: bool = False,
+) -> Imported:
+    """Stage entries of the files that a source names, below `prefix`, all together.
+
+    Args:
+        stores: The repository.
+        writes: The branch.
+        source: A folder or a prefix of a bucket; or the file of an inventory.
+        prefix: Start of the paths: "" or with a slash at its end.
+        below: Of an inventory: only files below this place, whose paths begin behind it.
+        replaces: Delete what is below `prefix` and not in the source.
+        verify: Look every file of an inventory up in its store.
+
+    Raises:
+        InvalidInputError: The source cannot be read, or a row of it makes no sense; the message
+            has the file and the row.
+        ObjectNotFoundError: The source has no files.
+        SourceChangedError: With `verify`: a file is not the one that the source names.
+        PermissionDeniedError: A file lies in no declared place.
+    """
+    if prefix and not prefix.endswith("/"):
+        raise InvalidInputError(f"prefix={prefix!r}: give a folder, as in {prefix + '/'!r}, or ''")
+    found = _source(stores, source, base_of(stores, below) if below else "", verify=verify)
+    rows = _Rows(stores, prefix, verify=verify)
+    with bundling(stores, writes) as bundle:
+        last, ascending = b"", True
+        for row in rows.of(found):
+            ascending = ascending and last < row.key
+            last = row.key
+            bundle.add(row)
+        if not bundle.count:
+            raise ObjectNotFoundError(f"{found.name} names no files: nothing was imported")
+        if not ascending and not found.is_listing:
+            _check_distinct(bundle, found)
+        removed = 0
+        if replaces:
+            removed = delete_others(stores, writes.name, bundle, prefix.encode())
+        bundle.land()
+        return Imported(rows.files, rows.size, removed)
+
+
+def _source(stores: Stores, source: str, below: str, *, verify: bool) -> Source:
+    local = local_path(stores, source) if not source.endswith("/") else None
+    is_file = local.is_file() if local is not None else not source.endswith("/")
+    if is_file and (is_table(source) or source.endswith(".json")):
+        uri = AddressBook(stores.storage).uri(source)
+        return inventory(stores, uri, below, verify=verify)
+    if local is not None and is_file:
+        raise InvalidInputError(
+            f"source={source!r}: give a folder, a prefix of a bucket, a manifest.json, or a file "
+            "that ends with .csv, .csv.gz, .parquet or .orc"
+        )
+    if below:
+        raise InvalidInputError(
+            f"below={below!r}: it is for inventories; the paths of a folder begin in the folder"
+        )
+    if local is not None and not local.is_dir():
+        raise ObjectNotFoundError(f"source={source!r}: there is no such folder or file")
+    return listing(stores, source)
+
+
+class _Rows:
+    """Makes staged rows of files, and counts them."""
+
+    def __init__(self, stores: Stores, prefix: str, *, verify: bool) -> None:
+        self._stores = stores
+        self._prefix = prefix
+        self._verify = verify
+        self._trust = Trust(stores)
+        self.files = 0
+        self.size = 0
+
+    def of(self, source: Source) -> Iterator[Row]:
+        """Yield the rows of all files."""
+        for chunk in batches(source.read(), _CHUNK):
+            entries = [self._entry(found) for found in chunk]
+            if self._verify and not source.is_listing:
+                entries = self._verified(chunk, entries)
+            for entry in entries:
+                key = entry.path.encode()
+                self.files += 1
+                self.size += entry.size
+                yield Row(key, stage_entry(key, entry))
+
+    def _entry(self, found: Found) -> Entry:
+        entry = Entry(
+            path=self._prefix + found.path,
+            address=found.address,
+            size=found.size,
+            checksum=found.checksum,
+            content_type=found.content_type,
+            mtime=found.mtime,
+            metadata=found.metadata,
+            version=found.version,
+        )
+        try:
+            return self._trust.checked(entry)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{found.where}: {error}") from error
+        except PermissionDeniedError as error:
+            raise PermissionDeniedError(f"{found.where}: {error}") from error
+
+    def _verified(self, chunk: list[Found], entries: list[Entry]) -> list[Entry]:
+        try:
+            stored, _ = linked(self._stores, entries)
+        except (InvalidInputError, ObjectNotFoundError):
+            self._find_fault(chunk, entries)
+            raise
+        for found, entry in zip(chunk, stored, strict=True):
+            if found.version and entry.version != found.version:
+                raise SourceChangedError(
+                    f"{found.where}: {entry.address} is at {entry.version}, and the inventory has "
+                    f"{found.version}: make a new inventory"
+                )
+        return [replace(entry, computed=False) for entry in stored]
+
+    def _find_fault(self, chunk: list[Found], entries: list[Entry]) -> None:
+        """Look the files up one by one, so that the error has the row."""
+        for found, entry in zip(chunk, entries, strict=True):
+            try:
+                linked(self._stores, [entry])
+            except GravelerError as error:
+                raise SourceChangedError(f"{found.where}: {error}") from error
+
+
+def _check_distinct(bundle: Bundle, source: Source) -> None:
+    """Refuse a source that has a path twice.
+
+    Raises:
+        InvalidInputError: With both rows.
+    """
+    if sum(1 for _ in bundle.keys()) == bundle.count:  # noqa: SIM118 - no mapping
+        return
+    with TemporaryDirectory() as folder:
+        seen = sqlite3.connect(Path(folder) / "paths", isolation_level=None)
+        try:
+            seen.execute("PRAGMA journal_mode = OFF")
+            seen.execute("CREATE TABLE paths (path TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
+            for found in source.read():
+                try:
+                    seen.execute("INSERT INTO paths VALUES (?, ?)", (found.path, found.where))
+                except sqlite3.IntegrityError:
+                    query = "SELECT place FROM paths WHERE path = ?"
+                    (first,) = seen.execute(query, (found.path,)).fetchone()
+                    raise InvalidInputError(
+                        f"{found.where}: path {found.path!r} is in {first}, too: a path has one file"
+                    ) from None
+        finally:
+            seen.close()
+    raise SourceChangedError(f"{source.name} changed while it was read: import it again")

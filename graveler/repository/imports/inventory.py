@@ -1,0 +1,198 @@
+"""Inventories: rows that name files, from an inventory of S3, a CSV, Parquet or ORC file.
+
+A row has ``size`` and ``address``, or ``bucket`` and ``key``. It may have ``path``, ``etag``,
+``last_modified_date`` or ``mtime``, ``checksum``, ``content_type`` and ``metadata``. Of an inventory
+with versions, the latest version of each object is taken.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from graveler.clock import unix_us
+from graveler.errors import CorruptionError, InvalidInputError
+from graveler.reads.stores import Stores
+from graveler.records import decode_json
+from graveler.repository.imports.files import fetched, is_table, local_path, rows_of_table
+from graveler.repository.imports.found import Found, Source
+from graveler.repository.imports.listing import relative
+
+_ENDINGS: Final = {"CSV": ".csv.gz", "PARQUET": ".parquet", "ORC": ".orc"}
+_TRUE: Final = ("true", True)
+_FALSE: Final = ("false", False)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of an inventory: its URI, its name, which tells its format, and its MD5."""
+
+    uri: str
+    name: str
+    digest: str = ""
+    columns: Sequence[str] | None = None
+
+
+def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
+    """Return an inventory as the source of an import.
+
+    Args:
+        stores: The repository.
+        uri: ``manifest.json`` of an inventory of S3, or a table: CSV, Parquet or ORC.
+        below: Only files below this place, in its one form; their paths begin behind it. "" for
+            all; then the path of an object is its key.
+        verify: The files are looked up: versions need not be known.
+    """
+    reader = _Reader(below, verify=verify)
+
+    def read() -> Iterator[Found]:
+        for file in _files(stores, uri):
+            with fetched(stores, file.uri, file.digest) as stream:
+                known = False
+                for number, row in rows_of_table(stream, file.name, file.columns):
+                    if not known:
+                        reader.check_columns(file.uri, row)
+                        known = True
+                    found = reader.found(row, f"{file.uri}, row {number}")
+                    if found is not None:
+                        yield found
+
+    return Source(uri, read)
+
+
+def _files(stores: Stores, uri: str) -> list[_File]:
+    if not uri.endswith(".json"):
+        return [_File(uri, uri)]
+    with fetched(stores, uri) as stream:
+        try:
+            manifest = decode_json(stream.read(), f"manifest {uri}")
+            schema, kind = str(manifest["fileSchema"]), str(manifest["fileFormat"]).upper()
+            listed = [
+                (str(file["key"]), str(file.get("MD5checksum") or "")) for file in manifest["files"]
+            ]
+        except (CorruptionError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInputError(
+                f"{uri} is no manifest of an inventory of S3 ({error!r}): give the manifest.json, or "
+                "a CSV, Parquet or ORC file"
+            ) from error
+    if kind not in _ENDINGS:
+        raise InvalidInputError(f"{uri}: fileFormat {kind!r}: CSV, Parquet and ORC are read")
+    columns = [column.strip() for column in schema.split(",")] if kind == "CSV" else None
+    return [
+        _File(
+            _located(stores, uri, key),
+            key if is_table(key) else key + _ENDINGS[kind],
+            digest,
+            columns,
+        )
+        for key, digest in listed
+    ]
+
+
+def _located(stores: Stores, manifest: str, key: str) -> str:
+    """Return where a file of a manifest is: in the same bucket, or beside a downloaded manifest."""
+    local = local_path(stores, manifest)
+    if local is None:
+        scheme, _, rest = manifest.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}/{key}"
+    name = key.rpartition("/")[2]
+    folder = local.parent
+    for file in (
+        folder / key,
+        folder / name,
+        folder / "data" / name,
+        folder.parent / "data" / name,
+    ):
+        if file.is_file():
+            return str(file)
+    raise InvalidInputError(
+        f"{manifest} names {key!r}, which is not here: put the file {name!r} beside the manifest"
+    )
+
+
+class _Reader:
+    """Makes rows of an inventory to files."""
+
+    def __init__(self, below: str, *, verify: bool) -> None:
+        self._below = below
+        self._verify = verify
+
+    def check_columns(self, name: str, row: dict[str, Any] | Any) -> None:
+        """Refuse a table that lacks a column.
+
+        Raises:
+            InvalidInputError: With the columns that it has.
+        """
+        missing = [] if "size" in row else ["size"]
+        if "address" not in row and not {"bucket", "key"} <= row.keys():
+            missing.append("address, or bucket and key")
+        if not self._verify and not row.keys() & {"etag", "lastmodifieddate", "mtime", "version"}:
+            missing.append("etag (or look the files up, with verify=True)")
+        if missing:
+            raise InvalidInputError(
+                f"{name} has no column {' and no column '.join(missing)}; its columns are "
+                f"{', '.join(row)}"
+            )
+
+    def found(self, row: Any, where: str) -> Found | None:
+        """Return the file of a row, None where it is not to be imported.
+
+        Raises:
+            InvalidInputError: The row makes no sense; the message has its number.
+        """
+        if row.get("islatest") in _FALSE or row.get("isdeletemarker") in _TRUE:
+            return None
+        address = row.get("address") or f"s3://{row.get('bucket')}/{row.get('key')}"
+        if address.endswith("/"):
+            return None  # a marker of a folder
+        path = self._path(row, address, where)
+        if path is None:
+            return None
+        try:
+            mtime = _moment(row.get("mtime") or row.get("lastmodifieddate"))
+            return Found(
+                address=address,
+                path=path,
+                size=int(row["size"]),
+                version=self._version(row, address, mtime),
+                mtime=mtime,
+                checksum=row.get("checksum") or "",
+                content_type=row.get("contenttype") or "",
+                metadata=dict(row.get("metadata") or {}),
+                where=where,
+            )
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"{where}: {error}") from error
+
+    def _path(self, row: Any, address: str, where: str) -> str | None:
+        if path := row.get("path"):
+            return str(path)
+        if self._below:
+            return relative(self._below, address)
+        if address.startswith("s3://"):
+            return address.split("/", 3)[3]
+        raise InvalidInputError(
+            f"{where}: {address!r} has no path: give a column path, or below='file:///folder'"
+        )
+
+    def _version(self, row: Any, address: str, mtime: datetime | None) -> str:
+        if version := row.get("version"):
+            return str(version)
+        if "://" not in address or address.startswith("file:"):
+            if mtime is not None:
+                return f"mtime:{unix_us(mtime)}"
+        elif etag := row.get("etag"):
+            return "etag:" + (etag if etag.startswith(('"', "W/")) else f'"{etag}"')
+        if self._verify:
+            return ""
+        raise ValueError(
+            f"{address!r} has no etag, or mtime of a local file, by which a reader sees that it "
+            "changed: look the files up, with verify=True"
+        )
+
+
+def _moment(value: Any) -> datetime | None:
+    if value in {None, ""}:
+        return None
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

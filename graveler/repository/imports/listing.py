@@ -1,0 +1,112 @@
+"""Listings of a folder or of a prefix of a bucket, in parallel: split by common prefixes."""
+
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from graveler.errors import InvalidInputError
+from graveler.objects.address import AddressBook
+from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.reads.stores import Stores
+from graveler.repository.imports.found import Found, Source
+from graveler.repository.links import version_in
+
+_THREADS: Final = 8
+_PAGE: Final = 1_000
+_DEEPEST: Final = 3
+
+
+def listing(stores: Stores, place: str) -> Source:
+    """Return a folder, or a prefix of a bucket, as the source of an import.
+
+    Args:
+        stores: The repository.
+        place: Its URI or its path; a slash at the end makes no difference.
+
+    Raises:
+        PermissionDeniedError: It lies in no declared place.
+        InvalidInputError: It is no place.
+    """
+    uri = AddressBook(stores.storage).place(place)
+    store, key = stores.locate_foreign(f"{uri}/_", stores.refs.links.list())
+    folder = key.removesuffix("_")
+
+    def read() -> Iterator[Found]:
+        for info in _listed(store, folder):
+            below = info.key[len(folder) :]
+            yield Found(
+                address=f"{uri}/{below}",
+                path=below,
+                size=info.size,
+                version=version_in(store, info),
+                mtime=info.mtime,
+                where=f"{uri}/{below}",
+            )
+
+    return Source(uri, read, is_listing=True)
+
+
+def _listed(store: ObjectStore, folder: str) -> Iterator[ObjectInfo]:
+    """Yield what is below a folder, in no particular order."""
+    if not store.put_threads:  # the caller's own disk
+        yield from store.list(folder)
+        return
+    files, folders = _split(store, folder)
+    yield from files
+    with ThreadPoolExecutor(_THREADS, "graveler-listing") as pool:
+        waiting = iter([store.list(each) for each in folders])
+        running: dict[Future[list[ObjectInfo]], Iterator[ObjectInfo]] = {}
+
+        def run(part: Iterator[ObjectInfo] | None) -> None:
+            if part is not None:
+                running[pool.submit(partial(_page, part))] = part
+
+        for part in islice(waiting, _THREADS):
+            run(part)
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                part = running.pop(future)
+                page = future.result()
+                run(part if len(page) == _PAGE else next(waiting, None))
+                yield from page
+
+
+def _page(part: Iterator[ObjectInfo]) -> list[ObjectInfo]:
+    return list(islice(part, _PAGE))
+
+
+def _split(store: ObjectStore, folder: str) -> tuple[list[ObjectInfo], list[str]]:
+    """Return folders that can be listed side by side, and the files that are in none of them."""
+    files: list[ObjectInfo] = []
+    folders = [folder]
+    for _ in range(_DEEPEST):
+        if not 0 < len(folders) < _THREADS:
+            break
+        folders, level = [], folders
+        for each in level:
+            for item in store.level(each):
+                if isinstance(item, str):
+                    folders.append(item)
+                else:
+                    files.append(item)
+    return files, folders
+
+
+def relative(below: str, uri: str) -> str | None:
+    """Return the path of a file below a place, both in their one form; None if it is not below."""
+    return uri[len(below) + 1 :] if uri.startswith(f"{below}/") else None
+
+
+def base_of(stores: Stores, below: str) -> str:
+    """Return the one form of the place below which paths begin.
+
+    Raises:
+        InvalidInputError: It is no place.
+    """
+    try:
+        return AddressBook(stores.storage).place(below)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"below={below!r}: {error}") from error
