@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from graveler.arguments import (
     BranchLike,
+    Moment,
     PathText,
     RefLike,
     branch_text,
@@ -15,7 +16,9 @@ from graveler.arguments import (
     count,
     file_path,
     flag,
+    moment,
     optional,
+    pairs,
     path_text,
     prefix_text,
     ref_text,
@@ -39,6 +42,7 @@ from graveler.refs import (
     resolve_to_read,
 )
 from graveler.refs.dump import Contents
+from graveler.refs.selection import Selection
 from graveler.repository import (
     Branch,
     MergePreview,
@@ -288,7 +292,7 @@ class Repository:
         expression = ref_text(expression, "expression")
         return resolve(self.stores.refs, expression)
 
-    def log(
+    def log(  # noqa: PLR0913 - where to begin, and what to show
         self,
         ref: str | Commit | RefLike = "main",
         *,
@@ -296,16 +300,27 @@ class Repository:
         first_parent: bool = False,
         path: PathText = "",
         prefix: PathText = "",
+        metadata: Mapping[str, str] | None = None,
+        run: str = "",
+        committer: str = "",
+        since: Moment | None = None,
+        until: Moment | None = None,
     ) -> Iterator[Commit]:
         """Yield the history of `ref`, children before parents.
 
         Args:
             ref: Where to begin.
-            limit: At most this many.
+            limit: At most this many of those that are shown.
             first_parent: Follow first parents only: what was published, run by run.
             path: Only commits that changed this path. A merge changed it if it differs from
                 every parent; otherwise the history follows the parent that has it alone.
             prefix: The same for all paths that start with it; give `path` or `prefix`.
+            metadata: Only commits that have all of these pairs.
+            run: Only commits that the run of this key made or published.
+            committer: Only commits by this committer.
+            since: Only commits made at this time or later.
+            until: Only commits made before this time. Clocks may differ, so the whole history is
+                read, whatever times are given.
 
         Raises:
             InvalidInputError: Both `path` and `prefix`.
@@ -314,6 +329,13 @@ class Repository:
         ref, path = ref_text(ref, "ref"), prefix_text(path, "path")
         prefix = prefix_text(prefix, "prefix")
         optional(count, limit, "limit"), flag(first_parent, "first_parent")
+        selection = Selection(
+            pairs(metadata, "metadata"),
+            text(run, "run", empty=True),
+            text(committer, "committer", empty=True),
+            optional(moment, since, "since"),
+            optional(moment, until, "until"),
+        )
         if path and prefix:
             raise InvalidInputError(f"log of path {path!r} and prefix {prefix!r}: give one of them")
         start = self.commit(ref)
@@ -323,7 +345,7 @@ class Repository:
             )
         else:
             history = log(self.stores.refs.commits, start.id, first_parent=first_parent)
-        return islice(history, None if limit is None else max(limit, 0))
+        return islice(filter(selection.covers, history), limit)
 
     def diff(
         self, left: str | Commit | RefLike, right: str | Commit | RefLike, *, prefix: PathText = ""

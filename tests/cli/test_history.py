@@ -176,3 +176,18 @@ def test_the_log_of_a_path_has_the_commits_that_changed_it(cli, history):
     by_first = cli("log", "main", "input/", "--first-parent", "-n", "1", "--json").json
     assert by_first["message"] == "merge dev into main"
     assert cli("log", "main", "a", "--prefix", "b").code == 1
+
+
+def test_the_log_is_chosen_by_metadata_run_author_and_time(cli, history):
+    made = history.branch("main")
+    made.put("x", b"x")
+    commit = made.commit("chosen", metadata={"source": "bts"}, committer="ann")
+
+    def shown(*options):
+        return [line["message"] for line in cli("log", *options, "--json").lines]
+
+    assert shown("--meta", "source=bts", "--author", "ann") == ["chosen"]
+    assert shown("--since", commit.created.isoformat()) == ["chosen"]
+    assert shown("--run", "none") == []
+    assert "chosen" not in shown("--until", commit.created.isoformat())
+    assert "ISO 8601" in cli("log", "--since", "yesterday").err

@@ -82,6 +82,11 @@ FACE: Any = {
                 "first_parent": FLAG,
                 "path": FREE,
                 "prefix": FREE,
+                "metadata": PAIRS,
+                "run": FREE,
+                "committer": FREE,
+                "since": MAYBE_TIME,
+                "until": MAYBE_TIME,
             },
         ),
         "diff": (

@@ -53,7 +53,7 @@ def _commit(
     session.out.show({**shape_of(made), "by_other": made.by_other}, line)
 
 
-def _log(
+def _log(  # noqa: PLR0913 - an option each
     session: Session,
     ref: _Ref = "",
     path: Annotated[
@@ -73,6 +73,20 @@ def _log(
     prefix: Annotated[
         str, typer.Option(metavar="TEXT", help="Only commits that changed paths with this prefix.")
     ] = "",
+    meta: Annotated[
+        list[str] | None,
+        typer.Option("--meta", metavar="NAME=VALUE", help="Only commits with this pair; repeat."),
+    ] = None,
+    run: Annotated[
+        str, typer.Option(metavar="KEY", help="Only commits that this run made or published.")
+    ] = "",
+    author: Annotated[
+        str, typer.Option(metavar="NAME", help="Only commits by this committer.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Only commits at this time, ISO 8601, or later.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Only commits before this time.")] = "",
 ) -> None:
     """List commits, the newest first."""
     if path.endswith("/") and not prefix:
@@ -90,6 +104,11 @@ def _log(
         first_parent=first_parent,
         path=path,
         prefix=prefix,
+        metadata=read_pairs(meta),
+        run=run,
+        committer=author,
+        since=since or None,
+        until=until or None,
     )
     for commit in history:
         refs = names.get(commit.id, [])

@@ -128,3 +128,27 @@ def test_only_commits_that_can_have_changed_the_path_are_opened():
         assert len(tens) <= ranges <= 2 * len(tens)
         assert len(tens) <= trees <= 2 * len(tens)
     assert opened(path="k059") == (["base"], 1, 1)  # the first commit that has it, alone
+
+
+def test_a_log_is_chosen_by_metadata_run_committer_and_time(repo):
+    main, clock = repo.branch("main"), repo.stores.clock
+    times = []
+    for number, (source, who) in enumerate([("bts", "ann"), ("bts", "bob"), ("faa", "ann")]):
+        clock.sleep(3_600)
+        main.put(f"t/{number % 2}", str(number).encode())
+        times.append(main.commit(f"c{number}", metadata={"source": source}, committer=who).created)
+    with repo.run("hour") as run:
+        run.put("r", b"r")
+
+    def shown(**options):
+        return [commit.message for commit in repo.log(**options)]
+
+    assert shown(metadata={"source": "bts"}) == ["c1", "c0"]
+    assert shown(metadata={"source": "bts"}, committer="ann") == ["c0"]
+    assert shown(metadata={"source": "bts", "other": "x"}) == []
+    assert shown(run="hour", first_parent=True) == ["run hour"]
+    assert shown(since=times[1], until=times[2]) == ["c1"]
+    assert shown(until=times[0].isoformat()) == ["Repository created"]
+    assert shown(committer="ann", limit=1) == ["c2"]
+    assert shown(metadata={"source": "bts"}, prefix="t/", limit=1) == ["c1"]
+    assert shown(path="t/0", committer="ann", metadata={"source": "bts"}) == ["c0"]
