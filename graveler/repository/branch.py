@@ -36,7 +36,16 @@ from graveler.reads.listing import Scan, first_key
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, View
 from graveler.refs import resolve_to_read
-from graveler.repository import branches, commits, copies, folders, moves, patches, uploads
+from graveler.repository import (
+    branches,
+    commits,
+    copies,
+    folders,
+    moves,
+    patches,
+    selective,
+    uploads,
+)
 from graveler.repository.writes import StagedWrites, held_forms, new_address
 
 if TYPE_CHECKING:
@@ -464,21 +473,41 @@ class Branch(View, BranchLike):
         metadata: Mapping[str, str] | None = None,
         committer: str = "",
         allow_empty: bool = False,
+        paths: Iterable[PathText] | None = None,
     ) -> Commit:
         """Commit what is staged and return the commit.
 
         If another committer has committed all of it, its commit is returned, with ``by_other``
         set.
 
+        Args:
+            message: The message of the commit.
+            metadata: The metadata of the commit.
+            committer: The committer; "" stands for the user of the process.
+            allow_empty: Commit even if nothing staged differs from the head.
+            paths: Commit only what is staged at these paths: files, folders (which end with a
+                slash) and patterns, as in ``tables/**/*.parquet``. The rest stays staged, and the
+                commit is not one that the branch showed as a whole.
+
         Raises:
             NoChangesError: Nothing is staged that differs from the head.
             ProtectedBranchError: The branch accepts no commits.
         """
         flag(allow_empty, "allow_empty")
+        spec = self._spec(message, metadata, committer)
+        if paths is not None:
+            choice = selective.Choice(list(paths_of(paths, "paths")))
+            if allow_empty or not choice.patterns:
+                raise InvalidInputError(
+                    "paths: give one at least, and not together with allow_empty"
+                )
+            return selective.commit_paths(
+                self.repository, self._name, spec, choice, fence=self._fence, keep=self._keep()
+            )
         return commits.commit(
             self.repository,
             self._name,
-            self._spec(message, metadata, committer),
+            spec,
             fence=self._fence,
             allow_empty=allow_empty,
             keep=self._keep(),

@@ -116,11 +116,7 @@ class Bundle:
             self._writes.check_protection()
             if token in record.sealed_tokens:
                 return record
-            if len(record.sealed_tokens) + 1 >= _MOST_SEALED:
-                raise ThrottledError(
-                    f"branch {record.name!r}: {len(record.sealed_tokens)} tokens are sealed: commit "
-                    "or discard what is staged"
-                )
+            _check_room(record)
             settle(record)
             self._spill()
             live, sealed = record.staging_token, record.sealed_tokens
@@ -155,6 +151,37 @@ def committed_since(stores: Stores, now: BranchRecord, before: BranchRecord) -> 
     while commit.generation > floor and commit.parents:
         yield from commit.tokens
         commit = commits.get(commit.parents[0])
+
+
+def seal(stores: Stores, name: str, fence: str) -> BranchRecord:
+    """Seal what is staged on the branch, if anything is, and return its record.
+
+    Raises:
+        ThrottledError: 64 tokens are sealed on the branch: commit or discard what is staged.
+        FencedError: A newer attempt of the run owns the branch.
+    """
+    live = ""
+
+    def change(record: BranchRecord) -> BranchRecord:
+        nonlocal live
+        check_fence(record, fence)
+        live = record.staging_token
+        if stores.staging.is_empty(live):
+            return record
+        _check_room(record)
+        sealed = (*record.sealed_tokens, live)
+        return replace(record, staging_token=stores.ids.unique(), sealed_tokens=sealed)
+
+    with owned(name, fence):
+        return move(stores.refs, name, change, landed=lambda now: now.staging_token != live)
+
+
+def _check_room(record: BranchRecord) -> None:
+    if len(record.sealed_tokens) + 1 >= _MOST_SEALED:
+        raise ThrottledError(
+            f"branch {record.name!r}: {len(record.sealed_tokens)} tokens are sealed: commit or "
+            "discard what is staged"
+        )
 
 
 @contextmanager

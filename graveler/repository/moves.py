@@ -7,7 +7,6 @@ seals of others come in between, what they changed is moved, too, in the attempt
 that runs at the same time may be at both paths: it is repeated when its token was sealed under it.
 """
 
-from dataclasses import replace
 from typing import Final
 
 from graveler.committed import diff
@@ -17,10 +16,8 @@ from graveler.process import batches
 from graveler.publishing.landing import LookAgain
 from graveler.reads.listing import within
 from graveler.reads.stores import Stores
-from graveler.refs import move as move_branch
-from graveler.refs.branches import check_fence, owned
 from graveler.repository.borrowed import Row
-from graveler.repository.bundles import Bundle, bundling, committed_since
+from graveler.repository.bundles import Bundle, bundling, committed_since, seal
 from graveler.repository.copies import CHUNK, Place, Reading, nothing_at, relocated, rows_at
 from graveler.repository.writes import StagedWrites
 from graveler.values import TOMBSTONE
@@ -40,7 +37,7 @@ def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
     """
     for _ in range(_ATTEMPTS):
         with bundling(stores, writes) as bundle:
-            moving = _Move(stores, bundle, place, _sealed(stores, writes))
+            moving = _Move(stores, bundle, place, seal(stores, writes.name, writes.fence))
             moving.collect()
             if not moving.count:
                 raise nothing_at(writes.name, place)
@@ -51,25 +48,6 @@ def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
                 continue
             return moving.count
     raise ThrottledError(f"branch {writes.name!r} changed during {_ATTEMPTS} attempts; try again")
-
-
-def _sealed(stores: Stores, writes: StagedWrites) -> BranchRecord:
-    """Seal what is staged on the branch and return its record."""
-    live = ""
-
-    def change(record: BranchRecord) -> BranchRecord:
-        nonlocal live
-        check_fence(record, writes.fence)
-        live = record.staging_token
-        if stores.staging.is_empty(live):
-            return record
-        sealed = (*record.sealed_tokens, live)
-        return replace(record, staging_token=stores.ids.unique(), sealed_tokens=sealed)
-
-    with owned(writes.name, writes.fence):
-        return move_branch(
-            stores.refs, writes.name, change, landed=lambda now: now.staging_token != live
-        )
 
 
 class _Move:

@@ -342,6 +342,7 @@ class RunBranch(Branch):
         metadata: Mapping[str, str] | None = None,
         committer: str = "",
         allow_empty: bool = False,
+        paths: Iterable[PathText] | None = None,
     ) -> Commit:
         """Commit the staged writes and return the commit, which also has the run's pairs.
 
@@ -353,6 +354,7 @@ class RunBranch(Branch):
             metadata={**self._attempt.known.metadata, **pairs(metadata, "metadata")},
             committer=committer,
             allow_empty=allow_empty,
+            paths=paths,
         )
 
     def renew(self) -> RunRecord:

@@ -191,3 +191,14 @@ def test_the_log_is_chosen_by_metadata_run_author_and_time(cli, history):
     assert shown("--run", "none") == []
     assert "chosen" not in shown("--until", commit.created.isoformat())
     assert "ISO 8601" in cli("log", "--since", "yesterday").err
+
+
+def test_a_commit_of_some_paths_leaves_the_rest_staged(cli, history):
+    dev = history.branch("dev")
+    for path in ("t/1", "t/2", "x.json", "y"):
+        dev.put(path, b"new")
+    assert cli("commit", "dev:t/", ":*.json", "-m", "some").code == 0
+    assert [change.path for change in dev.uncommitted()] == ["y"]
+    for wrong in (("dev:t/", "main:y"), ("dev", ":y")):
+        assert cli("commit", *wrong, "-m", "no").code == 2
+    assert cli("commit", "dev", "-m", "rest").code == 0

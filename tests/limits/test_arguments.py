@@ -221,7 +221,13 @@ FACE: Any = {
         "delete_many": ({}, {"paths": TEXT - {"list"}}),
         "commit": (
             {"message": "m"},
-            {"message": TEXT, "metadata": PAIRS, "committer": FREE, "allow_empty": FLAG},
+            {
+                "message": TEXT,
+                "metadata": PAIRS,
+                "committer": FREE,
+                "allow_empty": FLAG,
+                "paths": OPTIONAL - {"list"},
+            },
         ),
         "commit_changes": (
             {"message": "m", "entries": [ENTRY]},

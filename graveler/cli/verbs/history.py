@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
+from graveler.cli.arguments import Address, LimitOption, MetaOption, read_pairs
+from graveler.cli.failure import UsageError
 from graveler.cli.output import Output, printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
@@ -28,7 +29,14 @@ def add_to(app: typer.Typer) -> None:
 
 def _commit(
     session: Session,
-    branch: Annotated[str, typer.Argument(help="The branch; else the default branch.")] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BRANCH[:PATH]]...",
+            help="The branch; else the default branch. With paths, folders (which end with '/') or "
+            "patterns, as in main:tables/ :*.json, only what is staged there.",
+        ),
+    ] = None,
     *,
     message: Annotated[str, typer.Option("--message", "-m", help="The commit message.")],
     meta: MetaOption = None,
@@ -43,9 +51,20 @@ def _commit(
     ] = False,
 ) -> None:
     """Commit what is staged on a branch."""
-    target = session.branch(branch)
+    addresses = [Address.parse(text) for text in where or [""]]
+    names = {address.ref for address in addresses if address.ref}
+    paths = [address.path for address in addresses if address.path]
+    if len(names) > 1 or (paths and len(paths) < len(addresses)):
+        raise UsageError(
+            f"{' '.join(where or [])!r}: name one branch, or paths of one, as in main:tables/ :*.json"
+        )
+    target = session.branch(min(names, default=""))
     made = target.commit(
-        message, metadata=read_pairs(meta), committer=committer, allow_empty=allow_empty
+        message,
+        metadata=read_pairs(meta),
+        committer=committer,
+        allow_empty=allow_empty,
+        paths=paths or None,
     )
     line = f"{target.name} is at {made.id[:12]}: {_title(made)}"
     if made.by_other:

@@ -1,0 +1,199 @@
+"""Commits of some of the staged paths: the others stay staged, and no write is lost."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graveler.errors import (
+    GateFailedError,
+    GravelerError,
+    InvalidInputError,
+    NoChangesError,
+    ProtectedBranchError,
+)
+from graveler.gates import checks
+from graveler.globs import matches
+from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
+
+
+def put(branch, *paths, text="new"):
+    for path in paths:
+        branch.put(path, text.encode())
+
+
+def staged(branch):
+    return {change.path: str(change.kind) for change in branch.uncommitted()}
+
+
+@pytest.fixture
+def main(repo):
+    main = repo.branch("main")
+    put(main, "a/1", "b/1", "c.json", text="old")
+    main.commit("first")
+    put(main, "a/1", "a/2", "b/2", "c.json")
+    main.delete("b/1")
+    return main
+
+
+def test_only_the_chosen_paths_are_committed(repo, main):
+    made = main.commit("some", paths=["a/", "*.json"], metadata={"source": "bts"})
+    assert made.metadata == {"source": "bts"}
+    assert tree(repo.ref("main")) == {"a/1": "new", "a/2": "new", "b/1": "old", "c.json": "new"}
+    assert staged(main) == {"b/1": "removed", "b/2": "added"}
+    put(main, "a/1", text="newer")
+    assert staged(main) == {"a/1": "changed", "b/1": "removed", "b/2": "added"}
+    main.commit("rest")
+    assert tree(repo.ref("main")) == {"a/1": "newer", "a/2": "new", "b/2": "new", "c.json": "new"}
+
+
+def test_what_was_committed_does_not_hide_a_later_merge(repo, main):
+    main.commit("some", paths=["a/1"])
+    dev = repo.create_branch("dev", "main")
+    put(dev, "a/1", text="merged")
+    dev.commit("on dev")
+    repo.merge("dev", into="main")
+    assert main.get("a/1") == b"merged"
+    main.commit("rest")
+    assert repo.ref("main").get("a/1") == b"merged"
+
+
+def test_a_commit_of_all_paths_is_like_any_other(repo, main):
+    main.commit("all", paths=["**"])
+    record = repo.stores.refs.branches.get("main")
+    assert record.sealed_tokens == ()
+    assert staged(main) == {}
+    with pytest.raises(NoChangesError):
+        main.commit("none")
+
+
+def test_commits_that_make_no_sense_are_refused(repo, main):
+    before = staged(main)
+    with pytest.raises(NoChangesError, match=r"at none/, x\*"):
+        main.commit("none", paths=["none/", "x*"])
+    for paths, allow_empty in (([], False), (["a/"], True), ([""], False), (["/a"], False)):
+        with pytest.raises(InvalidInputError):
+            main.commit("none", paths=paths, allow_empty=allow_empty)
+    repo.protection.add("main", ["commit"])
+    with pytest.raises(ProtectedBranchError):
+        main.commit("some", paths=["a/"])
+    assert staged(main) == before
+
+
+def test_a_required_gate_judges_the_commit_of_some_paths(repo, main):
+    repo.gates.require("main", checks.only_within("a/"))
+    with pytest.raises(GateFailedError):
+        main.commit("some", paths=["b/"])
+    assert len(staged(main)) == 5
+    main.commit("some", paths=["a/"])
+    assert staged(main).keys() == {"b/1", "b/2", "c.json"}
+
+
+def test_a_run_commits_some_paths(repo, main):
+    with repo.run("hour") as run:
+        put(run, "x/1", "y/1")
+        made = run.commit("some", paths=["x/"])
+        assert made.metadata["graveler.run"] == "hour"
+        assert staged(run) == {"y/1": "added"}
+        run.commit("rest")
+    assert tree(repo.ref("main")).keys() >= {"x/1", "y/1"}
+
+
+PATHS = st.sampled_from([f"{folder}{name}" for folder in ("", "a/", "a/b/", "c/") for name in "pq"])
+WRITES = st.lists(st.tuples(PATHS, st.sampled_from(["1", "2", None])), max_size=5)
+PATTERNS = st.lists(
+    st.sampled_from(["a/", "a/*", "**/p", "c/**", "p", "?", "a/b/q"]), min_size=1, max_size=2
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(WRITES, PATTERNS | st.none()), max_size=6))
+def test_commits_of_some_paths_do_what_a_dict_does(steps):
+    repo = ScriptedWorld().repo(scripted=False)
+    main, head, left = repo.branch("main"), {}, {}
+
+    def laid(writes):
+        merged = {**head, **writes}
+        return {path: text for path, text in merged.items() if text is not None}
+
+    for writes, patterns in steps:
+        for path, text in writes:
+            left[path] = text
+            if text is None:
+                main.delete(path)
+            else:
+                put(main, path, text=text)
+        chosen = [
+            path
+            for path in left
+            if patterns is None or any(matches(pattern, path) for pattern in patterns)
+        ]
+        with suppress(NoChangesError):
+            main.commit("c", paths=patterns)
+        head = laid({path: left.pop(path) for path in chosen})
+        assert tree(repo.ref("main")) == head
+        assert tree(main) == laid(left)
+
+
+def prepare(repo):
+    main = repo.branch("main")
+    put(main, "a/1", "b/1", text="old")
+    main.commit("first")
+    put(main, "a/1", "a/2", "b/1", "b/2")
+
+
+def commit_some(repo):
+    return repo.branch("main").commit("some", paths=["a/"])
+
+
+ALL = dict.fromkeys(("a/1", "a/2", "b/1", "b/2"), "new")
+OLD = {"a/1": "old", "b/1": "old"}
+SOME = {**OLD, "a/1": "new", "a/2": "new"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_at_any_call_loses_no_staged_write(fault):
+    for world, what, error in struck_worlds(fault, prepare, commit_some):
+        repo = world.repo(scripted=False)
+        main = repo.branch("main")
+        assert tree(repo.ref("main")) in ([SOME] if error is None else [OLD, SOME]), what
+        assert tree(main) == ALL, what
+        with suppress(NoChangesError):
+            commit_some(repo)
+        assert tree(repo.ref("main")) == SOME, what
+        put(main, "a/1", text="later")
+        assert staged(main) == {"a/1": "changed", "b/1": "changed", "b/2": "added"}, what
+        main.commit("rest")
+        assert tree(repo.ref("main")) == {**ALL, "a/1": "later"}, what
+
+
+def overwrite(repo):
+    put(repo.branch("main"), "a/1", "b/1", text="later")
+
+
+def commit_all(repo):
+    return repo.branch("main").commit("all")
+
+
+def commit_others(repo):
+    return repo.branch("main").commit("others", paths=["b/"])
+
+
+@pytest.mark.parametrize("beside", [overwrite, commit_all, commit_others])
+def test_no_write_is_lost_beside_others(beside):
+    after = {**ALL, "a/1": "later", "b/1": "later"} if beside is overwrite else ALL
+
+    def check(world, some, done):
+        assert isinstance(some, NoChangesError) or not isinstance(some, GravelerError), repr(some)
+        assert not isinstance(done, GravelerError), repr(done)
+        repo = world.repo(scripted=False)
+        assert tree(repo.branch("main")) == after
+        if beside is commit_all and not isinstance(done, GravelerError):
+            assert tree(repo.ref(done.id)) == ALL
+        with suppress(NoChangesError):
+            repo.branch("main").commit("rest")
+        assert tree(repo.ref("main")) == after
+
+    interleave(prepare, commit_some, beside, check)
+    interleave(prepare, beside, commit_some, lambda world, done, some: check(world, some, done))
