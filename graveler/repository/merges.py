@@ -247,8 +247,8 @@ def conflict_error(what: str, conflicts: tuple[Conflict, ...], count: int) -> Me
     paths = "path was" if count == 1 else "paths were"
     return MergeConflictError(
         f"{what}: {count} {paths} changed differently on both sides ({shown}{more}): "
-        "change one side, or merge with a strategy: source-wins, dest-wins, or one for each pattern "
-        "of paths",
+        "change one side, or merge with strategy source-wins or dest-wins, or with one for each "
+        "pattern of paths",
         conflicts,
         count,
     )

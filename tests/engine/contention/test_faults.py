@@ -361,6 +361,9 @@ ELSEWHERE = {
     ("Branch", "store"),
     ("Branch", "put_many"),  # not atomic: tests.engine.files.test_files_faults
     ("Branch", "upload"),
+    ("Branch", "copy"),  # tests.engine.test_copying
+    ("Branch", "move"),
+    ("Branch", "import_"),  # tests.engine.test_importing
     ("Repository", "ingestion"),  # tests.ingest.test_ingest_faults
     (
         "Runs",
