@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import BackendUnavailableError, ThrottledError
+from graveler.telemetry import RACES, RETRIES, report
 
 NO_PROGRESS_S: Final = 30.0
 """Seconds without progress after which a call ends, unless `[limits]` sets another value."""
@@ -66,6 +67,7 @@ def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | N
         result = attempt(number)
         if result is not None:
             return result
+        report(RACES)
         backoff(clock, ids, number)
     raise ThrottledError(f"{what} is busy: lost {_RACES} races; try again")
 
@@ -170,6 +172,7 @@ class Attempts:
             self._note()
             return False
         self._number += 1
+        report(RETRIES, 1, {"error.type": type(error).__name__})
         log.warning(
             "%s failed (%s): try %d in %.1f s, %.0f s are left",
             self._what,

@@ -42,6 +42,7 @@ from xxhash import xxh3_128_digest
 
 from graveler.privacy import make_folder
 from graveler.process import watch
+from graveler.telemetry import cache as counts
 
 _SUM_BYTES: Final = 16
 _TABLE: Final = ".sst"
@@ -289,6 +290,7 @@ class DiskCache:
                 if total <= max(enough, 0):
                     break
                 self._remove(name)
+                counts.evicted_from_disk += 1
                 total -= entries[name][1]
         self._found, self._added = total, 0
 

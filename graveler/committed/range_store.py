@@ -38,6 +38,7 @@ from graveler.objects.store import ObjectStore
 from graveler.process import watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
+from graveler.telemetry import cache as counts
 from graveler.values import record_id
 
 _MEMORY_BYTES: Final = 128 << 20
@@ -120,6 +121,7 @@ class RangeCache:
         if type(table) is not FlatTable or table.kind != _KINDS[kind]:
             return None
         table.used = True
+        counts.memory += 1
         return table
 
     def get(
@@ -147,6 +149,7 @@ class RangeCache:
         except (DamagedFileError, CorruptionError):
             self._disk.drop_damaged(name)
             return None
+        counts.disk += 1
         return self._hold(identifier, table) if keep else table
 
     def convert(
@@ -247,6 +250,7 @@ class RangeCache:
                     self._opened.move_to_end(oldest)
                 else:
                     self._release(oldest)
+                    counts.evicted_from_memory += 1
         return table
 
     def _release(self, identifier: bytes) -> None:
@@ -471,6 +475,7 @@ class RangeStore:
         def fetch() -> bytes:
             with self._lock:
                 self.stats.fetched += 1
+                counts.misses += 1
             reader = TableReader(self.objects.get(key), name=key)
             return flat(identifier, kind, check_table(reader, identifier, kind))
 

@@ -19,9 +19,11 @@ from graveler.ingest.unpublished import IngestBranch
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
 from graveler.publishing.landing import CommitSpec, Landed, Tip
+from graveler.publishing.tracing import traced
 from graveler.refs import is_ancestor
 from graveler.repository.merges import build_merge
 from graveler.repository.strategies import Settlement
+from graveler.telemetry import PUBLISH
 
 
 class IngestCandidacy(Candidacy[Landed]):
@@ -46,6 +48,7 @@ class IngestCandidacy(Candidacy[Landed]):
         strategy: Settlement | None = None,
     ) -> None:
         super().__init__(branch.stores, branch.into, gates, spec.message)
+        self._name = branch.name
         self._records = branch.records
         self._source = source
         self._spec = spec
@@ -67,8 +70,11 @@ class IngestCandidacy(Candidacy[Landed]):
         def begin() -> Candidacy[Landed] | Landed:
             return self
 
-        self.stores.refs.protection.check(self.into, "merge")
-        land(self.stores, f"branch {self.into!r} ({self.what})", begin)
+        names = {"vcs.ref.head.name": self._name, "vcs.ref.base.name": self.into}
+        with traced(self.stores, PUBLISH, names) as work:
+            self.stores.refs.protection.check(self.into, "merge")
+            landed = land(self.stores, f"branch {self.into!r} ({self.what})", begin)
+            work.end(landed.head, landed=landed.commit is not None)
 
     def end(self, landed: Landed) -> Landed:
         """Return how the landing ended."""

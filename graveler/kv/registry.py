@@ -7,9 +7,11 @@ from typing import Final
 from urllib.parse import unquote
 
 from graveler.errors import InvalidInputError
+from graveler.kv.metered import MeteredKVStore
 from graveler.kv.store import KVStore
 from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S
+from graveler.telemetry import is_metered
 
 
 def _path(uri: str) -> Path:
@@ -36,6 +38,14 @@ _DRIVERS: Final[dict[str, tuple[str, str]]] = {
     "sqlite": ("sqlite", "SQLiteKVStore"),
     "rocksdb": ("rocksdb", "RocksDBKVStore"),
     **_SERVERS,
+}
+
+# OpenTelemetry's names of the databases, where they differ from the scheme.
+_SYSTEMS: Final = {
+    "mem": "memory",
+    "postgresql+psycopg": "postgresql",
+    "mysql+pymysql": "mysql",
+    "dynamodb": "aws.dynamodb",
 }
 
 
@@ -72,6 +82,11 @@ def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
         CorruptionError: What is at the path is damaged, or no such database.
     """
     scheme = check_driver(uri)
+    store = _opened(uri, scheme, no_progress_s)
+    return MeteredKVStore(store, _SYSTEMS.get(scheme, scheme)) if is_metered() else store
+
+
+def _opened(uri: str, scheme: str, no_progress_s: float) -> KVStore:
     module, name = _DRIVERS[scheme]
     driver: Callable[..., KVStore] = getattr(import_module(f"graveler.kv.{module}"), name)
     if scheme in _SERVERS:

