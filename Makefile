@@ -19,7 +19,7 @@ DBT_READY := $(DBT_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
+.PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale storm torture docs lock clean
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -79,6 +79,9 @@ house: $(READY) ## the size of the product, and what a put, a join, a publish an
 
 bench: $(READY) ## the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-scale: $(READY) ## lakes of ten million entries: an hour and 20 GB; ARGS='--folder DIR stat hourly'
+	$(BIN)/python -m tests.bench.scale $(ARGS)
 
 KILLS ?= 1000
 DRIVER ?=

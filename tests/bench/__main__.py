@@ -39,14 +39,17 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "growth": growth,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+IMAGES = PAGE.parent / "images"
+SCALE = "<!-- at scale -->"
+"""Before the part of the page that ``make bench-scale`` writes."""
 INTRODUCTION = """\
 # Benchmarks
 
 `make bench` writes this page. `make bench ARGS=hours` runs one part.
 
-The benchmarks use the settings that a user gets. Trees are split by the hashes of paths, into
-ranges of 50,000 entries on average. A change writes the range that holds its path. This takes the
-same time in any tree of several ranges, and less in a tree of one smaller range.
+The benchmarks use the settings that a user gets, the splitting of trees into ranges included. A
+change writes the range that holds its path. This takes the same time in any tree of several ranges, and
+less in a tree of one smaller range.
 """
 JUDGED = """\
 ## Judged: counts, and ratios within one run
@@ -113,9 +116,15 @@ def main(parts: list[str]) -> int:
         results += _measured(name, PARTS[name])
     print("\n" + page(machine, results))
     if not parts:
-        PAGE.write_text(page(machine, results), "utf-8")
+        PAGE.write_text(page(machine, results) + _at_scale(), "utf-8")
         print(f"written to {PAGE.relative_to(Path.cwd())}")
     return 0 if all(result.holds for result in results) else 1
+
+
+def _at_scale() -> str:
+    """Return the part of the page that another command writes."""
+    _, mark, text = PAGE.read_text("utf-8").partition(SCALE)
+    return f"\n{mark}{text}" if mark else ""
 
 
 def _measured(name: str, part: Callable[[Path], list[Result]]) -> list[Result]:

@@ -1,8 +1,7 @@
 """The cost of small changes to a large tree and of a month of hourly commits.
 
-Trees are split as by default. A change writes the range that holds its path, of 50,000 entries on
-average, whatever the size of the tree. Ranges differ in length: the changes are at random paths, in
-trees of several ranges.
+Trees are split as by default. A change writes the range that holds its path, whatever the size of the
+tree. Ranges differ in length: the changes are at random paths, in trees of several ranges.
 """
 
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from random import Random
 from statistics import median
 from typing import Final
 
-from graveler.committed import Splitting, StoreStats
+from graveler.committed import StoreStats
 from graveler.committed.metarange import read
 from graveler.lake import Repository
 from graveler.model import Entry
@@ -40,7 +39,7 @@ _versions = count(1)
 @contextmanager
 def _filled(folder: Path, name: str, size: int) -> Iterator[Repository]:
     progress(f"a repository of {size:,} entries")
-    lake, repo = new_repository(folder / name, "bench", Splitting())
+    lake, repo = new_repository(folder / name, "bench")
     main = repo.branch("main")
     link_unseen(main, entries("input", size))
     main.commit(f"{size} entries")
@@ -135,7 +134,7 @@ def _diff(repo: Repository) -> Result:
 def hours(folder: Path) -> list[Result]:
     """Commit 720 hours of 2,000 entries below ``input/``, a large ``output/`` behind it."""
     progress(f"{HOURS} hours of {PER_HOUR} entries (some minutes)")
-    lake, repo = new_repository(folder / "hours", "bench", Splitting())
+    lake, repo = new_repository(folder / "hours", "bench")
     with lake:
         main = repo.branch("main")
         link_unseen(main, entries("output", BEHIND))

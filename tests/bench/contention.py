@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import graveler
-from graveler.committed import Splitting, apply
+from graveler.committed import apply
 from graveler.config import write_default_config
 from graveler.errors import GravelerError, NoChangesError
 from graveler.model import Entry
@@ -77,7 +77,7 @@ def _lake(place: Path, store: str, socket: Path) -> Iterator[str]:
 def _fill(location: str, size: int) -> None:
     """Make the repository; move main to a base of `size` entries as a commit would."""
     with graveler.open(location, create=True) as lake:
-        repository = lake.create_repository("flights", splitting=Splitting())
+        repository = lake.create_repository("flights")
         main = repository.branch("main")
         link_unseen(main, [entry("README")])
         head = main.commit("begin")

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from graveler.committed import EMPTY_METARANGE, Splitting
+from graveler.committed import EMPTY_METARANGE
 from graveler.lake import Repository
 from graveler.model import BranchRecord, Commit
 from graveler.names import run_branch
@@ -53,7 +53,7 @@ def growth(folder: Path) -> list[Result]:
 def _filled(place: Path, size: int) -> Iterator[Repository]:
     """Give a repository of `size` branches and of as many open runs."""
     progress(f"{size:,} branches and {size:,} runs")
-    lake, repo = new_repository(place, "bench", Splitting())
+    lake, repo = new_repository(place, "bench")
     run = repo.runs.open("first", lease=timedelta(days=1))
     record, fork = run.record, repo.stores.refs.branches.get(run.branch)
     refs, runs = f"refs:{repo.stores.uid}", f"runs:{repo.stores.uid}"
@@ -117,7 +117,7 @@ def _command(folder: Path, group: str) -> Result:
 
 def _deletion(place: Path) -> Result:
     progress(f"a name with {LIVES:,} earlier lives")
-    lake, repo = new_repository(place, "bench", Splitting())
+    lake, repo = new_repository(place, "bench")
     with lake:
         for _ in range(LIVES + 1):
             repo.create_branch("feature")
@@ -161,7 +161,7 @@ def _retention(folder: Path) -> Result:
 @contextmanager
 def _with_history(place: Path, branches: int) -> Iterator[Repository]:
     """Give a repository with a long history, `branches` on it, and a retention rule."""
-    lake, repo = new_repository(place, "bench", Splitting())
+    lake, repo = new_repository(place, "bench")
     refs = repo.stores.refs
     history = list(_history(repo.commit("main"), COMMITS))
     refs.commits.add_all(history)

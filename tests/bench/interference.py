@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from graveler.committed import Splitting
 from graveler.config import load_config
 from graveler.lake import Branch
 from graveler.lake.factory import connect
@@ -69,7 +68,7 @@ def _turn(
     folder: Path, staged: list[tuple[bytes, bytes]], rest: _Samples, during: _Samples
 ) -> float:
     """Add one turn's samples; return the seconds of the commit."""
-    lake, repo = new_repository(folder, "bench", Splitting())
+    lake, repo = new_repository(folder, "bench")
     with lake:
         token = repo.stores.refs.branches.get("main").staging_token
         repo.stores.staging.set_many(token, staged)

@@ -8,7 +8,6 @@ from typing import ClassVar
 from uuid import UUID
 
 from graveler.clock import RandomIds, SystemClock
-from graveler.committed import Splitting
 from graveler.config import LakeConfig, load_config, write_default_config
 from graveler.kv.registry import open_kv
 from graveler.kv.store import KVStore, Stored
@@ -22,11 +21,11 @@ from graveler.testing.process import Process, WatchedKV, WatchedObjects
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
-def new_repository(folder: Path, name: str, splitting: Splitting) -> tuple[Lake, Repository]:
-    """Make a lake on SQLite and local files with one repository."""
+def new_repository(folder: Path, name: str) -> tuple[Lake, Repository]:
+    """Make a lake on SQLite and local files with one repository, in the settings that a user gets."""
     write_default_config(folder)
     lake = connect(load_config(folder))
-    return lake, lake.create_repository(name, splitting=splitting)
+    return lake, lake.create_repository(name)
 
 
 class _WatchedKV(WatchedKV):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from graveler.clock import Clock
-from graveler.committed import Splitting
 from graveler.config import load_config
 from graveler.kv.store import KVStore, Stored
 from graveler.lake import Repository
@@ -24,7 +23,7 @@ _versions = count(1)
 
 def latency(folder: Path) -> list[Result]:
     """Measure a commit of one change, the creation of a branch, and an idle read of a branch."""
-    lake, repo = new_repository(folder / "latency", "bench", Splitting())
+    lake, repo = new_repository(folder / "latency", "bench")
     with lake:
         main = repo.branch("main")
         link_unseen(main, entries("input", SIZE))

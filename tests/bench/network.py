@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 import graveler
-from graveler.committed import Splitting
 from graveler.lake import Repository
 from graveler.model import Entry
 from graveler.testing.process import Call, Process
@@ -29,7 +28,7 @@ def adds_files(candidate: graveler.Candidate) -> None:
 def network(folder: Path) -> list[Result]:
     """Measure a run of 1,000 links and count its calls to the stores."""
     progress(f"runs of {FILES:,} links, {OBJECTS_S * 1e3:.0f} ms a request")
-    lake, repo = new_repository(folder / "network", "bench", Splitting())
+    lake, repo = new_repository(folder / "network", "bench")
     with lake:
         hours = [_written(repo, hour) for hour in range(_RUNS)]
     process = Process(_waits)

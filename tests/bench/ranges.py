@@ -57,10 +57,13 @@ def ranges(folder: Path) -> list[Result]:
         for key, record, value in staged_changes(staged)
         if record is not None and value is not None
     ]
-    return [_building(folder, prepared), _staged_commit(folder, staged)]
+    lake, repo = new_repository(folder / "settings", "bench")
+    with lake:
+        splitting = repo.stores.splitting
+    return [_building(folder, prepared, splitting), _staged_commit(folder, staged)]
 
 
-def _building(folder: Path, prepared: list[Record]) -> Result:
+def _building(folder: Path, prepared: list[Record], splitting: Splitting) -> Result:
     """Build ranges as a commit does, and a table of the same records by a loop alone."""
     progress("building ranges")
     numbers = iter(range(2 * TURNS))
@@ -74,7 +77,7 @@ def _building(folder: Path, prepared: list[Record]) -> Result:
     def build() -> None:
         place = folder / f"ranges-{next(numbers)}"
         store = RangeStore(LocalStore(place / "objects"), RangeCache(place / "cache", 2**34))
-        writer = RangeWriter(store, Splitting())
+        writer = RangeWriter(store, splitting)
         writer.add_all(prepared)
         writer.finish()
 
@@ -106,7 +109,7 @@ def _staged_commit(folder: Path, staged: list[tuple[bytes, bytes]]) -> Result:
 
 def _one_commit(place: Path, staged: list[tuple[bytes, bytes]]) -> tuple[float, float]:
     """Return the seconds of the bare loop and of the commit."""
-    lake, repo = new_repository(place, "bench", Splitting())
+    lake, repo = new_repository(place, "bench")
     with lake:
         branch = repo.stores.refs.branches.get("main")
         repo.stores.staging.set_many(branch.staging_token, staged)

@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any, Final
 
 import graveler
-from graveler.committed import Splitting
 from graveler.config import write_default_config
 from graveler.errors import GravelerError
 from graveler.lake import Repository
@@ -45,7 +44,7 @@ def runs(folder: Path) -> list[Result]:
 
 def _life(place: Path) -> Result:
     progress(f"{LIVES} runs of {FILES:,} files")
-    lake, repo = new_repository(place, "bench", Splitting())
+    lake, repo = new_repository(place, "bench")
     files = list(entries("input", LIVES * FILES))
     seconds = []
     with lake:

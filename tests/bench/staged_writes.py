@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from graveler.committed import Splitting
 from graveler.config import load_config, write_default_config
 from graveler.lake import Branch, Lake, Repository
 from graveler.lake.factory import connect
@@ -65,7 +64,7 @@ def _sealed(folder: Path) -> list[Result]:
     Each token was sealed by a committer that died before its first range was put.
     """
     progress(f"listings over {TOKENS} sealed tokens and over none")
-    lake, repo = new_repository(folder, "bench", Splitting())
+    lake, repo = new_repository(folder, "bench")
     with lake:
         committed = list(entries("input", PATHS))
         changed = [replace(entry, size=entry.size + 1) for entry in committed]

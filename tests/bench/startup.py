@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from graveler.committed import Splitting
 from tests.bench.lakes import new_repository
 from tests.bench.measure import Result, at_most, clocked, ms, progress, reported
 
@@ -23,7 +22,7 @@ def python(*arguments: str) -> None:
 def startup(folder: Path) -> list[Result]:
     """Compare a bare interpreter, the import and the command, each in a process of its own."""
     progress("starts of processes")
-    lake, repo = new_repository(folder / "startup", "bench", Splitting())
+    lake, repo = new_repository(folder / "startup", "bench")
     with lake:
         repo.branch("main").put("a", b"1")
         repo.branch("main").commit("a file")

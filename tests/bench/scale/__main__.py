@@ -1,0 +1,88 @@
+"""``python -m tests.bench.scale [row …]``: measure, print the table, write it to the documentation."""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from tests.bench.__main__ import IMAGES, PAGE, SCALE, judged_table, reported_table
+from tests.bench.measure import Result
+from tests.bench.scale.place import Place
+from tests.bench.scale.plots import Plot
+from tests.bench.scale.rows import ROWS, measured
+
+_INTRODUCTION: Final = """\
+## At scale
+
+`make bench-scale` writes this part. `make bench-scale ARGS='stat hourly'` runs some rows;
+`ARGS='--folder DIR'` says where the lakes are kept from run to run, which by default is a folder below
+the system's temporary one.
+
+The lake holds {entries:,} entries in the settings that a user gets. Its paths are those of an hourly Spark
+job, 400 files an hour, and no two entries share an address, a checksum, a size or a time. Each row runs
+in processes of its own. Rates of two processes are added by the wall clock.
+"""
+
+
+def section(entries: int, results: list[Result], plots: list[Plot]) -> str:
+    """Return the part of the page."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    run = (
+        f"Last run: {datetime.now(UTC).date().isoformat()}, {os.cpu_count()} cores, "
+        f"{memory:.0f} GiB of memory, {platform.system()}, Python {platform.python_version()}, "
+        "SQLite and local files unless the row says otherwise.\n"
+    )
+    images = [f"![{plot.title}](images/bench-{plot.name}.svg)\n" for plot in plots]
+    return "\n".join(
+        [
+            SCALE,
+            _INTRODUCTION.format(entries=entries),
+            run,
+            judged_table(results),
+            reported_table(results),
+            *images,
+        ]
+    )
+
+
+def _write(text: str, plots: list[Plot]) -> None:
+    before = PAGE.read_text("utf-8").partition(SCALE)[0].rstrip("\n")
+    PAGE.write_text(f"{before}\n\n{text}", "utf-8")
+    for plot in plots:
+        (IMAGES / f"bench-{plot.name}.svg").write_text(plot.svg(), "utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the named rows, or all of them; only a run of all rows writes the page."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.scale")
+    parser.add_argument("rows", nargs="*", metavar="row", help=", ".join(ROWS))
+    folder = Path(tempfile.gettempdir()) / "graveler-scale"
+    parser.add_argument("--folder", type=Path, default=folder, help="keeps the lakes")
+    defaults = Place(folder, folder)
+    parser.add_argument("--entries", type=int, default=defaults.entries)
+    parser.add_argument("--hours", type=int, default=defaults.hours)
+    given = parser.parse_args(arguments)
+    if unknown := sorted(set(given.rows) - set(ROWS)):
+        parser.error(f"no row {unknown}: the rows are {', '.join(ROWS)}")
+    place = replace(defaults, folder=given.folder, entries=given.entries, hours=given.hours)
+    results: list[Result] = []
+    plots: list[Plot] = []
+    for name in given.rows or ROWS:
+        found, drawn = measured(name, place)
+        results += found
+        plots += drawn
+    text = section(given.entries, results, plots)
+    print("\n" + text)
+    if not given.rows:
+        _write(text, plots)
+        print(f"written to {PAGE}")
+    return 0 if all(result.holds for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

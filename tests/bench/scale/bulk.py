@@ -1,0 +1,97 @@
+"""Rows of commits of many entries, against RocksDB's table writer alone."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import graveler
+from graveler.committed import RangeWriter
+from graveler.committed.table import Record
+from graveler.names import path_key
+from graveler.testing.world import link_unseen
+from graveler.values import stage_entry, staged_changes
+from tests.bench.measure import Result, progress
+from tests.bench.ranges import bare_writer
+from tests.bench.scale.children import in_child, on_one_core
+from tests.bench.scale.place import Place, entry_of
+from tests.bench.scale.table import at_least
+
+_CHUNK: Final = 250_000
+
+
+def _chunks(entries: int) -> Iterator[list[Record]]:
+    """Yield the records of the lake with their ids, some at a time."""
+    for start in range(0, entries, _CHUNK):
+        staged = [
+            (key := path_key(entry.path), stage_entry(key, entry))
+            for entry in map(entry_of, range(start, min(entries, start + _CHUNK)))
+        ]
+        yield [
+            (key, record, value)
+            for key, record, value in staged_changes(staged)
+            if record is not None and value is not None
+        ]
+
+
+def _write_bare(path: Path, records: list[Record]) -> float:
+    began = time.perf_counter()
+    writer = bare_writer(path)
+    for key, _, value in records:
+        writer[key] = value
+    writer.finish()
+    seconds = time.perf_counter() - began
+    path.unlink()
+    return seconds
+
+
+def sorted_stream(place: Place) -> list[Result]:
+    """Build the ranges of a tree from sorted records; write the same records bare, in turns."""
+    progress(f"{place.entries:,} sorted records")
+    seconds, bare = in_child(_sorted, place.scratch, place.entries)
+    return [_over_bare(place, "from a sorted stream with record ids", 0.60, seconds, bare)]
+
+
+def _sorted(scratch: Path, entries: int) -> tuple[float, float]:
+    on_one_core()
+    seconds = bare = 0.0
+    with graveler.init(scratch / "sorted") as lake:
+        stores = lake.create_repository("bench").stores
+        with RangeWriter(stores.ranges, stores.splitting) as writer:
+            for records in _chunks(entries):
+                bare += _write_bare(scratch / "bare.sst", records)
+                began = time.perf_counter()
+                writer.add_all(records)
+                seconds += time.perf_counter() - began
+            began = time.perf_counter()
+            writer.finish()
+            seconds += time.perf_counter() - began
+    return seconds, bare
+
+
+def staged(place: Place) -> list[Result]:
+    """Commit entries that are staged in SQLite; write the same records bare."""
+    progress(f"staging {place.entries:,} entries, and their commit")
+    seconds, bare = in_child(_staged, place.scratch, place.entries)
+    return [_over_bare(place, "out of SQLite staging", 0.35, seconds, bare)]
+
+
+def _staged(scratch: Path, entries: int) -> tuple[float, float]:
+    with graveler.init(scratch / "staged") as lake:
+        main = lake.create_repository("bench").branch("main")
+        link_unseen(main, map(entry_of, range(entries)))
+        on_one_core()
+        began = time.perf_counter()
+        main.commit("all of them")
+        seconds = time.perf_counter() - began
+    return seconds, sum(_write_bare(scratch / "bare.sst", records) for records in _chunks(entries))
+
+
+def _over_bare(place: Place, what: str, limit: float, seconds: float, bare: float) -> Result:
+    return at_least(
+        f"commit of {place.entries:,} entries, one core, {what}",
+        bare / seconds,
+        limit,
+        " of the raw table writer's rate",
+        f"{place.entries / seconds:,.0f}/s and {place.entries / bare:,.0f}/s, the same compression",
+    )

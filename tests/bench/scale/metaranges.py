@@ -1,0 +1,135 @@
+"""Rows of a tree with very many ranges, of which all but one are made up.
+
+Beside a lake of 10,000,000 entries the tree has 20,000 ranges, which stands for 160,000,000 objects:
+16 times as many. Nothing opens the ranges that are made up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import graveler
+from graveler.committed import RangeCache, RangeStore, get, metarange
+from graveler.lake import Repository
+from graveler.model import Commit, RangeInfo
+from graveler.names import path_key
+from graveler.refs import move
+from graveler.testing.world import link_unseen
+from tests.bench.measure import Result, clocked, ms, progress
+from tests.bench.scale.place import Place, changed, entry_of, ranges_of
+from tests.bench.scale.table import at_most
+
+REAL: Final = 8_000
+_GIB: Final = 1 << 30
+
+
+def metaranges(place: Place) -> list[Result]:
+    """Compare what the same operations cost on the large tree and on the small one, in turns."""
+    many = max(100, place.entries // 500)
+    sizes = (many, max(2, many // 100))
+    times = 3 * place.repeats
+    with graveler.init(place.scratch / "trees") as lake:
+        kept = place.scratch / "trees" / "cache"
+        trees = {size: _tree(lake.create_repository(f"of-{size}"), size, kept) for size in sizes}
+        cost: dict[str, dict[int, list[float]]] = {}
+        for number in range(times):
+            progress(f"trees of {sizes} ranges, turn {number + 1} of {times}")
+            for size, tree in trees.items():
+                for name, seconds in tree.turn(place.scratch / "cache", number).items():
+                    cost.setdefault(name, {}).setdefault(size, []).append(seconds)
+    medians = {name: [median(found[size]) for size in sizes] for name, found in cost.items()}
+    download = medians.pop("first decode after a download")[0]
+    results = [
+        at_most(
+            f"{name}: {sizes[0]:,} ranges over {sizes[1]}, local flat form",
+            large / small,
+            2.0 if name.startswith("commit") else 1.5,
+            "",
+            f"{ms(large)} and {ms(small)}, medians of {times}",
+        )
+        for name, (large, small) in medians.items()
+    ]
+    return [
+        *results,
+        at_most(
+            f"first decode after a download, {sizes[0]:,} ranges",
+            download * 1e3,
+            150,
+            " ms",
+            f"median of {times}, the read from the object store included",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A repository whose main has a tree of made-up ranges around real ones.
+
+    Attributes:
+        repo: The repository.
+        large: The commit of that tree.
+        changed: A commit that changes one entry of it.
+        kept: The folder of the lake's cache.
+    """
+
+    repo: Repository
+    large: Commit
+    changed: Commit
+    kept: Path
+
+    def turn(self, scratch: Path, number: int) -> dict[str, float]:
+        """Return the seconds of each operation, once; `number` differs from turn to turn."""
+        objects, repo = self.repo.stores.objects, self.repo
+        tree, key = self.large.metarange, path_key(entry_of(REAL // 2).path)
+        empty = RangeStore(objects, RangeCache(scratch / f"{repo.stores.uid}-{number}", _GIB))
+        local = RangeStore(objects, RangeCache(self.kept, _GIB))
+        main = repo.branch("main")
+        link_unseen(main, [changed(REAL // 2 + number)])
+
+        def times(call: Callable[[], object]) -> float:
+            return median(clocked(call) for _ in range(5))
+
+        return {
+            "first decode after a download": clocked(lambda: metarange.read(empty, tree)),
+            "open": clocked(lambda: metarange.read(local, tree)),
+            "seek": times(lambda: get(repo.stores.ranges, tree, key)),
+            "diff": times(lambda: list(repo.diff(self.large.id, self.changed.id))),
+            "commit of one change": clocked(lambda: main.commit("one change")),
+        }
+
+
+def _tree(repo: Repository, size: int, kept: Path) -> _Tree:
+    """Put made-up ranges around the real ones of a repository, and change one entry of it."""
+    main = repo.branch("main")
+    link_unseen(main, map(entry_of, range(REAL)))
+    main.commit("real entries")
+    real = ranges_of(main)
+    half = (size - len(real)) // 2
+    infos = (*_made_up("a", half), *real, *_made_up("z", size - len(real) - half))
+    stores = repo.stores
+    tree = metarange.write(stores.ranges, infos)
+    commit = stores.refs.commits.add(
+        metarange=tree,
+        parents=(main.head.id,),
+        message="made-up ranges",
+        committer="",
+        created=stores.clock.now(),
+        metadata={},
+    )
+    move(stores.refs, "main", lambda record: replace(record, commit_id=commit.id), action="import")
+    link_unseen(main, [changed(0)])
+    return _Tree(repo, commit, main.commit("one change"), kept)
+
+
+def _made_up(root: str, count: int) -> list[RangeInfo]:
+    """Return ranges of 8,000 entries that no store has."""
+    infos = []
+    for number in range(count):
+        prefix = f"{root}/{number // 24:05d}/{number % 24:02d}:00/part-"
+        first, last = (f"{prefix}{part:05d}.snappy.parquet".encode() for part in (0, 7_999))
+        identifier = sha256(first).digest()
+        infos.append(RangeInfo(identifier, first, last, 8_000, 2_400_000))
+    return infos

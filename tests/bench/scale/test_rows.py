@@ -1,0 +1,106 @@
+"""Each row of the benchmark at scale runs, on lakes that are tiny."""
+
+import math
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.bench.__main__ import SCALE
+from tests.bench.scale.__main__ import section
+from tests.bench.scale.children import ChildError, in_child, with_memory
+from tests.bench.scale.place import Place, entry_of, path_of
+from tests.bench.scale.plots import Plot
+from tests.bench.scale.rows import ROWS, measured
+from tests.bench.scale.table import at_least, at_most
+
+ENTRIES = 40_000
+WAITING = {
+    "stat_many": "stat_many",
+    "list_arrow": "table",
+    "hourly": "graveler.simulation",
+    "tables": "graveler.simulation",
+    "seeds": "graveler.simulation",
+    "pack": "pack",
+    "statements": "tests.harness.statements",
+    "many_files": "tests.bench.files",
+    "wall": "tests.harness.statements",
+}
+"""Rows of what is not there yet, and what they miss. The list may only become shorter."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scale")
+    return Place(folder, folder, ENTRIES, seconds=0.05, hours=3, repeats=1, commits=2, processes=2)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_row(name, place):
+    results, plots = measured(name, place)
+    if name in WAITING:
+        [result] = results
+        assert (result.figure, result.holds) == ("fails", False)
+        assert WAITING[name] in result.details
+        return
+    assert results
+    assert [result for result in results if result.figure == "fails"] == []
+    for plot in plots:
+        ET.fromstring(plot.svg())  # noqa: S314 - our own
+
+
+def test_paths_come_in_the_order_of_their_numbers():
+    paths = [path_of(number) for number in range(0, 2_000_000, 997)]
+    assert sorted(paths, key=str.encode) == paths
+
+
+def test_entries_differ_in_address_checksum_size_and_time():
+    entries = [entry_of(number) for number in range(2_000)]
+    for name in ("path", "address", "checksum", "size", "mtime"):
+        assert len({getattr(entry, name) for entry in entries}) == len(entries)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "words"),
+    [
+        (math.sqrt, -1, "ValueError: math domain error"),
+        (sys.exit, 3, "SystemExit: 3"),
+        (os._exit, 3, r"ended without an answer, with \[3\]"),
+    ],
+)
+def test_what_goes_wrong_in_a_child_is_raised(call, argument, words):
+    with pytest.raises(ChildError, match=words):
+        in_child(call, argument)
+
+
+def test_the_memory_of_a_process_is_its_peak():
+    _, before = with_memory(lambda: None)
+    size, after = with_memory(lambda: len(bytearray(64 << 20)))
+    assert size == 64 << 20
+    assert after.resident >= before.resident
+
+
+def test_a_limit_is_shown_in_the_unit_of_its_figure():
+    assert at_least("x", 1_234_567, 1_500_000, "/s").figure == "1,234,567/s"
+    assert not at_least("x", 1_234_567, 1_500_000, "/s").holds
+    assert at_most("x", 1.234, 1.5, " µs").holds
+    assert at_most("x", 1.234, 1.5, " µs").limit == "at most 1.5 µs"
+
+
+def test_the_part_of_the_page_begins_with_its_mark():
+    plot = Plot("hourly", "A < B", ("commit", "ranges"), {"graveler": [1, 2], "other": [2.5]})
+    text = section(ENTRIES, [at_most("a row", 1, 2, " ms")], [plot])
+    assert text.startswith(SCALE)
+    assert "| a row | 1 ms | at most 2 ms | yes |" in text
+    assert "(images/bench-hourly.svg)" in text
+    assert "A &lt; B" in plot.svg()
+
+
+def test_an_unknown_row_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.scale", "nothing"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "the rows are stat_many" in done.stderr

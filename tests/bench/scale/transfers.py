@@ -1,0 +1,99 @@
+"""Rows of many files, and of whole operations, over a network that is simulated."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import graveler
+from graveler.lake import Repository
+from graveler.testing.process import Call, Process
+from tests.bench.lakes import watched_lake
+from tests.bench.measure import Result, clocked, ms, progress
+from tests.bench.scale.place import Place
+from tests.bench.scale.table import at_most
+
+FILE_BYTES: Final = 100 << 10
+OBJECTS_S: Final = 0.030
+RECORDS_S: Final = 0.001
+WALL: Final = {
+    "put": 40,
+    "branch, link, commit, merge": 130,
+    "run of 1,000 links with a gate": 200,
+    "run of three steps": 400,
+}
+"""Milliseconds by operation of `tests.harness.statements`."""
+
+
+def _waits(call: Call) -> None:
+    time.sleep(OBJECTS_S if call.store == "objects" else RECORDS_S)
+
+
+@contextmanager
+def _far(folder: Path) -> Iterator[tuple[Repository, Process]]:
+    """Give a repository far away."""
+    with graveler.init(folder) as lake:
+        lake.create_repository("bench")
+    process = Process(_waits)
+    with watched_lake(folder, process) as lake:
+        yield lake.repository("bench"), process
+
+
+def many_files(place: Place) -> list[Result]:
+    """Put and get a thousand files by one call each, over an S3 that answers late."""
+    files, far = place.entries // 10_000, import_module("tests.bench.files")
+    progress(f"put_many and get_many of {files:,} files")
+    bodies = {f"input/{number:05d}": os.urandom(FILE_BYTES) for number in range(files)}
+    with (
+        far._slow_s3(OBJECTS_S) as port,
+        far._lake_on_s3(place.scratch / "files", port) as repo,
+    ):
+        branch: Any = repo.branch("main")
+        branch.put_many({"first": b"connections are open from here on"})
+        put = clocked(lambda: branch.put_many(bodies))
+        found: dict[str, bytes] = {}
+        got = clocked(
+            lambda: found.update((entry.path, data) for entry, data in branch.get_many([*bodies]))
+        )
+        assert found == bodies
+    return [
+        at_most(
+            f"`{name}` of {files:,} files of 100 KiB at 30 ms a request",
+            seconds,
+            3,
+            " s",
+            "S3's client, and a server of another process that waits before it answers",
+        )
+        for name, seconds in (("put_many", put), ("get_many", got))
+    ]
+
+
+def wall(place: Place) -> list[Result]:
+    """Do the operations whose statements are counted, each request 30 ms and statement 1 ms longer."""
+    operations = import_module("tests.harness.statements").OPERATIONS
+    results = []
+    with _far(place.scratch / "wall") as (repo, process):
+        for name, limit in WALL.items():
+            progress(f"far away: {name}")
+            seconds, calls = [], []
+            for number in range(place.repeats + 1):
+                operation = operations[name](repo, number)
+                process.calls.clear()
+                seconds.append(clocked(operation))
+                calls.append([call.store for call in process.calls])
+            asked = calls[-1]
+            results.append(
+                at_most(
+                    f"{name}, objects 30 ms and statements 1 ms away",
+                    median(seconds[1:]) * 1e3,
+                    limit,
+                    " ms",
+                    f"{asked.count('objects')} requests and {asked.count('kv')} statements; the "
+                    f"first time {ms(seconds[0])}; median of {place.repeats} more",
+                )
+            )
+    return results
