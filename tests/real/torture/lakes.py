@@ -44,7 +44,7 @@ SPLITTINGS = {
 
 @dataclass(frozen=True)
 class FixedSplitting:
-    """A policy that nobody changes."""
+    """A policy that does not change."""
 
     splitting: Splitting
 
