@@ -54,9 +54,7 @@ def segments(tree, store, splitting):
     st.lists(TREES, max_size=3),
     st.sampled_from(SMALL),
 )
-def test_equal_records_between_hard_breaks_have_equal_ranges_whatever_commits_made_them(
-    one, other, splitting
-):
+def test_equal_records_between_hard_breaks_have_equal_ranges(one, other, splitting):
     store = new_store()
     found = []
     for states in (one, [*other, one[-1]], [one[-1]]):
@@ -74,7 +72,7 @@ def test_equal_records_between_hard_breaks_have_equal_ranges_whatever_commits_ma
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(TREES, min_size=1, max_size=5), st.sampled_from(SMALL))
-def test_a_range_says_whether_the_policy_ends_it_where_it_ends(states, splitting):
+def test_a_range_says_whether_the_policy_ends_it(states, splitting):
     store, cutter = new_store(), Cutter(splitting)
     tree, before = EMPTY_METARANGE, dict[str, str]()
     for after in states:
@@ -96,7 +94,7 @@ def test_a_range_says_whether_the_policy_ends_it_where_it_ends(states, splitting
 
 @settings(max_examples=100, deadline=None)
 @given(TREES, TREES, TREES, st.sampled_from(SMALL))
-def test_a_merge_is_what_dicts_give_and_its_ranges_say_how_they_end(base, ours, theirs, splitting):
+def test_a_merge_is_what_dicts_give_and_says_how_ranges_end(base, ours, theirs, splitting):
     store, cutter = new_store(), Cutter(splitting)
     trees = [
         apply(store, EMPTY_METARANGE, between({}, state), splitting).metarange
@@ -133,7 +131,7 @@ def grown(store, commits, splitting):
 
 
 @pytest.mark.parametrize("splitting", POLICIES, ids=lambda rule: rule.policy)
-def test_equal_entries_appended_in_200_and_in_160_commits_share_their_ranges(splitting):
+def test_equal_entries_of_200_and_160_commits_share_their_ranges(splitting):
     files = [item for hour in hourly(800, 8) for item in hour]
     store = new_store()
     trees = []
@@ -154,7 +152,7 @@ def test_equal_entries_appended_in_200_and_in_160_commits_share_their_ranges(spl
 
 
 @pytest.mark.parametrize("splitting", POLICIES, ids=lambda rule: rule.policy)
-def test_small_appends_leave_few_ranges_and_write_each_byte_a_few_times(splitting):
+def test_small_appends_leave_few_ranges_and_write_little(splitting):
     store = new_store()
     infos, written = grown(store, hourly(720, 8), splitting)
     assert len(infos) < 72

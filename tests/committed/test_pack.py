@@ -41,7 +41,7 @@ def hourly(store, hours, splitting, files=8):
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(TREES, min_size=1, max_size=5), st.sampled_from(POLICIES))
-def test_a_packed_tree_is_the_tree_of_one_commit_of_the_same_records(states, splitting):
+def test_a_packed_tree_is_that_of_one_commit_of_its_records(states, splitting):
     store = new_store()
     tree = built(store, states, splitting)
     packed = Packer(store, splitting).pack(tree)
@@ -93,7 +93,7 @@ def test_packs_with_a_limit_come_to_the_same_end(states, splitting, limit):
     st.lists(TREES, min_size=1, max_size=3),
     st.sampled_from(POLICIES),
 )
-def test_what_was_packed_before_the_tree_moved_is_packed_as_by_a_new_packer(one, more, splitting):
+def test_a_packer_of_trees_that_move_packs_as_a_new_one(one, more, splitting):
     store = new_store()
     packer = Packer(store, splitting)
     states = one
@@ -104,7 +104,7 @@ def test_what_was_packed_before_the_tree_moved_is_packed_as_by_a_new_packer(one,
         states = [*states, state]
 
 
-def test_a_tree_that_grew_meanwhile_is_packed_without_reading_the_packed_part_again():
+def test_what_was_packed_before_the_tree_grew_is_not_read_again():
     store, splitting = new_store(), Splitting(HASH, max_bytes=4_000, raggedness=50)
     tree = hourly(store, 60, splitting, files=1)
     # scattered removals leave ranges that the policy would not end there
@@ -149,7 +149,7 @@ def test_an_empty_tree_and_one_fragment_are_well_cut():
     assert store.stats.ranges_read == 0
 
 
-def test_a_merge_across_a_pack_opens_the_packed_ranges_once_and_finds_no_difference():
+def test_a_diff_across_a_pack_opens_the_packed_ranges_once():
     splitting = Splitting(HASH, max_bytes=4_000, raggedness=50)
     forest = Forest()
     tree = hourly(forest.fresh(), 48, splitting)
@@ -161,7 +161,7 @@ def test_a_merge_across_a_pack_opens_the_packed_ranges_once_and_finds_no_differe
     assert store.stats.ranges_read == packed.before + packed.after
 
 
-def test_a_pack_that_cannot_put_a_range_leaves_the_tree_as_it_was(monkeypatch):
+def test_a_pack_that_cannot_put_leaves_the_tree_as_it_was(monkeypatch):
     forest = Forest()
     tree = forest.tree("a b", "c d", "e f")
     store = forest.fresh()

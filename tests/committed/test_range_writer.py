@@ -82,7 +82,7 @@ def test_a_reused_range_ends_the_current_one_and_is_not_written():
     assert store.stats.ranges_written == written + 2
 
 
-def test_a_fragment_of_at_most_twice_the_size_is_written_with_what_follows_it():
+def test_a_small_fragment_is_written_with_what_follows_it():
     store = new_store()
     with RangeWriter(store, WHOLE) as writer:
         writer.add_all(numbered(4, start=10))
@@ -96,7 +96,7 @@ def test_a_fragment_of_at_most_twice_the_size_is_written_with_what_follows_it():
     assert (writer.written, writer.reused) == (2, 0)
 
 
-def test_fragments_are_written_again_when_the_policy_ends_their_range():
+def test_fragments_are_joined_when_the_policy_ends_their_range():
     store, splitting = new_store(), Splitting(max_bytes=1_000, raggedness=1 << 62)
     infos: Sequence[RangeInfo] = ()
     records = numbered(40)

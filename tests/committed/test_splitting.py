@@ -95,7 +95,7 @@ def test_ranges_end_only_where_the_rule_is_to_be_asked(rule, records):
 
 @settings(max_examples=300, deadline=None)
 @given(RULES, RECORDS, st.integers(1, 100))
-def test_a_range_goes_on_over_records_until_the_rule_ends_it(rule, records, size):
+def test_a_range_goes_on_until_the_rule_ends_it(rule, records, size):
     cutter = Cutter(rule)
     last, expected = b"\0", size
     for key, value in records:
@@ -137,7 +137,7 @@ def test_by_hash_one_key_in_raggedness_ends_a_range():
     assert 15 < len(hard) < 50
 
 
-def test_by_hash_a_range_ends_at_its_maximum_and_not_below_its_minimum():
+def test_by_hash_a_range_ends_between_its_two_sizes():
     never = Cutter(Splitting(min_bytes=10, max_bytes=20, raggedness=NEVER))
     assert [never.cut(b"k", b"l", size) for size in (10, 19, 20, 21)] == [False, False, True, True]
     always = Cutter(Splitting(min_bytes=10, max_bytes=20, raggedness=1, hard=NEVER))
@@ -156,7 +156,7 @@ def test_by_hash_a_range_ends_at_its_maximum_and_not_below_its_minimum():
         ("a/1", "a/b/1", "part_bytes"),
     ],
 )
-def test_by_directory_the_change_that_ends_a_range_falls_as_it_grows(key, following, least):
+def test_the_change_of_directory_needed_falls_as_a_range_grows(key, following, least):
     cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
     size = getattr(DEFAULT, least)
     assert not cutter.cut(key.encode(), following.encode(), size - 1)
@@ -176,14 +176,12 @@ def test_by_directory_the_change_that_ends_a_range_falls_as_it_grows(key, follow
         ("x", "x/x", True),
     ],
 )
-def test_by_directory_a_table_is_where_the_first_or_the_last_three_levels_change(
-    key, following, table
-):
+def test_a_table_is_where_certain_levels_change(key, following, table):
     cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
     assert cutter.cut(key.encode(), following.encode(), DEFAULT.part_bytes - 1) == table
 
 
-def test_by_directory_one_directory_in_four_ends_a_range_as_its_parent_does():
+def test_one_directory_in_four_ends_a_range_as_its_parent_does():
     cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
     names = [b"t/d/%04d/1" % number for number in range(1000)]
     found = [cutter.cut(*pair, DEFAULT.part_bytes) for pair in pairwise(names)]
@@ -251,6 +249,6 @@ def test_a_damaged_record_is_refused(wrong):
         ({"policy": DIRECTORY, "part_bytes": 5 * MIB}, "part_bytes 5242880, directory_bytes"),
     ],
 )
-def test_parameters_that_contradict_are_refused_with_their_values(parameters, said):
+def test_parameters_that_contradict_are_refused_with_values(parameters, said):
     with pytest.raises(InvalidInputError, match=said):
         Splitting(**parameters)

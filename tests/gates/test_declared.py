@@ -46,7 +46,8 @@ OUTSIDE = {
 
 @pytest.fixture
 def repo(repo):
-    """One that holds files beside those that a run changes."""
+    """One that holds files beside those that a run changes, each in a range of its own."""
+    repo.splitting.set(raggedness=1)
     main = repo.branch("main")
     for path in ("t/old", "u/old"):
         main.put(path, b"old")

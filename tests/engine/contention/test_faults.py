@@ -223,7 +223,7 @@ def cut_badly(repo):
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("operation", UNSEEN)
-def test_what_changes_no_path_changes_none_whatever_fails(operation, fault):
+def test_what_changes_no_path_changes_none_under_faults(operation, fault):
     operate = UNSEEN[operation]
     old, new = old_and_new(cut_badly, operate)
     assert old == new
