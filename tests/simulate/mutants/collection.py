@@ -136,8 +136,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a commit of changes holds nothing",
-        "repository.borrowed:held",
-        "stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])",
+        "repository.borrowed:Hold.add",
+        "self._stores.staging.set_many(self.token, [(row.key, row.value) for row in rows])",
         "pass",
         "sweep-patch",
     ),
