@@ -10,7 +10,6 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Final
 
-from graveler.committed import Splitting
 from graveler.config import load_config, write_default_config
 from graveler.lake import Repository
 from graveler.lake.factory import connect
@@ -72,7 +71,7 @@ def _beside(name: str, few_s: float, many_s: float) -> Result:
 
 def _asked(folder: Path) -> Result:
     """Count the requests and statements for 1,000 files."""
-    lake, _ = new_repository(folder, "bench", Splitting())
+    lake, _ = new_repository(folder, "bench")
     lake.close()
     process = Process()
     with watched_lake(folder, process) as watched:

@@ -111,7 +111,9 @@ PATTERNS = st.lists(
 @given(st.lists(st.tuples(WRITES, PATTERNS | st.none()), max_size=6))
 def test_commits_of_some_paths_do_what_a_dict_does(steps):
     repo = ScriptedWorld().repo(scripted=False)
-    main, head, left = repo.branch("main"), {}, {}
+    main = repo.branch("main")
+    head: dict[str, str] = {}
+    left: dict[str, str | None] = {}
 
     def laid(writes):
         merged = {**head, **writes}

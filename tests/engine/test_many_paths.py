@@ -28,7 +28,7 @@ def entry(number, **fields):
 
 
 def fill(branch, numbers):
-    stored = branch.upload("x", b"x")
+    stored = branch.store("x", b"x")
     return branch.link_many(
         Entry(f"t/{number:05}.csv", stored.address, 1, stored.checksum, computed=True,
               metadata={"n": str(number)})

@@ -3,14 +3,14 @@
 Airflow collects it for tasks of any operator, as assets; OpenLineage makes datasets of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
 from airflow.sdk.lineage import NoOpCollector, get_hook_lineage_collector
 
-from graveler.arguments import BranchLike, RefLike, branch_text
+from graveler.arguments import BranchLike, PathText, RefLike, branch_text
 from graveler.errors import GravelerError
 from graveler.lake import Branch, MergeResult, Ref, Repository
 from graveler.model import Commit
@@ -131,10 +131,10 @@ class _LineageBranch(Branch):
         self._note_read(key.decode())
         return super()._find_value(key)
 
-    def _find_values(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         for key in keys:
             self._note_read(key.decode())
-        return super()._find_values(keys)
+        return super()._find_rows(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         self._note_read(_below(prefix))
@@ -147,10 +147,11 @@ class _LineageBranch(Branch):
         metadata: Mapping[str, str] | None = None,
         committer: str = "",
         allow_empty: bool = False,
+        paths: Iterable[PathText] | None = None,
     ) -> Commit:
         """Commit the staged writes and return the commit."""
         commit = super().commit(
-            message, metadata=metadata, committer=committer, allow_empty=allow_empty
+            message, metadata=metadata, committer=committer, allow_empty=allow_empty, paths=paths
         )
         self._lineage.committed(self.repository, self.name, commit)
         return commit

@@ -7,7 +7,7 @@ from typing import Final
 
 import graveler
 from graveler.committed import RangeWriter
-from graveler.committed.table import Record
+from graveler.committed.flat import Record
 from graveler.names import path_key
 from graveler.testing.world import link_unseen
 from graveler.values import stage_entry, staged_changes

@@ -138,7 +138,7 @@ def changed(number: int) -> Entry:
     return replace(entry_of(number), size=Random().randrange(1 << 40))
 
 
-def ranges_of(view: Ref | Branch) -> tuple[RangeInfo, ...]:
+def ranges_of(view: Ref | Branch) -> Sequence[RangeInfo]:
     """Return the ranges of the tree of a view's commit."""
     commit = view.commit if isinstance(view, Ref) else view.head
     assert isinstance(commit, graveler.Commit)

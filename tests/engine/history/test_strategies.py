@@ -98,7 +98,7 @@ def test_a_resolver_may_make_a_file_of_both_sides(sides):
 
     def both(conflict):
         text = main.get(conflict.source) + b"+" + main.get(conflict.dest)
-        return main.upload(conflict.path, text)
+        return main.store(conflict.path, text)
 
     sides.merge("dev", into="main", strategy={"config.json": both, "**": "dest-wins"})
     assert tree(sides.ref("main")) == {
@@ -236,7 +236,7 @@ def test_a_fault_leaves_the_head_as_it_was_or_merged(fault):
         main = repo.branch("main")
 
         def both(conflict):
-            return main.upload(conflict.path, b"both")
+            return main.store(conflict.path, b"both")
 
         repo.merge("dev", into="main", strategy={"config.json": both, "**": "dest-wins"})
 
