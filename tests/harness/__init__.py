@@ -3,7 +3,7 @@
 * ``worlds``: a lake on stores in memory, opened as often as a test has processes; a fault or
   another process at each point of an operation.
 * ``gc_lakes``, ``histories``, ``disk``: lakes with garbage, with a history, on a failing disk.
-* ``counting``: a key-value store that counts its calls.
+* ``counting``, ``statements``: a key-value store that counts its calls; the statements of operations.
 * ``programs``: programs in processes of their own, from the folders of that name.
 * ``workers``, ``kv_jobs``: processes that work on a key-value store beside the test.
 * ``commands``: the command line, called in the process of the test.
