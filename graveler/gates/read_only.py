@@ -52,8 +52,8 @@ class ReadOnlyKVStore(KVStore):
     def get(self, partition: str, key: bytes) -> Stored | None:
         return self.__store.get(partition, key)
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        return self.__store.get_each(partitions, key)
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        return self.__store.get_many(keys)
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
         _refuse(f"the turn {name!r}")
@@ -64,7 +64,7 @@ class ReadOnlyKVStore(KVStore):
     def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         _refuse(f"keys of {partition}")
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> NoReturn:
         _refuse(f"key {key!r} of {partition}")
 
     def delete(self, partition: str, key: bytes) -> None:

@@ -6,6 +6,7 @@ A lock belongs to a session of the server and ends with it.
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from time import monotonic
 from typing import NamedTuple
@@ -134,7 +135,6 @@ class Statements:
     """The words of a database for what the store does; parameters as in ``:partition``."""
 
     get: TextClause
-    get_each: TextClause
     set: TextClause
     set_absent: TextClause
     set_present: TextClause
@@ -146,14 +146,11 @@ class Statements:
     drop: TextClause
 
 
-def statements(
-    *, quote: str, get_each: TextClause, insert: str, upsert: str, absent: str, drop: str
-) -> Statements:
+def statements(*, quote: str, insert: str, upsert: str, absent: str, drop: str) -> Statements:
     """Return the statements of a dialect.
 
     Args:
         quote: Stands around the names of columns that are words of the dialect.
-        get_each: Reads one key of several partitions.
         insert: Writes a row that must not exist.
         upsert: Follows `insert` where the row may exist.
         absent: Follows `insert` where a row that exists stays.
@@ -165,7 +162,6 @@ def statements(
     delete = f"DELETE FROM graveler_kv{where}"
     return Statements(
         get=text(f"SELECT value FROM graveler_kv{where}"),
-        get_each=get_each,
         set=text(insert + upsert),
         set_absent=text(insert + absent),
         set_present=text(update),
@@ -184,6 +180,15 @@ def statements(
     )
 
 
+@lru_cache(maxsize=256)
+def get_many(quote: str, count: int) -> TextClause:
+    """Return the statement that reads the keys ``p0 k0``, ``p1 k1`` … of a dialect."""
+    partition, key = f"{quote}partition{quote}", f"{quote}key{quote}"
+    # Each pair is one look-up in the index; of pairs in a list some servers read the whole table.
+    pairs = (f"({partition} = :p{number} AND {key} = :k{number})" for number in range(count))
+    return text(f"SELECT {partition}, {key}, value FROM graveler_kv WHERE {' OR '.join(pairs)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """What distinguishes a kind of database.
@@ -193,6 +198,7 @@ class Dialect:
         scheme: Of its URLs.
         driver: What SQLAlchemy calls database and library.
         options: The options that the query of a URL may have.
+        quote: Stands around the names of columns that are words of the dialect.
         sql: Its statements.
         locks: The server's locks for turns.
         needs_database: Whether a URL must name a database.
@@ -202,9 +208,14 @@ class Dialect:
     scheme: str
     driver: str
     options: Collection[str]
+    quote: str
     sql: Statements
     locks: SessionLocks
     needs_database: bool = False
+
+    def get_many(self, count: int) -> TextClause:
+        """Return the statement that reads `count` keys; its parameters are ``p0``, ``k0``, ``p1`` and so on."""
+        return get_many(self.quote, count)
 
 
 class Failure(NamedTuple):

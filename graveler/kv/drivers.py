@@ -7,7 +7,15 @@ from functools import partial
 from typing import Final, Protocol
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
-from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, KVStore, Predicate, Stored
+from graveler.kv.store import (
+    ABSENT,
+    MAX_KEY_BYTES,
+    MAX_KEYS,
+    PRESENT,
+    KVStore,
+    Predicate,
+    Stored,
+)
 from graveler.process import batches
 
 # The port documents the methods.
@@ -16,7 +24,6 @@ from graveler.process import batches
 _FIRST_PAGE: Final = 64
 _LARGEST_PAGE: Final = 1024
 _CHUNK: Final = 10_000
-_GROUP: Final = 500
 
 
 class _Turns(Protocol):
@@ -32,18 +39,20 @@ class Driver(KVStore):
     """
 
     _turns: _Turns
-    _most_partitions: int = _GROUP  # of one `_get_group`
 
     def get(self, partition: str, key: bytes) -> Stored | None:
         check_key(partition, key)
         return _stored(self._get(partition, key))
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
         self._check_open()
-        values: dict[str, bytes] = {}
-        for group in groups(partitions, key, self._most_partitions):
-            values.update(self._get_group(group, key))
-        return [_stored(values.get(partition)) for partition in partitions]
+        check_keys(keys)
+        different = list(dict.fromkeys(keys))
+        if len(different) == 1:  # what is one key needs no transaction
+            partition, key = different[0]
+            return [_stored(self._get(partition, key))] * len(keys)
+        values = self._get_many(different) if different else {}
+        return [_stored(values.get(key)) for key in keys]
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
         self._check_open()
@@ -60,12 +69,13 @@ class Driver(KVStore):
         for chunk in chunks(partition, items):
             self._set_chunk(partition, chunk)
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         check_key(partition, key)
         check_value(key, value)
         check_predicate(predicate)
         if not self._set_if(partition, key, value, predicate):
             raise changed(partition, key, predicate)
+        return value
 
     def delete(self, partition: str, key: bytes) -> None:
         check_key(partition, key)
@@ -94,10 +104,9 @@ class Driver(KVStore):
     def _get(self, partition: str, key: bytes) -> bytes | None:
         """Return the value, or None."""
 
-    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
-        """Return the values of `key` in those of the partitions that have it."""
-        values = ((partition, self._get(partition, key)) for partition in partitions)
-        return {partition: value for partition, value in values if value is not None}
+    @abstractmethod
+    def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
+        """Return the values of those of the keys that exist, all of one moment; each comes once."""
 
     @abstractmethod
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
@@ -257,8 +266,13 @@ def chunks(
         yield chunk
 
 
-def groups(partitions: Sequence[str], key: bytes, size: int = _GROUP) -> Iterator[list[str]]:
-    """Yield the different ones of `partitions`, up to `size` at once, each checked with `key`."""
-    for partition in partitions:
+def check_keys(keys: Sequence[tuple[str, bytes]]) -> None:
+    """Refuse keys that no driver could read at once.
+
+    Raises:
+        InvalidInputError: There are more than 25, or one is invalid.
+    """
+    if len(keys) > MAX_KEYS:
+        raise InvalidInputError(f"get_many of {len(keys)} keys: give up to {MAX_KEYS}")
+    for partition, key in keys:
         check_key(partition, key)
-    return batches(dict.fromkeys(partitions), size)

@@ -38,7 +38,6 @@ _SCHEMA: Final[dict[str, Any]] = {
     ],
 }
 _MAX_ITEM: Final = 400 * 1024
-_READ_AT_ONCE: Final = 100
 _WRITE_AT_ONCE: Final = 25
 _ATTEMPTS: Final = 10  # of what a batch has left over, without any of it getting through
 _TABLE_PATIENCE: Final = 300  # seconds, about
@@ -59,8 +58,6 @@ class DynamoDBKVStore(Driver):
         PermissionDeniedError: There are no credentials, or they do not suffice.
         BackendUnavailableError: The service does not answer.
     """
-
-    _most_partitions = _READ_AT_ONCE
 
     def __init__(
         self,
@@ -88,14 +85,14 @@ class DynamoDBKVStore(Driver):
         value: bytes | None = reply["Item"][_VALUE]["B"] if "Item" in reply else None
         return value
 
-    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
-        names = [_name(partition, key) for partition in partitions]
-        wanted = {"Keys": names, "ConsistentRead": True}
-        return {
-            item[_PARTITION]["S"]: item[_VALUE]["B"]
-            for reply in self._until_done("batch_get_item", wanted, "UnprocessedKeys")
-            for item in reply["Responses"].get(self._table.name, ())
-        }
+    def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
+        # Not BatchGetItem, which reads each item at a moment of its own.
+        self._check_open()
+        name = self._table.name
+        wanted = [{"Get": {"TableName": name, "Key": _name(*key)}} for key in keys]
+        reply = self._client.call("transact_get_items", TransactItems=wanted)
+        items = zip(keys, reply["Responses"], strict=True)
+        return {key: found["Item"][_VALUE]["B"] for key, found in items if found.get("Item")}
 
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
         self._call("put_item", Item=_item(partition, key, value))

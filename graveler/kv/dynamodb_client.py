@@ -51,7 +51,7 @@ _NO_CREDENTIALS: Final = (
 _NEVER_SENT: Final = (boto.EndpointConnectionError, boto.ConnectTimeoutError)
 _BAD_ARGUMENT: Final = (boto.ParamValidationError, boto.InvalidRegionError, boto.NoRegionError)
 _RIGHTS: Final = (
-    "graveler needs dynamodb:DescribeTable, GetItem, BatchGetItem, PutItem, DeleteItem, "
+    "graveler needs dynamodb:DescribeTable, GetItem, PutItem, DeleteItem, "
     "BatchWriteItem, Query and Scan on the table, and CreateTable if it does not exist"
 )
 _CAPACITY: Final = "wait, or give the table more capacity"
@@ -61,6 +61,8 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
     "RequestLimitExceeded": (ThrottledError, _CAPACITY),
     "LimitExceededException": (ThrottledError, _CAPACITY),
     "TransactionConflictException": (ThrottledError, "repeat"),
+    "TransactionCanceledException": (ThrottledError, "repeat"),
+    "TransactionInProgressException": (ThrottledError, "repeat"),
     "AccessDeniedException": (PermissionDeniedError, _RIGHTS),
     "UnrecognizedClientException": (PermissionDeniedError, _RIGHTS),
     "InvalidSignatureException": (PermissionDeniedError, _RIGHTS),

@@ -4,7 +4,7 @@
 # ruff: noqa: D102
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 
 from graveler.errors import StateError
@@ -50,6 +50,11 @@ class MemoryKVStore(Driver):
     def _get(self, partition: str, key: bytes) -> bytes | None:
         with self._lock:
             return self._value(partition, key)
+
+    def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
+        with self._lock:
+            values = ((key, self._value(*key)) for key in keys)
+            return {key: value for key, value in values if value is not None}
 
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
         with self._lock:

@@ -21,7 +21,7 @@ from graveler.errors import (
 try:
     from pymysql.connections import Connection as PyMySQLConnection
     from pymysql.constants import CR, ER
-    from sqlalchemy import Engine, TextClause, bindparam, event, text
+    from sqlalchemy import Engine, TextClause, event, text
     from sqlalchemy.engine import Connection
     from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
 
@@ -117,10 +117,6 @@ _FAILURES: Final = {
 
 _SQL: Final = statements(
     quote="`",
-    get_each=text(
-        "SELECT `partition`, value FROM graveler_kv"
-        " WHERE `partition` IN :partitions AND `key` = :key"
-    ).bindparams(bindparam("partitions", expanding=True)),
     insert="INSERT INTO graveler_kv VALUES (:partition, :key, :value)",
     upsert=" ON DUPLICATE KEY UPDATE value = VALUES(value)",
     absent="",
@@ -165,6 +161,7 @@ class MySQLKVStore(SQLKVStore):
         scheme="mysql",
         driver="mysql+pymysql",
         options=_OPTIONS,
+        quote="`",
         sql=_SQL,
         locks=SessionLocks(_take_turn, _give_turn),
         needs_database=True,

@@ -143,9 +143,6 @@ class _Connection(psycopg.Connection[Any]):
 
 _SQL: Final = statements(
     quote="",
-    get_each=text(
-        "SELECT partition, value FROM graveler_kv WHERE partition = ANY(:partitions) AND key = :key"
-    ),
     insert="INSERT INTO graveler_kv VALUES (:partition, :key, :value)",
     upsert=" ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value",
     absent=" ON CONFLICT DO NOTHING",
@@ -190,6 +187,7 @@ class PostgresKVStore(SQLKVStore):
         scheme="postgresql",
         driver="postgresql+psycopg",
         options=_OPTIONS,
+        quote="",
         sql=_SQL,
         locks=SessionLocks(_take_turn, _give_turn),
     )

@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -209,6 +209,11 @@ class RocksDBKVStore(Driver):
         with self._open() as handle:
             value: bytes | None = handle.db.get(_prefix(partition) + key)
         return value
+
+    def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
+        with self._open() as handle, handle.lock:  # which every writer holds
+            values = ((name, handle.db.get(_prefix(name[0]) + name[1])) for name in keys)
+            return {name: value for name, value in values if value is not None}
 
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
         with self._open() as handle, handle.lock:

@@ -97,10 +97,14 @@ class SQLKVStore(Driver):
         parameters = {"partition": self._coded(partition), "key": key}
         return self._run(lambda c: c.execute(self._sql.get, parameters).scalar_one_or_none())
 
-    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
-        parameters = {"partitions": [self._coded(name) for name in partitions], "key": key}
-        rows = self._run(lambda c: c.execute(self._sql.get_each, parameters).all())
-        return {self._decoded(row[0]): row[1] for row in rows}
+    def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
+        # A statement reads one snapshot, whatever the isolation of its transaction.
+        parameters: dict[str, Any] = {}
+        for number, (partition, key) in enumerate(keys):
+            parameters[f"p{number}"], parameters[f"k{number}"] = self._coded(partition), key
+        statement = self._dialect.get_many(len(keys))
+        rows = self._run(lambda c: c.execute(statement, parameters).all())
+        return {(self._decoded(row[0]), bytes(row[1])): row[2] for row in rows}
 
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
         self._check_value(key, value)

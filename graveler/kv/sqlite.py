@@ -48,7 +48,8 @@ CREATE TABLE IF NOT EXISTS kv (
 ) STRICT, WITHOUT ROWID"""
 _ANY: Final = "SELECT 1 FROM kv LIMIT 1"
 _GET: Final = "SELECT value FROM kv WHERE partition = ? AND key = ?"
-_GET_EACH: Final = "SELECT partition, value FROM kv WHERE key = ? AND partition IN (%s)"
+_GET_MANY: Final = "SELECT partition, key, value FROM kv WHERE "
+_ONE_OF: Final = "(partition = ? AND key = ?)"  # of pairs in a list, SQLite reads the whole table
 _SET: Final = (
     "INSERT INTO kv VALUES (?, ?, ?)"
     " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
@@ -172,9 +173,11 @@ class SQLiteKVStore(Driver):
         row = self._run(lambda c: c.execute(_GET, (partition, key)).fetchone())
         return None if row is None else row[0]
 
-    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
-        statement = _GET_EACH % ", ".join("?" * len(partitions))
-        return dict(self._run(lambda c: c.execute(statement, (key, *partitions)).fetchall()))
+    def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
+        statement = _GET_MANY + " OR ".join([_ONE_OF] * len(keys))
+        parameters = [part for key in keys for part in key]
+        rows = self._run(lambda c: c.execute(statement, parameters).fetchall())
+        return {(partition, key): value for partition, key, value in rows}
 
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
         self._run(lambda c: c.execute(_SET, (partition, key, value)))

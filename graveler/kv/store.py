@@ -27,6 +27,9 @@ from typing import Any, Final, Self
 MAX_KEY_BYTES: Final = 1024
 """Longest key and longest partition name that every driver takes (DynamoDB's limit)."""
 
+MAX_KEYS: Final = 25
+"""Most keys of one :meth:`KVStore.get_many`: DynamoDB takes 100, others that speak its protocol 25."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Existence:
@@ -40,7 +43,7 @@ PRESENT: Final = _Existence("present")
 """Predicate: the key must exist, with any value."""
 
 Predicate = Any
-"""``ABSENT``, ``PRESENT``, or the ``predicate`` of an earlier :class:`Stored`."""
+"""``ABSENT``, ``PRESENT``, the ``predicate`` of an earlier :class:`Stored`, or what ``set_if`` returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,17 @@ class KVStore(ABC):
                 return
             yield key, value
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        """Return what :meth:`get` gives for `key` in each of the partitions, in their order.
+    @abstractmethod
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        """Return what :meth:`get` gives for each (partition, key), all at one moment, in one round trip.
 
-        Not a snapshot. A driver that can reads all of them in one round trip.
+        A snapshot: there is a moment during the call at which every key had the value that is
+        returned for it. So of two writes made one after the other, the second is never returned
+        without the first, whatever the order of the keys. A key may come twice.
+
+        Raises:
+            InvalidInputError: More than :data:`MAX_KEYS` keys.
         """
-        return [self.get(partition, key) for partition in partitions]
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
         """Hold the turn named `name` while the block runs; advisory only.
@@ -110,10 +118,13 @@ class KVStore(ABC):
         """
 
     @abstractmethod
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         """Write `value` if the key matches `predicate`, in one atomic step.
 
         An empty value is a value: the key exists.
+
+        Returns:
+            The predicate of the value as written, as :meth:`get` would give it.
 
         Raises:
             InvalidInputError: The predicate is not one of this store.

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from graveler.clock import IdSource
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
-from graveler.kv.store import KVStore
-from graveler.process import Background, refuse_writes
+from graveler.kv.store import MAX_KEYS, KVStore
+from graveler.process import Background, batches, refuse_writes
 
 T = TypeVar("T")
 
@@ -91,12 +91,12 @@ class StagingArea:
             self._kv.delete_if(self._prefix + token, key, stored.predicate)
 
     def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:
-        """Return the newest staged write of `key` among the tokens, or None; one round trip."""
-        if len(newest_first) == 1:
-            stored = self._kv.get(self._prefix + newest_first[0], key)
-            return None if stored is None else stored.value
-        writes = self._kv.get_each([self._prefix + token for token in newest_first], key)
-        return next((stored.value for stored in writes if stored is not None), None)
+        """Return the newest staged write of `key` among the tokens, or None; mostly one round trip."""
+        for tokens in batches(newest_first, MAX_KEYS):
+            for stored in self._kv.get_many([(self._prefix + token, key) for token in tokens]):
+                if stored is not None:
+                    return stored.value
+        return None
 
     def get_many(self, newest_first: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the newest staged write of each key that has one among the tokens."""

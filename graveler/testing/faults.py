@@ -19,7 +19,7 @@ a fault: then every point between two calls has had one::
 # The ports document the methods of the stores.
 # ruff: noqa: D102
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, Final, Literal, NoReturn
 
@@ -108,6 +108,10 @@ class FaultyKVStore(KVStore):
         with self._script.around("get"):
             return self._store.get(partition, key)
 
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        with self._script.around("get_many"):
+            return self._store.get_many(keys)
+
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         with self._script.around("set"):
             self._store.set(partition, key, value)
@@ -116,9 +120,9 @@ class FaultyKVStore(KVStore):
         with self._script.around("set_many"):
             self._store.set_many(partition, items)
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         with self._script.around("set_if"):
-            self._store.set_if(partition, key, value, predicate)
+            return self._store.set_if(partition, key, value, predicate)
 
     def delete(self, partition: str, key: bytes) -> None:
         with self._script.around("delete"):

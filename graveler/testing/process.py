@@ -11,7 +11,7 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +172,11 @@ class WatchedKV(KVStore):
         with self._around("get", partition, key):
             return self._store.get(partition, key)
 
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        partition = " ".join(dict.fromkeys(partition for partition, _ in keys))
+        with self._around("get_many", partition, b" ".join(key for _, key in keys)):
+            return self._store.get_many(keys)
+
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         with self._around("set", partition, key):
             self._store.set(partition, key, value)
@@ -180,9 +185,9 @@ class WatchedKV(KVStore):
         with self._around("set_many", partition):
             self._store.set_many(partition, items)
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         with self._around("set_if", partition, key):
-            self._store.set_if(partition, key, value, predicate)
+            return self._store.set_if(partition, key, value, predicate)
 
     def delete(self, partition: str, key: bytes) -> None:
         with self._around("delete", partition, key):

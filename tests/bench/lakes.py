@@ -1,6 +1,6 @@
 """Lakes of a given size, as an hourly pipeline fills them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -10,7 +10,7 @@ from uuid import UUID
 from graveler.clock import RandomIds, SystemClock
 from graveler.config import LakeConfig, load_config, write_default_config
 from graveler.kv.registry import open_kv
-from graveler.kv.store import KVStore, Stored
+from graveler.kv.store import KVStore
 from graveler.lake import Lake, Repository
 from graveler.lake.factory import connect
 from graveler.model import Entry
@@ -28,14 +28,6 @@ def new_repository(folder: Path, name: str) -> tuple[Lake, Repository]:
     return lake, lake.create_repository(name)
 
 
-class _WatchedKV(WatchedKV):
-    """One in which many partitions are asked by one call, as databases are."""
-
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        with self._around("get_each", partitions[0], key):
-            return self._store.get_each(partitions, key)
-
-
 class _WatchedObjects(WatchedObjects):
     """One that many ask at once, as S3 is asked."""
 
@@ -50,7 +42,7 @@ class _WatchedLake(Lake):
         clock = SystemClock()
         super().__init__(
             config,
-            _WatchedKV(kv, process),
+            WatchedKV(kv, process),
             clock=clock,
             ids=RandomIds(clock),
             background=OneThread(),

@@ -25,7 +25,7 @@ class CountedKV(MemoryKVStore):
 
     def set_if(self, partition, key, value, predicate):
         self.writes += 1
-        super().set_if(partition, key, value, predicate)
+        return super().set_if(partition, key, value, predicate)
 
 
 def test_a_storage_folder_does_not_depend_on_the_working_folder(tmp_path, monkeypatch):

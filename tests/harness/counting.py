@@ -31,6 +31,10 @@ class CountingKV(MemoryKVStore):
         self.calls.append("get")
         return super().get(partition, key)
 
+    def get_many(self, keys):
+        self.calls.append("get_many")
+        return super().get_many(keys)
+
     def set(self, partition, key, value):
         self.calls.append("set")
         super().set(partition, key, value)
@@ -41,7 +45,7 @@ class CountingKV(MemoryKVStore):
 
     def set_if(self, partition, key, value, predicate):
         self.calls.append("set_if")
-        super().set_if(partition, key, value, predicate)
+        return super().set_if(partition, key, value, predicate)
 
     def delete(self, partition, key):
         self.calls.append("delete")

@@ -82,8 +82,6 @@ def observe(driver: Driver) -> Statements:
 def _shown(first: Any, key: Any = b"", *_: Any) -> str:
     if isinstance(first, str):
         return f"{first.partition(':')[0]} {_text(key)}"
-    if isinstance(key, bytes) and key:
-        return f"{[name.partition(':')[0] for name in first]} {_text(key)}"
     return ", ".join(f"{name.partition(':')[0]} {_text(key)}" for name, key in first)
 
 

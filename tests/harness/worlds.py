@@ -96,7 +96,17 @@ def tree(view):
 
 
 _CONDITIONAL = {"set_if", "delete_if"}
-_READS = {"get", "scan", "partitions", "get_object", "get_range", "open", "head", "list"}
+_READS = {
+    "get",
+    "get_many",
+    "scan",
+    "partitions",
+    "get_object",
+    "get_range",
+    "open",
+    "head",
+    "list",
+}
 FAULTS: dict[str, tuple[Action, Moment, Callable[[str], bool]]] = {
     "no-answer": (unavailable, "before", lambda _: True),
     "lost-reply": (lost_reply, "after", lambda call: call not in _READS),

@@ -12,7 +12,7 @@ from typing import Any
 
 _RUNS_AND_ABOVE = ("cli", "demo", "spark", "fs", "lake", "ingest", "runs", "gc", "fsck")
 _GATES = ("gates", "publishing")
-_KV_CALLS = ("get", "get_each", "set", "set_many", "set_if", "delete", "delete_if", "drop", "scan")
+_KV_CALLS = ("get", "get_many", "set", "set_many", "set_if", "delete", "delete_if", "drop", "scan")
 _OBJECT_CALLS = (
     *("put", "put_if_absent", "put_if_match", "get", "get_range"),
     *("open", "head", "delete", "list"),

@@ -83,7 +83,7 @@ def wired(wire: Wire, dynamodb_uri: str) -> Iterator[DynamoDBKVStore]:
 def _calls(store: DynamoDBKVStore) -> list[Callable[[], object]]:
     return [
         lambda: store.get("p", b"k"),
-        lambda: store.get_each(["p", "q"], b"k"),
+        lambda: store.get_many([("p", b"k"), ("q", b"k")]),
         lambda: store.set("p", b"k", b"v"),
         lambda: store.set_many("p", [(b"k", b"v")]),
         lambda: store.delete("p", b"none"),
@@ -203,16 +203,16 @@ def test_what_a_batch_leaves_over_is_written_later(
         store.set_many("p", [(b"k", b"v")])
 
 
-def test_what_a_batch_leaves_over_is_read_later(store: DynamoDBKVStore, service: Service) -> None:
-    for name in ("a", "b"):
-        store.set(name, b"k", name.encode())
-    key = {"p": {"S": "b"}, "k": {"B": "aw=="}}
-    left = {"Keys": [key], "ConsistentRead": True}
-    first = {"p": {"S": "a"}, "k": {"B": "aw=="}, "v": {"B": "YQ=="}}
-    reply = {"Responses": {store._table.name: [first]}}
-    service.answers = [(200, {**reply, "UnprocessedKeys": {store._table.name: left}})]
-    found = store.get_each(["a", "b"], b"k")
-    assert [stored and stored.value for stored in found] == [b"a", b"b"]
+@pytest.mark.parametrize("code", ["TransactionCanceledException", "TransactionInProgressException"])
+def test_a_read_of_many_keys_that_was_canceled_is_repeated(
+    store: DynamoDBKVStore, service: Service, code: str
+) -> None:
+    store.set("a", b"k", b"1")
+    service.requests.clear()
+    service.answers = [(400, {"__type": f"com.amazonaws.dynamodb#{code}"})]
+    found = store.get_many([("a", b"k"), ("b", b"k")])
+    assert [stored and stored.value for stored in found] == [b"1", None]
+    assert service.requests == ["TransactGetItems"] * 2
 
 
 def test_a_page_that_ends_at_a_megabyte_is_not_the_last_one(store: DynamoDBKVStore) -> None:
@@ -224,11 +224,14 @@ def test_a_page_that_ends_at_a_megabyte_is_not_the_last_one(store: DynamoDBKVSto
     assert list(store.scan("p")) == []
 
 
-def test_one_request_asks_for_a_hundred_partitions(
+def test_keys_are_read_in_one_transaction_and_a_single_key_without_one(
     store: DynamoDBKVStore, service: Service
 ) -> None:
-    store.get_each([f"p{number}" for number in range(201)], b"k")
-    assert service.requests == ["BatchGetItem"] * 3
+    service.requests.clear()
+    store.get_many([(f"p{number}", b"k") for number in range(25)])
+    store.get_many([("p", b"k"), ("p", b"k")])
+    store.get_many([])
+    assert service.requests == ["TransactGetItems", "GetItem"]
 
 
 def test_a_value_that_the_service_would_not_take_is_told(

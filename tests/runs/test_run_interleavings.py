@@ -517,9 +517,10 @@ def test_a_second_publisher_of_an_attempt_gets_the_landed_commit():
 def test_a_run_is_never_closed_with_the_commit_of_another():
     class DiesAfterLanding(FaultyKVStore):
         def set_if(self, partition, key, value, predicate):
-            super().set_if(partition, key, value, predicate)
+            written = super().set_if(partition, key, value, predicate)
             if key == b"branch/main":
                 raise ProcessDied(key)
+            return written
 
     for number in count(1):
         world = ScriptedWorld()

@@ -360,8 +360,8 @@ class WitnessedKVStore(KVStore):
     def get(self, partition: str, key: bytes) -> Stored | None:
         return self._store.get(partition, key)
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        return self._store.get_each(partitions, key)
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        return self._store.get_many(keys)
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
         return self._store.turn(name, patience)
@@ -372,9 +372,9 @@ class WitnessedKVStore(KVStore):
     def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         self._store.set_many(partition, items)
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         self._moving()
-        self._store.set_if(partition, key, value, predicate)
+        return self._store.set_if(partition, key, value, predicate)
 
     def delete(self, partition: str, key: bytes) -> None:
         self._store.delete(partition, key)

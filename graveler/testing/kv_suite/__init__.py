@@ -51,7 +51,8 @@ class KVStoreSuite(ValuesPart, ConditionsPart, ScansPart, ThreadsPart):
             lambda: store.set_many("p", []),
             lambda: store.drop("p"),
             lambda: store.scan("p"),
-            lambda: store.get_each(["p"], b"k"),
+            lambda: store.get_many([("p", b"k"), ("q", b"k")]),
+            lambda: store.get_many([]),
             lambda: store.turn("main", 0).__enter__(),
         ]
         for call in closed:

@@ -44,6 +44,39 @@ class ThreadsPart(SuitePart):
         assert stored is not None
         assert int(stored.value) == THREADS * _INCREMENTS
 
+    @pytest.mark.parametrize("partitions", [("p", "p"), ("p", "q")], ids=["one", "two"])
+    def test_get_many_never_returns_the_second_of_two_writes_without_the_first(
+        self, store: KVStore, partitions: tuple[str, str]
+    ) -> None:
+        first, second = zip(partitions, (b"first", b"second"), strict=True)
+        for key in (first, second):
+            store.set(*key, b"0")
+        over = Event()
+
+        def write() -> None:
+            number = 0
+            while not over.is_set():
+                number += 1
+                store.set(*first, b"%d" % number)
+                store.set(*second, b"%d" % number)
+
+        def read(keys: list[tuple[str, bytes]]) -> None:
+            for _ in range(self.snapshots):
+                values = dict(zip(keys, store.get_many(keys), strict=True))
+                one, other = (int(values[key].value) for key in (first, second))  # type: ignore[union-attr]
+                assert one - other in {0, 1}
+
+        with ThreadPoolExecutor(3) as pool:
+            writer = pool.submit(write)
+            try:
+                orders = ([first, second], [second, ("p", b"none"), first])
+                readers = [pool.submit(read, order) for order in orders]
+                for reader in readers:
+                    reader.result()
+            finally:
+                over.set()
+            writer.result()
+
     def test_one_thread_of_many_creates_a_key(self, store: KVStore) -> None:
         def create(number: int) -> int | None:
             try:

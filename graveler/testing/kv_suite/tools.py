@@ -24,11 +24,13 @@ class SuitePart:
         many: How many keys the tests of many keys write: more than the store's pages and batches
             hold. A slow store may use fewer.
         examples: How many random histories are compared with a model.
+        snapshots: How often keys are read together beside a writer of them.
     """
 
     takes_turns: ClassVar[bool] = True
     many: ClassVar[int] = 12_345
     examples: ClassVar[int] = 30
+    snapshots: ClassVar[int] = 400
 
 
 def fill(store: KVStore, partition: str, keys: list[bytes]) -> None:
@@ -45,7 +47,7 @@ def calls(store: KVStore, partition: str, key: bytes) -> list[Callable[[], objec
     """Return calls that take a partition and a key."""
     return [
         lambda: store.get(partition, key),
-        lambda: store.get_each([partition], key),
+        lambda: store.get_many([(partition, key)]),
         lambda: store.set(partition, key, b"v"),
         lambda: store.set_many(partition, [(b"fine", b"v"), (key, b"v")]),
         lambda: store.set_if(partition, key, b"v", ABSENT),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
-from graveler.kv.store import ABSENT, MAX_KEY_BYTES, KVStore
+from graveler.kv.store import ABSENT, MAX_KEY_BYTES, MAX_KEYS, KVStore
+from graveler.process import batches
 from graveler.testing.kv_suite.tools import (
     BAD_KEYS,
     BAD_PARTITIONS,
@@ -95,37 +96,52 @@ class ValuesPart(SuitePart):
             with pytest.raises(InvalidInputError):
                 call()
 
-    def test_get_each_is_get_of_each(self, store: KVStore) -> None:
-        written = range(0, 700, 7)
+    def test_get_many_is_get_of_each_key(self, store: KVStore) -> None:
+        written = range(0, MAX_KEYS, 7)
         for number in written:
-            store.set(f"p{number}", b"k", b"%d" % number)
+            store.set(f"p{number % 3}", b"%d" % number, b"=%d" % number)
         store.set("p1", b"other", b"-")
-        names = [f"p{number}" for number in reversed(range(700))]
-        values = store.get_each(names, b"k")
+        keys = [(f"p{number % 3}", b"%d" % number) for number in reversed(range(MAX_KEYS))]
+        values = store.get_many(keys)
         assert [stored and stored.value for stored in values] == [
-            b"%d" % number if number in written else None for number in reversed(range(700))
+            b"=%d" % number if number in written else None for number in reversed(range(MAX_KEYS))
         ]
-        assert values[-1] == store.get("p0", b"k")
+        assert values[-1] == store.get("p0", b"0")
+        assert store.get_many([("p1", b"0"), ("p0", b"1")]) == [None, None]
 
-    def test_get_each_takes_a_partition_twice_and_none_at_all(self, store: KVStore) -> None:
+    def test_get_many_takes_a_key_twice_and_none_at_all(self, store: KVStore) -> None:
         store.set("p", b"k", b"")
-        values = store.get_each(["p", "q", "p"], b"k")
+        values = store.get_many([("p", b"k"), ("q", b"k"), ("p", b"k")])
         assert [stored and stored.value for stored in values] == [b"", None, b""]
-        assert store.get_each([], b"k") == []
+        assert store.get_many([("p", b"k")] * 2) == [values[0]] * 2
+        assert store.get_many([]) == []
 
-    def test_what_get_each_returns_is_good_for_set_if(self, store: KVStore) -> None:
+    def test_get_many_takes_so_many_keys_and_no_more(self, store: KVStore) -> None:
+        with pytest.raises(InvalidInputError, match=f"up to {MAX_KEYS}"):
+            store.get_many([("p", b"k")] * (MAX_KEYS + 1))
+
+    def test_what_get_many_and_set_if_return_is_good_for_set_if(self, store: KVStore) -> None:
         store.set("p", b"k", b"old")
-        (stored,) = store.get_each(["p"], b"k")
+        stored, absent = store.get_many([("p", b"k"), ("p", b"other")])
         assert stored is not None
-        store.set_if("p", b"k", b"new", stored.predicate)
+        assert absent is None
+        written = store.set_if("p", b"k", b"new", stored.predicate)
         with pytest.raises(PreconditionFailedError):
             store.set_if("p", b"k", b"newer", stored.predicate)
+        for value in (b"newer", b"newest"):
+            written = store.set_if("p", b"k", value, written)
+        made = store.set_if("p", b"other", b"made", ABSENT)
+        for key, predicate in ((b"k", written), (b"other", made)):
+            store.delete_if("p", key, predicate)
+        assert store.get_many([("p", b"k"), ("p", b"other")]) == [None, None]
 
-    def test_get_each_tells_tricky_names_apart(self, store: KVStore) -> None:
-        for number, name in enumerate(TRICKY_NAMES):
-            store.set(name, b"\x00\xff", b"%d" % number)
-        values = [stored and stored.value for stored in store.get_each(TRICKY_NAMES, b"\x00\xff")]
-        assert values == [b"%d" % number for number in range(len(TRICKY_NAMES))]
+    def test_get_many_tells_tricky_names_apart(self, store: KVStore) -> None:
+        keys = [(name, key) for name in TRICKY_NAMES for key in (b"\x00\xff", b"\x00", b"'")]
+        for number, (name, key) in enumerate(keys):
+            store.set(name, key, b"%d" % number)
+        found = [store.get_many(group) for group in batches(keys, MAX_KEYS)]
+        values = [stored and stored.value for group in found for stored in group]
+        assert values == [b"%d" % number for number in range(len(keys))]
 
     def test_set_many_writes_all(self, store: KVStore) -> None:
         items = [(b"%06d" % number, b"v%d" % number) for number in range(self.many)]

@@ -37,7 +37,7 @@ class Unanswering(FaultyKVStore):
         raise OutcomeUnknownError("the reply was lost")
 
     def set_if(self, partition, key, value, predicate):
-        self._once(
+        return self._once(
             "set_if", key, lambda: super(Unanswering, self).set_if(partition, key, value, predicate)
         )
 

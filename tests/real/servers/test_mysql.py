@@ -131,7 +131,7 @@ def test_a_lost_reply_to_anything_else_is_asked_for_again(wired: MySQLKVStore, w
     wire.replies_to_lose = 1
     assert wired.get("p", b"c") is None
     wire.replies_to_lose = 1
-    assert wired.get_each(["p"], b"c") == [None]
+    assert wired.get_many([("p", b"c"), ("p", b"d")]) == [None, None]
     wire.replies_to_lose = 1
     wired.drop("p")
     assert wire.replies_to_lose == 0

@@ -48,10 +48,6 @@ class KillPoints(Script):
 class KillingKVStore(FaultyKVStore):
     """Passes on what the port has beyond reads and writes, too."""
 
-    def get_each(self, partitions: Any, key: bytes) -> list[Stored | None]:
-        with self._script.around("get_each"):
-            return self._store.get_each(partitions, key)
-
     def turn(self, name: str, patience: float) -> Any:
         return self._store.turn(name, patience)
 
@@ -95,9 +91,10 @@ class ForgetfulKVStore(KillingKVStore):
         if self._makes("set_many"):
             self._store.set_many(partition, items)
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         if self._makes("set_if"):
-            self._store.set_if(partition, key, value, predicate)
+            return self._store.set_if(partition, key, value, predicate)
+        return value
 
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         if self._makes("delete_if"):
@@ -119,17 +116,17 @@ class LazyKVStore(KillingKVStore):
         value = self._kept.get((partition, key))
         return self._store.get(partition, key) if value is None else Stored(value, value)
 
-    def get_each(self, partitions: Any, key: bytes) -> list[Stored | None]:
-        return [self.get(partition, key) for partition in partitions]
+    def get_many(self, keys: Any) -> list[Stored | None]:
+        return [self.get(partition, key) for partition, key in keys]
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         self._kept[partition, key] = value
         if len(self._kept) > self._most:
             self._flush()
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         self._flush()
-        self._store.set_if(partition, key, value, predicate)
+        return self._store.set_if(partition, key, value, predicate)
 
     def drop(self, partition: str) -> None:
         self._flush()

@@ -24,6 +24,7 @@ class Call(NamedTuple):
     key: bytes = b""
     value: bytes = b""
     predicate: Predicate = None
+    keys: tuple[tuple[str, bytes], ...] = ()
 
 
 EVERY = "*"
@@ -106,12 +107,15 @@ class Shared:
         self.partitions.setdefault(partition, {})[key] = value
         self.digest ^= hash((partition, key, value))
 
-    def perform(self, call: Call) -> tuple[object, Access]:
+    def perform(self, call: Call) -> tuple[object, tuple[Access, ...]]:
         """Make the call; return what it gives, and what it touched.
 
         What the call would raise comes back as its result.
         """
-        return _CALLS[call.name](self, call)
+        if call.name == "get_many":
+            return _get_many(self, call)
+        result, access = _CALLS[call.name](self, call)
+        return result, (access,)
 
 
 def _point(call: Call, *, writes: bool) -> Access:
@@ -121,6 +125,12 @@ def _point(call: Call, *, writes: bool) -> Access:
 def _get(shared: Shared, call: Call) -> tuple[object, Access]:
     value = shared.find(call.partition, call.key)
     return (None if value is None else Stored(value, value)), _point(call, writes=False)
+
+
+def _get_many(shared: Shared, call: Call) -> tuple[object, tuple[Access, ...]]:
+    """Read several keys in one step: no other process comes in between."""
+    results = [_get(shared, Call("get", *key)) for key in call.keys]
+    return tuple(value for value, _ in results), tuple(access for _, access in results)
 
 
 def _set(shared: Shared, call: Call) -> tuple[object, Access]:

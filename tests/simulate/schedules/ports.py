@@ -8,7 +8,7 @@ things do change: there every call is a step.
 """
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO
@@ -37,17 +37,33 @@ class SimulatedKV(KVStore):
         self._turns = turns
 
     def get(self, partition: str, key: bytes) -> Stored | None:
+        known, stored = self._known(partition, key)
+        return stored if known else self._saw(key, self._process.call(Call("get", partition, key)))
+
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        known = {key: self._known(*key) for key in keys}
+        asked = tuple(key for key, (is_known, _) in known.items() if not is_known)
+        if len(asked) == 1:
+            return [self.get(*key) for key in keys]
+        found = self._process.call(Call("get_many", keys=asked)) if asked else ()
+        assert isinstance(found, tuple)
+        answers = {key: stored for key, (_, stored) in known.items()}
+        answers |= {key: self._saw(key[1], one) for key, one in zip(asked, found, strict=True)}
+        return [answers[key] for key in keys]
+
+    def _known(self, partition: str, key: bytes) -> tuple[bool, Stored | None]:
+        """Return whether the key can be read without a step, and what is there."""
+        if self._all_steps or not key.startswith((b"commit/", b"settings/")):
+            return False, None
         process = self._process
-        if not self._all_steps and key.startswith((b"commit/", b"settings/")):
-            value = process.find_late(partition, key) or process.shared.find(partition, key)
-            if value is not None:
-                return Stored(value, value)
-            if key.startswith(b"settings/"):
-                return None
-        stored = process.call(Call("get", partition, key))
+        value = process.find_late(partition, key) or process.shared.find(partition, key)
+        known = value is not None or key.startswith(b"settings/")
+        return known, None if value is None else Stored(value, value)
+
+    def _saw(self, key: bytes, stored: object) -> Stored | None:
         assert stored is None or isinstance(stored, Stored)
         if stored is not None and key.startswith(b"branch/"):
-            process.seen[key] = stored.value
+            self._process.seen[key] = stored.value
         return stored
 
     @contextmanager
@@ -73,8 +89,9 @@ class SimulatedKV(KVStore):
         for key, value in items:
             self.set(partition, key, value)
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         self._process.call(Call("set_if", partition, key, value, predicate))
+        return value
 
     def delete(self, partition: str, key: bytes) -> None:
         self._process.call(Call("delete", partition, key))

@@ -78,8 +78,8 @@ class Process:
         if self.dead:
             raise ProcessDied(call.name)
         if get_ident() != self._thread:
-            result, access = self.shared.perform(call)
-            self.beside.append(access)
+            result, touched = self.shared.perform(call)
+            self.beside += touched
             return result
         if self.scheduled:
             self.pending = call

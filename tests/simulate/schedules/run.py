@@ -128,8 +128,8 @@ class Run:
         self.trace.append(choice)
         number, kind = divmod(choice, KINDS)
         if number == len(self.processes):
-            _, access = self.world.shared.perform(self._under_way.pop(0))
-            return Step(number, fault=False, begins=False, ends=False, accesses=(access,))
+            _, touched = self.world.shared.perform(self._under_way.pop(0))
+            return Step(number, fault=False, begins=False, ends=False, accesses=touched)
         process = self.processes[number]
         if kind:
             self._budget -= 1
@@ -175,9 +175,9 @@ class Run:
         if kind == LATE:
             self._under_way.append(call)
         elif kind not in {WRITE_LOST, DOWN_BEFORE}:
-            result, access = self.world.shared.perform(call)
+            result, touched = self.world.shared.perform(call)
             if call.name != "pause":
-                accesses.append(access)
+                accesses += touched
         if kind in _CONDITIONAL_KINDS:
             return OutcomeUnknownError(f"{call.name}: the reply was lost (simulated)")
         if kind:
