@@ -236,8 +236,8 @@ def pages(
         read: Given a start and a limit, returns at most that many items from the start on, ascending.
         start: Where the first page starts.
     """
-    # Many scans need a handful of items, some need millions: pages grow. Beyond a thousand
-    # rows a larger page gains nothing, and takes memory.
+    # Many scans need a handful of items, others all there are: the second page is a large one.
+    # Beyond a thousand rows a larger page gains nothing, and takes memory.
     limit = _FIRST_PAGE
     while True:
         page = read(start, limit)
@@ -245,7 +245,7 @@ def pages(
         if len(page) < limit:
             return
         start = page[-1][0] + b"\0"  # the smallest key after the last one
-        limit = min(limit * 4, _LARGEST_PAGE)
+        limit = _LARGEST_PAGE
 
 
 def chunks(

@@ -8,7 +8,7 @@ then reads for all of them.
 
 from collections.abc import Callable, Hashable, Iterator
 from threading import Event, RLock, get_ident
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
@@ -22,6 +22,44 @@ K = TypeVar("K")
 R = TypeVar("R")
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
+
+
+class Place(NamedTuple):
+    """Where a record is, for a read of several at one moment.
+
+    Attributes:
+        partition: Its partition.
+        key: Its key.
+        decode: Returns the record of its bytes; raises CorruptionError.
+    """
+
+    partition: str
+    key: bytes
+    decode: Callable[[bytes], Any]
+
+
+class Version(NamedTuple):
+    """A record, and the predicate that replaces exactly this version of it."""
+
+    record: Any
+    predicate: Predicate
+
+
+class Together:
+    """Reads of several records at one moment, which threads share; see `SharedReads`."""
+
+    def __init__(self, kv: KVStore) -> None:
+        self._reads: SharedReads[tuple[tuple[str, bytes], ...], list[Stored | None]] = SharedReads(
+            kv.get_many
+        )
+
+    def read(self, *places: Place) -> list[Version | None]:
+        """Return what is at each place, all of one moment, in one round trip."""
+        found = self._reads.get(tuple((place.partition, place.key) for place in places))
+        return [
+            None if stored is None else Version(place.decode(stored.value), stored.predicate)
+            for place, stored in zip(places, found, strict=True)
+        ]
 
 
 class RecordStore(Generic[K, R]):

@@ -427,10 +427,10 @@ class Repository:
             check_caller_pairs("merge", metadata),
             committer,
         )
-        commit = resolve_to_name(self.stores.refs, source)
         if dry_run:
+            commit = resolve_to_name(self.stores.refs, source)
             return preview.preview_merge(self.stores, commit, into, strategy=strategy)
-        return merges.merge_into(self.stores, commit, into, spec, strategy=strategy)
+        return merges.merge_into(self.stores, source, into, spec, strategy=strategy)
 
     def revert(  # noqa: PLR0913 - the fields of a commit
         self,

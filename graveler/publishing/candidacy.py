@@ -1,8 +1,9 @@
 """Landing of a candidate with gates of its own, as runs and ingestion publish.
 
-Gates may take long, so they judge before the turn at the branch is taken. If the branch moves
-meanwhile, the candidate is built again on the new head and lands only if no gate has anything new
-to judge. After three lost races the gates judge while the turn is held.
+Gates may take long, so they judge before the turn at the branch is taken, which is after a lost
+race only. If the branch moves meanwhile, the candidate is built again on the new head and lands
+only if no gate has anything new to judge. After three lost races the gates judge while the turn is
+held.
 """
 
 from abc import ABC, abstractmethod
@@ -11,10 +12,11 @@ from typing import Final, Generic, TypeVar
 
 from graveler.gates import Candidate, Gate, Verdict
 from graveler.model import Commit
-from graveler.publishing.landing import Landed, Tip, look
+from graveler.publishing.landing import Landed, Tip, tip_of
 from graveler.publishing.panel import Panel, refuse
 from graveler.reads.stores import Stores
 from graveler.refs import advance
+from graveler.refs.settings import GateRules
 from graveler.retries import retry
 
 _OVERTAKEN: Final = 3
@@ -43,9 +45,16 @@ class Candidacy(ABC, Generic[R]):
         self.panel = Panel(stores, ())
         self.verdicts: tuple[Verdict, ...] = ()
 
-    def convene(self) -> None:
-        """Take the gates that the branch requires now; call it after a look at the branch."""
-        self.panel = Panel.of(self.stores, self.into, self._given)
+    def look(self) -> Tip:
+        """Return the branch, and take the gates that it requires at the same moment."""
+        requirements = self.stores.refs.requirements
+        seen = self.stores.refs.look(self.into, requirements.place)
+        self.convene(requirements.read(seen.also[0]))
+        return tip_of(self.stores, seen)
+
+    def convene(self, required: GateRules | None = None) -> None:
+        """Take the gates that the branch requires by these rules; None: by the present ones."""
+        self.panel = Panel.of(self.stores, self.into, self._given, required)
 
     @abstractmethod
     def end(self, landed: Landed) -> R | None:
@@ -71,8 +80,7 @@ class Candidacy(ABC, Generic[R]):
 
     def preview(self) -> tuple[Verdict, ...]:
         """Return the verdicts that the candidate would get now; nothing moves."""
-        tip = look(self.stores, self.into)
-        self.convene()
+        tip = self.look()
         candidate = self.build(tip, None) or self.unchanged(tip.head)
         return () if candidate is None else self.panel.judge(self.view(candidate, tip.head))
 
@@ -142,34 +150,43 @@ def _attempt(
     Returns:
         How it ended, None if the race was lost; and the candidate, for the next attempt.
     """
-    stores, candidate = work.stores, earlier
-    seen = look(stores, work.into)
-    work.convene()
+    seen = work.look()
+    if number == 0:
+        candidate = work.build(seen, earlier)
+        if candidate is not None:
+            work.judge(candidate, seen.head)
+        return _land(work, seen, candidate)
+    candidate = earlier
     judged = bool(work.panel.gates) and number < _OVERTAKEN
     if judged:
         candidate = work.build(seen, earlier)
         if candidate is None:
-            work.judge_unchanged(seen.head)
-            return Landed(seen, None), None
+            return _land(work, seen, None)
         work.judge(candidate, seen.head)
-    with stores.refs.turn(work.into):
-        tip = look(stores, work.into)
+    with work.stores.refs.turn(work.into):
+        tip = work.look()
         moved = tip.predicate != seen.predicate
-        if moved:
-            work.convene()
         if moved or not judged:
             # a record with the same head may be one that was rewritten to stop this landing
             candidate = work.build(tip, candidate)
-        if candidate is None:
-            work.judge_unchanged(tip.head)
-            return Landed(tip, None), None
-        if not judged:
-            work.judge(candidate, tip.head)
-        elif moved and not work.passed_before(candidate, tip.head):
-            return None, candidate
-        if not work.announce(candidate):
-            return None, candidate
-        if not advance(stores.refs, tip.at(candidate), tip.predicate, action="publish"):
-            work.lost(candidate)
-            return None, candidate
-        return Landed(tip, candidate), candidate
+        if candidate is not None:
+            if not judged:
+                work.judge(candidate, tip.head)
+            elif moved and not work.passed_before(candidate, tip.head):
+                return None, candidate
+        return _land(work, tip, candidate)
+
+
+def _land(
+    work: Candidacy[R], tip: Tip, candidate: Commit | None
+) -> tuple[Landed | None, Commit | None]:
+    """Move the branch to a candidate that the gates have judged, if it is still as `tip` has it."""
+    if candidate is None:
+        work.judge_unchanged(tip.head)
+        return Landed(tip, None), None
+    if not work.announce(candidate):
+        return None, candidate
+    if not advance(work.stores.refs, tip.at(candidate), tip.predicate, action="publish"):
+        work.lost(candidate)
+        return None, candidate
+    return Landed(tip, candidate), candidate

@@ -1,15 +1,15 @@
 """Landing: the one protocol by which a branch gets a new head.
 
 A *landing* reads the branch's record, builds a commit on its head, lets the gates that the branch
-requires judge the commit, and replaces the record by compare-and-set. After a lost race it reads, builds and judges again. Movers
-of one branch take turns, so that races are rare; correctness depends on the compare-and-set alone.
+requires judge the commit, and replaces the record by compare-and-set. After a lost race it reads, builds and judges again.
+Movers that lost a race take turns, so that further ones are rare; correctness depends on the compare-and-set alone.
 
 No reader sees a change before the compare-and-set, and each step before it may be repeated. A
 process that dies in the middle leaves objects and commit records that no branch names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from graveler.committed import differing_spans
@@ -20,6 +20,8 @@ from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
 from graveler.refs import advance
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.refs import Look
+from graveler.refs.settings import Rules
 from graveler.retries import retry
 
 
@@ -46,11 +48,13 @@ class Tip:
         record: Its record.
         predicate: What replaces exactly this version of the record.
         head: The commit that the record names.
+        rules: The protection rules of the same moment; None if they were not read.
     """
 
     record: BranchRecord
     predicate: Predicate
     head: Commit
+    rules: Rules | None = None
 
     def at(self, commit: Commit) -> BranchRecord:
         """Return the record with another head; what is staged stays staged."""
@@ -85,16 +89,31 @@ It runs again after each lost race, so it must do no harm when repeated. An erro
 the landing, except `LookAgain`."""
 
 
-def look(stores: Stores, name: str, *, fence: str = "") -> Tip:
+def look(stores: Stores, name: str, *, fence: str = "", rules: bool = False) -> Tip:
     """Return the present state of a branch.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        fence: The fence that the caller holds.
+        rules: Read the protection rules of the same moment.
 
     Raises:
         RefNotFoundError: No such branch.
         FencedError: A writer that holds `fence` may not write to the branch.
     """
-    record, predicate = stores.refs.branches.get_for_update(name)
-    check_fence(record, fence)
-    return Tip(record, predicate, stores.refs.commits.get(record.commit_id))
+    return tip_of(stores, stores.refs.look(name, rules=rules), fence=fence)
+
+
+def tip_of(stores: Stores, seen: Look, *, fence: str = "") -> Tip:
+    """Return the state of a branch that was read with other records.
+
+    Raises:
+        FencedError: A writer that holds `fence` may not write to the branch.
+    """
+    check_fence(seen.record, fence)
+    head = stores.refs.commits.get(seen.record.commit_id)
+    return Tip(seen.record, seen.predicate, head, seen.rules)
 
 
 def make_commit(
@@ -136,9 +155,9 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
     *,
     fence: str = "",
     guard: str = "",
-    unjudged: str = "",
+    requires: Callable[[], bool] | None = None,
     landed: Callable[[BranchRecord], bool] | None = None,
-    holds_turn: bool = False,
+    first: Tip | None = None,
 ) -> Landed:
     """Move a branch to what `build` makes of its head.
 
@@ -150,11 +169,12 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         fence: The fence of the run that owns the branch; "" for a user's branch.
         guard: The action that protection rules may forbid. With one, the gates that the branch
             requires judge the commit; a branch of a run is judged when it is published.
-        unjudged: Nonce of a record under which the branch required no gates. A branch that comes
-            to require gates gets a new nonce.
+        requires: Asked after a build instead of `guard`: whether the branch may require gates. The
+            build has checked the rules.
         landed: Returns, after a lost reply, whether the present record includes the move. It is
             needed where the commit may have been the head before.
-        holds_turn: The caller holds the turn at the branch.
+        first: The branch for the first try, if the caller has just read or written it; it has the
+            rules if there is a `guard`.
 
     Raises:
         ProtectedBranchError: A rule forbids it.
@@ -162,13 +182,16 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         GateFailedError: A gate that the branch requires refuses; the branch did not move.
         ThrottledError: 200 races lost in a row.
     """
+    guarded = bool(guard) or requires is not None
 
-    def attempt(_number: int) -> Landed | None:
-        tip = look(stores, name, fence=fence)
-        # read after the record, because a change of the required gates rewrites the record
-        judged = bool(
-            guard and tip.record.nonce != unjudged and stores.refs.protection.check(name, guard)
-        )
+    def attempt(number: int) -> Landed | None:
+        if number == 1:
+            turn.enter_context(stores.refs.turn(name))
+        if first is None or number > 0:
+            tip = look(stores, name, fence=fence, rules=guarded)
+        else:
+            tip = first
+        judged = tip.rules.check(name, guard) if guard and tip.rules is not None else False
         try:
             record = build(tip)
         except LookAgain:
@@ -176,11 +199,11 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         if record is None:
             return Landed(tip, None)
         commit = stores.refs.commits.get(record.commit_id)
+        judged = judged if requires is None else requires()
         if judged and commit.id != tip.head.id:
             enforce(stores, action, name, commit, tip.head)
         moved = advance(stores.refs, record, tip.predicate, action=action, landed=landed)
         return Landed(tip, commit) if moved else None
 
-    turn = nullcontext() if holds_turn else stores.refs.turn(name)
-    with owned(name, fence), turn:
+    with owned(name, fence), ExitStack() as turn:
         return retry(stores.refs.clock, stores.refs.ids, f"branch {name!r}", attempt)

@@ -42,17 +42,17 @@ class RequiredGates:
         self._setting = stores.refs.requirements
         self._allowed = stores.gate_modules
 
-    def rules(self) -> dict[str, tuple[NamedGate, ...]]:
-        """Return the gates by pattern, both in order."""
+    def rules(self, stored: GateRules | None = None) -> dict[str, tuple[NamedGate, ...]]:
+        """Return the gates by pattern, both in order; the present ones if none are given."""
         return {
             pattern: tuple(map(NamedGate.decode, gates))
-            for pattern, gates in self._setting.rules().items()
+            for pattern, gates in (self._setting.rules() if stored is None else stored).items()
         }
 
-    def of(self, branch: str) -> tuple[Gate, ...]:
-        """Return the gates that a branch requires."""
+    def of(self, branch: str, stored: GateRules | None = None) -> tuple[Gate, ...]:
+        """Return the gates that a branch requires, by the present rules if none are given."""
         required: list[Gate] = []
-        for pattern, gates in self.rules().items():
+        for pattern, gates in self.rules(stored).items():
             if fnmatchcase(branch, pattern):
                 required += _others(self._gates(pattern, gates), required, pattern)
         return tuple(required)
@@ -144,10 +144,24 @@ class Panel:
     gates: tuple[Gate, ...]
 
     @classmethod
-    def of(cls, stores: Stores, branch: str, given: Iterable[Gate] = ()) -> Self:
-        """Return the panel for a branch: the given gates and the required ones, each once."""
+    def of(
+        cls,
+        stores: Stores,
+        branch: str,
+        given: Iterable[Gate] = (),
+        rules: GateRules | None = None,
+    ) -> Self:
+        """Return the panel for a branch: the given gates and the required ones, each once.
+
+        Args:
+            stores: The repository.
+            branch: The branch.
+            given: The gates of the publisher.
+            rules: The required gates as they were read with the branch; None: the present ones.
+        """
         first = list(given)
-        return cls(stores, (*first, *_others(RequiredGates(stores).of(branch), first, branch)))
+        required = RequiredGates(stores).of(branch, rules)
+        return cls(stores, (*first, *_others(required, first, branch)))
 
     def judge(self, candidate: Candidate) -> tuple[Verdict, ...]:
         """Return the verdict of each gate on the candidate, in order; every gate judges.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from graveler.clock import IdSource
 from graveler.errors import (
@@ -19,7 +19,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.kv.record_store import SharedReads
+from graveler.kv.record_store import Place, SharedReads
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
 from graveler.names import check_branch, is_of_run
@@ -31,6 +31,7 @@ _PREFIX: Final = b"branch/"
 _OF_RUNS: Final = b"branch/~"
 _SEALED_ORDER: Final = "oldest-first"
 _TRIES: Final = 3
+_REMEMBERED: Final = 1_000
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
 
 
@@ -80,6 +81,18 @@ def branch_key(name: str) -> bytes:
     return (_OF_RUNS if is_of_run(name) else _PREFIX) + name.encode()
 
 
+class Seen(NamedTuple):
+    """A branch record, and the predicate that replaces exactly this version of it."""
+
+    record: BranchRecord
+    predicate: Predicate
+
+
+def missing_branch(name: str) -> RefNotFoundError:
+    """Return the error for a branch that does not exist."""
+    return RefNotFoundError(f"no branch {name!r}: `graveler branch list` shows all branches")
+
+
 class Branches:
     """The branch records of one repository.
 
@@ -106,6 +119,7 @@ class Branches:
         self._ids = ids
         self._moves = moves
         self._reads = SharedReads(self._read)
+        self._remembered: dict[str, Seen] = {}
 
     def find(self, name: str) -> BranchRecord | None:
         """Return the present record of the branch, or None."""
@@ -116,16 +130,28 @@ class Branches:
         """Return the present record of the branch, or raise RefNotFoundError."""
         return self.get_for_update(name)[0]
 
-    def get_for_update(self, name: str) -> tuple[BranchRecord, Predicate]:
+    def get_for_update(self, name: str) -> Seen:
         """Return the present record and the predicate that replaces exactly this version of it."""
         stored = self._reads.get(name)
         if stored is None:
-            raise RefNotFoundError(f"no branch {name!r}: `graveler branch list` shows all branches")
-        return decode_branch(stored.value), stored.predicate
+            raise missing_branch(name)
+        return Seen(decode_branch(stored.value), stored.predicate)
 
-    def replace(
-        self, record: BranchRecord, predicate: Predicate, *, action: str = "move"
-    ) -> BranchRecord:
+    def place(self, name: str) -> Place:
+        """Return where the record of a branch is, to read it with others."""
+        return Place(self._partition, branch_key(check_branch(name)), decode_branch)
+
+    def remember(self, seen: Seen) -> None:
+        """Keep a version of a record for a compare-and-set that costs little if it fails."""
+        if len(self._remembered) >= _REMEMBERED:
+            self._remembered.clear()
+        self._remembered[seen.record.name] = seen
+
+    def remembered(self, name: str) -> Seen | None:
+        """Return the version of a branch that this process read or wrote last; it may be outdated."""
+        return self._remembered.get(name)
+
+    def replace(self, record: BranchRecord, predicate: Predicate, *, action: str = "move") -> Seen:
         """Write `record` with a new nonce if the branch is as `predicate` says.
 
         Args:
@@ -134,7 +160,7 @@ class Branches:
             action: The action that the log records, if the head changes.
 
         Returns:
-            The record as written.
+            The record as written, and its predicate.
 
         Raises:
             PreconditionFailedError: The branch has moved; nothing was written.
@@ -143,13 +169,14 @@ class Branches:
         """
         refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
-        self._write(written, predicate)
+        seen = Seen(written, self._write(written, predicate))
+        self.remember(seen)
         if action not in _MAKES_A_COMMIT and written.moves is not record.moves:
             self._named(written.commit_id)
-        return written
+        return seen
 
-    def _write(self, written: BranchRecord, predicate: Predicate) -> None:
-        """Write a record with a new nonce.
+    def _write(self, written: BranchRecord, predicate: Predicate) -> Predicate:
+        """Write a record with a new nonce, and return its predicate.
 
         `RecordStore.update` does not serve here: a reply that was lost means a move that may be
         in the log although the record has changed since, and only the caller can decide that.
@@ -159,7 +186,7 @@ class Branches:
         unknown: OutcomeUnknownError | None = None
         for _ in range(_TRIES):
             try:
-                self._kv.set_if(self._partition, key, value, predicate)
+                return self._kv.set_if(self._partition, key, value, predicate)
             except PreconditionFailedError:
                 if unknown is None:
                     raise
@@ -169,19 +196,18 @@ class Branches:
                 if unknown is None:
                     raise
                 raise unknown from None  # an earlier try may have landed
-            else:
-                return
-            if self._is_written(written, predicate, unknown):
-                return
+            stored = self._written(written, predicate, unknown)
+            if stored is not None:
+                return stored.predicate
         raise BackendUnavailableError(
             f"branch {written.name!r}: none of {_TRIES} writes arrived, and nothing was changed "
             f"({unknown})"
         ) from unknown
 
-    def _is_written(
+    def _written(
         self, written: BranchRecord, predicate: Predicate, unknown: OutcomeUnknownError
-    ) -> bool:
-        """Return whether the record was written; raise `unknown` if that cannot be known.
+    ) -> Stored | None:
+        """Return what is stored if the record was written; raise `unknown` if that cannot be known.
 
         The stored record is the written one if it has the same nonce.
         """
@@ -191,16 +217,16 @@ class Branches:
             raise unknown from None
         record = None if seen is None else decode_branch(seen.value)
         if record is not None and record.nonce == written.nonce:
-            return True
+            return seen
         if predicate is ABSENT:
             # The birth identifies the branch too. A missing record may have been created and
             # deleted: a second write would restore a staging token whose rows are being dropped.
             if record is not None and record.born == written.born:
-                return True
+                return seen
             raise unknown
         if seen is None or seen.predicate != predicate:
             raise unknown
-        return False
+        return None
 
     def start(
         self, name: str, commit_id: str, *, hidden: bool = False, action: str = "create"
@@ -213,9 +239,9 @@ class Branches:
         record = BranchRecord(
             name=name, commit_id=commit_id, staging_token=self._ids.unique(), hidden=hidden
         )
-        return self.create(record, action=action)
+        return self.create(record, action=action).record
 
-    def create(self, record: BranchRecord, *, action: str = "create") -> BranchRecord:
+    def create(self, record: BranchRecord, *, action: str = "create") -> Seen:
         """Write a new branch.
 
         Raises:
@@ -239,6 +265,7 @@ class Branches:
         """
         refuse_writes(f"branch {record.name!r}")
         self._moves.deleting(record)
+        self._remembered.pop(record.name, None)
         self._kv.delete_if(self._partition, branch_key(record.name), predicate)
 
     def list(self, *, runs: bool = True, after: str = "") -> Iterator[BranchRecord]:

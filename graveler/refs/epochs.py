@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from graveler.clock import Clock, IdSource
-from graveler.kv.record_store import RecordStore
+from graveler.kv.record_store import Place, RecordStore
 from graveler.kv.store import ABSENT, KVStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json
 
@@ -47,11 +47,17 @@ class Epochs:
     """The epoch of one repository."""
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
+        self._partition = f"gc:{uid}"
         self._records: RecordStore[bytes, Epoch] = RecordStore(
-            kv, f"gc:{uid}", key=bytes, encode=_encode, decode=_decode
+            kv, self._partition, key=bytes, encode=_encode, decode=_decode
         )
         self._clock = clock
         self._ids = ids
+
+    @property
+    def place(self) -> Place:
+        """Where the epoch is, to read it with others."""
+        return Place(self._partition, _KEY, _decode)
 
     def read(self) -> Epoch:
         """Return the present epoch."""

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.kv.record_store import Place, Version
 from graveler.model import Commit
 from graveler.refs.reflog import as_of, moves_ago
 from graveler.refs.refs import Refs
@@ -19,6 +20,7 @@ from graveler.refs.refs import Refs
 _EXPRESSION: Final = re.compile(
     r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:(@)|(?:@\{([^{}]{1,40})\})?((?:[~^][0-9]{0,7})*))"
 )
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NUMBER: Final = re.compile(r"[0-9]{1,7}")
 _MODIFIER: Final = re.compile(r"([~^])([0-9]*)")
 _FULL_ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -80,6 +82,23 @@ def resolve_to_name(refs: Refs, expression: str) -> Commit:
     if _HISTORY.fullmatch(expression):
         refs.expired.check_nameable(commit.id)
     return commit
+
+
+def resolve_beside(
+    refs: Refs, expression: str, *places: Place
+) -> tuple[Commit, list[Version | None]]:
+    """Return what `resolve_to_name` does, and what is at the places, if possible of one moment.
+
+    That is in one round trip if the expression is the name of a branch. What is at the places is
+    never read before the branch.
+    """
+    plain = _NAME.fullmatch(expression) and not _HISTORY.fullmatch(expression)
+    if plain:
+        found, *others = refs.together.read(refs.branches.place(expression), *places)
+        if found is not None:
+            return refs.commits.get(found.record.commit_id), others
+    commit = resolve_to_name(refs, expression)
+    return commit, refs.together.read(*places)
 
 
 def _base(refs: Refs, name: str) -> Commit:

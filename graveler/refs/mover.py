@@ -11,6 +11,7 @@ from graveler.errors import (
 )
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord
+from graveler.refs.branches import Seen
 from graveler.refs.history import is_ancestor
 from graveler.refs.refs import Refs
 from graveler.retries import retry
@@ -24,6 +25,19 @@ def move(
     action: str = "move",
     landed: Callable[[BranchRecord], bool] | None = None,
 ) -> BranchRecord:
+    """Replace the branch record by ``change(record)`` in one atomic step, and return it; see `moved`."""
+    return moved(refs, name, change, action=action, landed=landed).record
+
+
+def moved(
+    refs: Refs,
+    name: str,
+    change: Callable[[BranchRecord], BranchRecord],
+    *,
+    action: str = "move",
+    landed: Callable[[BranchRecord], bool] | None = None,
+    read: Callable[[int], Seen] | None = None,
+) -> Seen:
     """Replace the branch record by ``change(record)`` in one atomic step.
 
     Args:
@@ -35,9 +49,12 @@ def move(
         action: The action that the log records, if the head changes.
         landed: Returns whether the current record includes the change, for the rare case
             that a reply was lost and another writer has written since.
+        read: Returns the version to change, given the number of races lost before. The present
+            one by default. One that may be outdated is good for the first try if `change` neither
+            returns it nor raises.
 
     Returns:
-        The record as written.
+        The record as written, and its predicate.
 
     Raises:
         RefNotFoundError: No such branch.
@@ -45,22 +62,23 @@ def move(
         OutcomeUnknownError: A reply was lost, and it is unknown whether the change landed.
     """
 
-    def attempt(_number: int) -> BranchRecord | None:
-        record, predicate = refs.branches.get_for_update(name)
+    def attempt(number: int) -> Seen | None:
+        seen = refs.branches.get_for_update(name) if read is None else read(number)
+        record = seen.record
         new = change(record)
         if new is record:
-            return record
+            return seen
         # The branch stays the same one, whatever `change` returns: its log continues.
         new = replace(new, born=record.born, moves=record.moves, pages=record.pages)
         try:
-            return refs.branches.replace(new, predicate, action=action)
+            return refs.branches.replace(new, seen.predicate, action=action)
         except PreconditionFailedError:
             return None
         except OutcomeUnknownError as error:
             if landed is None:
                 raise
             now = _read_back(refs, name, error)
-            return now if landed(now) else None
+            return now if landed(now.record) else None
 
     return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)
 
@@ -95,7 +113,7 @@ def advance(
     except PreconditionFailedError:
         return False
     except OutcomeUnknownError as error:
-        now = _read_back(refs, record.name, error)
+        now = _read_back(refs, record.name, error).record
         if landed is not None:
             return landed(now)
         if any(move.commit == record.commit_id for move in refs.moves.of(now)):
@@ -150,9 +168,9 @@ def remove(
     return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)
 
 
-def _read_back(refs: Refs, name: str, unknown: OutcomeUnknownError) -> BranchRecord:
+def _read_back(refs: Refs, name: str, unknown: OutcomeUnknownError) -> Seen:
     """Return the branch after a lost reply; without an answer the outcome stays unknown."""
     try:
-        return refs.branches.get(name)
+        return refs.branches.get_for_update(name)
     except BackendUnavailableError:
         raise unknown from None

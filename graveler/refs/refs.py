@@ -6,8 +6,9 @@ The key of a tag is ``tag/<name>``, its value the commit id. A tag does not move
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
@@ -17,15 +18,24 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.kv.store import ABSENT, KVStore
+from graveler.kv.record_store import Place, Together, Version
+from graveler.kv.store import ABSENT, KVStore, Predicate
+from graveler.model import BranchRecord
 from graveler.names import check_tag
 from graveler.process import refuse_writes
 from graveler.records import decode_json, read_key
-from graveler.refs.branches import Branches
+from graveler.refs.branches import Branches, Seen, missing_branch
 from graveler.refs.commits import Commits, ExpiredCommits
-from graveler.refs.epochs import Epochs
+from graveler.refs.epochs import Epoch, Epochs
 from graveler.refs.moves import DELETED, Moves
-from graveler.refs.settings import LinkPlaces, Protection, Requirements, Settings
+from graveler.refs.settings import (
+    PROTECTION,
+    LinkPlaces,
+    Protection,
+    Requirements,
+    Rules,
+    Settings,
+)
 from graveler.retries import retry
 
 _PREFIX = b"tag/"
@@ -122,6 +132,36 @@ def _commit_id(name: str, raw: bytes) -> str:
 _PATIENCE_S: Final = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A branch and what decides about it, at one moment.
+
+    Attributes:
+        record: The branch's record.
+        predicate: What replaces exactly this version of the record.
+        rules: The protection rules; None if they were not read.
+        epoch: The epoch of sweeps; None if it was not read.
+        also: What was at the other places.
+    """
+
+    record: BranchRecord
+    predicate: Predicate
+    rules: Rules | None
+    epoch: Epoch | None
+    also: tuple[Version | None, ...] = ()
+
+    @classmethod
+    def of(cls, branch: Version, rules: Version | None) -> Self:
+        """Return a branch and its rules as they were read with other records."""
+        found = PROTECTION.default if rules is None else rules.record
+        return cls(branch.record, branch.predicate, found, None)
+
+    @property
+    def seen(self) -> Seen:
+        """The record with its predicate."""
+        return Seen(self.record, self.predicate)
+
+
 class Refs:
     """Branches, tags, commits and the protection rules of one repository.
 
@@ -147,6 +187,7 @@ class Refs:
         self._uid = uid
         self.clock = clock
         self.ids = ids
+        self.together = Together(kv)
         self.moves = Moves(kv, uid, clock, ids)
         self.commits = Commits(kv, partition)
         self.expired = ExpiredCommits(
@@ -161,6 +202,43 @@ class Refs:
         self.links = LinkPlaces(self.settings)
         self.requirements = Requirements(self.settings, self.protection)
 
+    def look(self, branch: str, *also: Place, rules: bool = False, epoch: bool = False) -> Look:
+        """Read a branch at one moment with what decides about it, in one round trip.
+
+        Required gates: after a change of them the record of each branch that they match is
+        rewritten, so that a move which they did not judge loses its compare-and-set. A branch
+        must therefore never be read after its rules.
+
+        Args:
+            branch: The branch.
+            *also: Other places.
+            rules: Read the protection rules.
+            epoch: Read the epoch of sweeps.
+
+        Raises:
+            RefNotFoundError: No such branch.
+        """
+        places = [self.branches.place(branch)]
+        if rules:
+            places.append(self.settings.place(PROTECTION))
+        if epoch:
+            places.append(self.epochs.place)
+        found = self.together.read(*places, *also)
+        others = iter(found[1:])
+        version = found[0]
+        if version is None:
+            raise missing_branch(branch)
+        self.branches.remember(Seen(*version))
+        read_rules = next(others) if rules else None
+        read_epoch = next(others) if epoch else None
+        return Look(
+            record=version.record,
+            predicate=version.predicate,
+            rules=(read_rules.record if read_rules else PROTECTION.default) if rules else None,
+            epoch=(read_epoch.record if read_epoch else Epoch()) if epoch else None,
+            also=tuple(others),
+        )
+
     @cached_property
     def epochs(self) -> Epochs:
         """The epoch of sweeps; only sweeps and writers that borrow bytes read it."""
@@ -169,7 +247,7 @@ class Refs:
     def turn(self, branch: str) -> AbstractContextManager[bool]:
         """Hold the turn at moving `branch` while the block runs.
 
-        Movers of one branch that take turns do not repeat their work. Turns are advisory: after
+        Movers of one branch that lost a race take turns, and do not repeat their work. Turns are advisory: after
         ten seconds of waiting the block runs without the turn, and correctness depends on
         compare-and-set alone. Reads and staged writes take no turns.
         """

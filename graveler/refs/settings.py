@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import InvalidInputError, ProtectedBranchError
-from graveler.kv.record_store import RecordStore
+from graveler.kv.record_store import Place, RecordStore, Version
 from graveler.kv.store import KVStore
 from graveler.process import refuse_writes
 from graveler.records import Fields, decode_json, encode_json
@@ -66,6 +66,10 @@ class Settings:
         self._partition = f"refs:{uid}"
         self._clock = clock
         self._ids = ids
+
+    def place(self, setting: Setting[Any]) -> Place:
+        """Return where a setting is, to read it with others."""
+        return Place(self._partition, setting.key, setting.decode)
 
     def get(self, setting: Setting[S]) -> S:
         """Return the value of a setting."""
@@ -119,7 +123,7 @@ _INSTEAD: Final = {
     "delete": "keep it",
 }
 
-_Rules = dict[str, tuple[str, ...]]
+_Forbidden = dict[str, tuple[str, ...]]
 
 
 class Protection:
@@ -159,25 +163,8 @@ class Protection:
         self._change(lambda _: chosen)
 
     def check(self, branch: str, action: str) -> bool:
-        """Raise ProtectedBranchError if `action` is forbidden on `branch`.
-
-        Returns:
-            Whether the branch may require gates: see `may_require_gates`.
-        """
-        stored = self._settings.get(PROTECTION)
-        for pattern, actions in stored.forbidden.items():
-            if action in actions and fnmatchcase(branch, pattern):
-                raise ProtectedBranchError(
-                    f"branch {branch!r} is protected against {action} (pattern {pattern!r}): "
-                    f"{_INSTEAD[action]}, or remove the rule with "
-                    f"`graveler branch unprotect {pattern!r}`"
-                )
-
-        return _matches(branch, stored.judged)
-
-    def may_require_gates(self, branch: str) -> bool:
-        """Return whether a pattern of required gates, current or earlier, matches `branch`."""
-        return _matches(branch, self._settings.get(PROTECTION).judged)
+        """Raise ProtectedBranchError if `action` is forbidden on `branch`; see `Rules.check`."""
+        return self._settings.get(PROTECTION).check(branch, action)
 
     def expect_gates(self, patterns: Iterable[str]) -> None:
         """Add `patterns` to those that may require gates. Patterns are never removed.
@@ -187,12 +174,12 @@ class Protection:
         wanted = frozenset(patterns)
         if not wanted <= self._settings.get(PROTECTION).judged:
             self._settings.change(
-                PROTECTION, lambda stored: _Stored(stored.forbidden, stored.judged | wanted)
+                PROTECTION, lambda stored: Rules(stored.forbidden, stored.judged | wanted)
             )
 
-    def _change(self, change: Callable[[_Rules], _Rules]) -> None:
+    def _change(self, change: Callable[[_Forbidden], _Forbidden]) -> None:
         self._settings.change(
-            PROTECTION, lambda stored: _Stored(change(stored.forbidden), stored.judged)
+            PROTECTION, lambda stored: Rules(change(stored.forbidden), stored.judged)
         )
 
 
@@ -216,19 +203,39 @@ def read_actions(rules: Fields, pattern: str) -> tuple[str, ...]:
         raise rules.wrong(pattern, f"some of {ACTIONS}") from None
 
 
-def _matches(branch: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(branch, pattern) for pattern in patterns)
-
-
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """The record: forbidden actions by pattern, and the patterns that may require gates."""
+class Rules:
+    """The protection rules of one moment.
 
-    forbidden: _Rules = field(default_factory=dict)
+    Attributes:
+        forbidden: Forbidden actions by pattern of branches.
+        judged: Patterns of the branches that may require gates.
+    """
+
+    forbidden: _Forbidden = field(default_factory=dict)
     judged: frozenset[str] = frozenset()
 
+    def check(self, branch: str, action: str) -> bool:
+        """Raise ProtectedBranchError if `action` is forbidden on `branch`.
 
-def _encode(stored: _Stored) -> dict[str, Any]:
+        Returns:
+            Whether the branch may require gates: see `may_require_gates`.
+        """
+        for pattern, actions in self.forbidden.items():
+            if action in actions and fnmatchcase(branch, pattern):
+                raise ProtectedBranchError(
+                    f"branch {branch!r} is protected against {action} (pattern {pattern!r}): "
+                    f"{_INSTEAD[action]}, or remove the rule with "
+                    f"`graveler branch unprotect {pattern!r}`"
+                )
+        return self.may_require_gates(branch)
+
+    def may_require_gates(self, branch: str) -> bool:
+        """Return whether a pattern of required gates, current or earlier, matches `branch`."""
+        return any(fnmatchcase(branch, pattern) for pattern in self.judged)
+
+
+def _encode(stored: Rules) -> dict[str, Any]:
     value: dict[str, Any] = {"patterns": sorted(stored.forbidden)}
     if stored.judged:
         value["judged"] = sorted(stored.judged)
@@ -238,17 +245,17 @@ def _encode(stored: _Stored) -> dict[str, Any]:
     return value
 
 
-def _read(fields: Fields) -> _Stored:
+def _read(fields: Fields) -> Rules:
     other = fields.record("actions") if "actions" in fields else Fields({}, fields.what)
     forbidden = {
         pattern: read_actions(other, pattern) if pattern in other else USUAL
         for pattern in sorted(fields.texts("patterns"))
     }
-    return _Stored(forbidden, frozenset(fields.texts("judged", ())))
+    return Rules(forbidden, frozenset(fields.texts("judged", ())))
 
 
 PROTECTION: Final = Setting(
-    "protection", "protection rules", default=_Stored(), encode=_encode, read=_read
+    "protection", "protection rules", default=Rules(), encode=_encode, read=_read
 )
 
 
@@ -288,6 +295,16 @@ class Requirements:
     def __init__(self, settings: Settings, protection: Protection) -> None:
         self._settings = settings
         self._protection = protection
+
+    @property
+    def place(self) -> Place:
+        """Where the rules are, to read them with others."""
+        return self._settings.place(REQUIRED_GATES)
+
+    @staticmethod
+    def read(found: Version | None) -> GateRules:
+        """Return the rules that were found at `place`."""
+        return REQUIRED_GATES.default if found is None else found.record
 
     def rules(self) -> GateRules:
         """Return the gates by pattern, sorted by pattern."""

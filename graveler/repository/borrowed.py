@@ -78,7 +78,9 @@ def borrowed_row(key: bytes, write: bytes) -> Row:
     return Row(key, write, entry.address, staged_epoch(write) or 0)
 
 
-def confirm(stores: Stores, tokens: Collection[str], rows: Iterable[Row]) -> None:
+def confirm(
+    stores: Stores, tokens: Collection[str], rows: Iterable[Row], *, now: Epoch | None = None
+) -> None:
     """Return if every later sweep sees what the rows borrow; else withdraw those it does not see.
 
     The rows must be visible to surveys from before this call until a branch names their bytes.
@@ -87,13 +89,14 @@ def confirm(stores: Stores, tokens: Collection[str], rows: Iterable[Row]) -> Non
         stores: The repository.
         tokens: The tokens under which the rows are staged.
         rows: Staged writes, those that borrow nothing included.
+        now: The epoch, read after the rows were staged; None: it is read here.
 
     Raises:
         ExpiredError: A sweep has deleted some of the bytes, so whatever staged them failed or
             ended before it could confirm them. The next commit commits the rest.
     """
     borrowed = [row for row in rows if row.borrowed]
-    lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})
+    lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed}, now)
     if not lost:
         return
     expired = [row for row in borrowed if row.borrowed in lost]
@@ -150,18 +153,20 @@ def holding(stores: Stores) -> Iterator[Hold]:
     hold.release()
 
 
-def _lost(stores: Stores, keys: Mapping[str, int]) -> set[str]:
+def _lost(stores: Stores, keys: Mapping[str, int], seen: Epoch | None = None) -> set[str]:
     """Return which of the keys sweeps have deleted, or will although rows name them.
 
     Args:
         stores: The repository.
         keys: Objects that rows visible to surveys name, each with the number of an epoch under
             which it was looked up and existed.
+        seen: The epoch after the rows were staged; None: it is read here.
     """
     if not keys:
         return set()
     for attempt in range(_ATTEMPTS):
-        now = stores.refs.epochs.read()
+        now = stores.refs.epochs.read() if seen is None else seen
+        seen = None
         changed = {key for key, number in keys.items() if number != now.number}
         if not now.sweeping and not changed:
             return set()

@@ -131,8 +131,9 @@ class Branch(View, BranchLike):
             StorageFullError: No space; nothing was staged.
         """
         flag(replace, "replace")
-        entry = self._upload(path, body, content_type, metadata)
-        self._writes.stage([entry], replaces=replace)
+        writes = self._writes
+        entry = self._upload(writes, path, body, content_type, metadata)
+        self._writes.stage([entry], replaces=replace, after=writes)
         return entry
 
     def put_many(
@@ -265,10 +266,11 @@ class Branch(View, BranchLike):
 
         It is for a later `link_many` or `commit_changes`: bytes that no entry names are garbage.
         """
-        return self._upload(path, body, content_type, metadata)
+        return self._upload(self._writes, path, body, content_type, metadata)
 
     def _upload(
         self,
+        writes: StagedWrites,
         path: PathText,
         body: Body,
         content_type: str,
@@ -276,7 +278,7 @@ class Branch(View, BranchLike):
     ) -> Entry:
         path, content_type = path_text(path, "path"), media_type(content_type)
         pairs(metadata, "metadata")
-        return self._writes.upload(path, body, content_type, dict(metadata or {}))
+        return writes.upload(path, body, content_type, dict(metadata or {}))
 
     def link(
         self, path: PathText, *, address: str, size: int | None = None, checksum: str | None = None

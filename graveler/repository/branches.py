@@ -15,8 +15,9 @@ from graveler.names import check_users_branch
 from graveler.publishing.landing import Tip, land
 from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
-from graveler.refs import move, moves_ago, remove, resolve_to_name, tag_moves
+from graveler.refs import move, moves_ago, remove, resolve_beside, resolve_to_name, tag_moves
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.settings import PROTECTION
 from graveler.repository.merges import refuse_unpublished
 
 _RESET: Final = "reset"
@@ -34,8 +35,10 @@ def create_branch(
         GateFailedError: A gate that branches of the name require refuses its content.
     """
     check_users_branch(name)
-    head = resolve_to_name(stores.refs, source)
-    if stores.refs.protection.may_require_gates(name) and stores.refs.branches.find(name) is None:
+    rules_at = stores.refs.settings.place(PROTECTION)
+    head, (found,) = resolve_beside(stores.refs, source, rules_at)
+    rules = PROTECTION.default if found is None else found.record
+    if rules.may_require_gates(name) and stores.refs.branches.find(name) is None:
         enforce(stores, "create", name, head, _first_base(stores, head))
     try:
         return stores.refs.branches.start(name, head.id, hidden=hidden)

@@ -35,8 +35,8 @@ from graveler.model import BranchRecord, Commit, Summary
 from graveler.publishing.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
-from graveler.refs import move
-from graveler.refs.branches import check_fence, owned
+from graveler.refs import moved
+from graveler.refs.branches import Seen, check_fence, owned
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.staging import is_laid
 from graveler.telemetry import COMMIT
@@ -57,27 +57,46 @@ class _Seal:
         record: Its record after sealing. Nothing is sealed if nothing is staged, or if the number
             of sealed tokens is at its limit. If another committer sealed first, the live token of
             `seen` belongs to that committer.
-        judged: Whether the branch required gates while it had that record.
+        predicate: What replaces exactly that record; None if nothing was sealed, so that no
+            compare-and-set has proved that it is the present one.
+        judged: Whether the branch required gates while it had that record; None if the rules were
+            not read.
     """
 
     seen: BranchRecord
     record: BranchRecord
-    judged: bool
+    predicate: Predicate | None
+    judged: bool | None
 
 
 def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Seal:
-    """Give the branch a new live token and put the old one behind the sealed ones."""
+    """Give the branch a new live token and put the old one behind the sealed ones.
+
+    A process that has just staged writes has seen the branch's record then. If that is still the
+    record, it is sealed at once, and the rules are read afterwards.
+    """
     looks: list[BranchRecord] = []
-    judged = False
+    judged: bool | None = False
+    known = _known(stores, name, fence, most)
+
+    def read(number: int) -> Seen:
+        nonlocal judged
+        if known is not None and number == 0:
+            judged = False if fence else None
+            return known
+        if known is not None and number == 1:
+            looks.clear()  # what is outdated was not read now
+        look = stores.refs.look(name, rules=not fence)
+        check_fence(look.record, fence)
+        judged = look.rules.check(name, "commit") if look.rules is not None else False
+        return look.seen
 
     def change(record: BranchRecord) -> BranchRecord:
-        nonlocal judged
-        if not fence:
-            judged = stores.refs.protection.check(name, "commit")
-        check_fence(record, fence)
         looks.append(record)
         live = record.staging_token
-        if len(record.sealed_tokens) >= most or stores.staging.is_empty(live):
+        if len(record.sealed_tokens) >= most or (
+            not stores.staging.is_filled(live) and stores.staging.is_empty(live)
+        ):
             return record
         return replace(
             record,
@@ -87,11 +106,19 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
 
     def landed(now: BranchRecord) -> bool:
         nonlocal judged
-        judged = not fence  # another mover may have written the record
+        judged = False if fence else None  # another mover may have written the record
         return now.staging_token != looks[-1].staging_token
 
-    record = move(stores.refs, name, change, landed=landed)
-    return _Seal(looks[0], record, judged)
+    record, predicate = moved(stores.refs, name, change, landed=landed, read=read)
+    return _Seal(looks[0], record, None if record is looks[-1] else predicate, judged)
+
+
+def _known(stores: Stores, name: str, fence: str, most: int) -> Seen | None:
+    """Return the version of the branch under which this process has staged writes, or None."""
+    seen = stores.refs.branches.remembered(name)
+    if seen is None or seen.record.fence != fence or len(seen.record.sealed_tokens) >= most:
+        return None
+    return seen if stores.staging.is_filled(seen.record.staging_token) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +166,7 @@ def commit(
     names = {"vcs.ref.head.name": name}
     if run := spec.metadata.get("graveler.run"):
         names["graveler.run.key"] = run
-    with (
-        traced(stores, COMMIT, names) as work,
-        owned(name, fence),
-        stores.refs.turn(name),
-    ):
+    with traced(stores, COMMIT, names) as work, owned(name, fence):
         made = _commit(stores, _Order(name, fence, spec, allow_empty, keep))
         work.end(made, landed=True)
         return made
@@ -179,11 +202,20 @@ def _commit(stores: Stores, order: _Order) -> Commit:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A tree that was built from some tokens over a head."""
+    """A tree that was built from some tokens over a head.
+
+    Attributes:
+        parent: The head.
+        tokens: The tokens.
+        applied: The tree.
+        whole: Whether the tokens were still sealed after they were read. Another committer drops
+            the tokens that it has landed, so others may have been read in part.
+    """
 
     parent: Commit
     tokens: tuple[str, ...]
     applied: Applied
+    whole: bool
 
 
 class _Committer:
@@ -194,7 +226,8 @@ class _Committer:
         self._order = order
         self._seen = seal.seen
         self._mine = seal.record.sealed_tokens
-        self._unjudged = "" if seal.judged else seal.record.nonce
+        self._sealed = seal
+        self._judged = seal.judged
         self._tokens: tuple[str, ...] = ()
         self._other: Commit | None = None
         self._built: _Built | None = None
@@ -208,18 +241,27 @@ class _Committer:
             "commit",
             self._build,
             fence=self._order.fence,
-            guard="" if self._order.fence else "commit",
-            unjudged=self._unjudged,
-            holds_turn=True,
+            requires=None if self._order.fence else lambda: bool(self._judged),
+            first=self._first(),
         )
         if landed.commit is None:
             return self._other or landed.head
         self._stores.staging.drop(*self._tokens)
         return landed.commit
 
+    def _first(self) -> Tip | None:
+        """Return the branch as it was sealed; None if nothing was sealed: it is read again."""
+        seal = self._sealed
+        if seal.predicate is None:
+            return None
+        head = self._stores.refs.commits.get(seal.record.commit_id)
+        return Tip(seal.record, seal.predicate, head)
+
     def _build(self, tip: Tip) -> BranchRecord | None:
         """Commit what is left of the tokens; None if another commit contains all of it."""
         allow_empty = self._order.allow_empty
+        if tip.rules is not None:
+            self._judged = tip.rules.check(self._order.name, "commit")
         self._tokens = tokens = _with_laid(
             overlap(self._mine, tip.record.sealed_tokens), tip.record.sealed_tokens
         )
@@ -229,7 +271,7 @@ class _Committer:
                 return None
             if not allow_empty:
                 raise NoChangesError(f"branch {self._order.name!r}: nothing is staged")
-        applied = self._applied(tip.head, tokens)
+        applied = self._applied(tip, tokens)
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
         if not applied.changed and not allow_empty:
             self._clear(rest, tip.predicate)
@@ -267,28 +309,50 @@ class _Committer:
             f"branch {self._order.name!r}: what was staged was discarded meanwhile, or equalled the head"
         )
 
-    def _applied(self, parent: Commit, tokens: tuple[str, ...]) -> Applied:
-        """Return the tree of the tokens over `parent`.
+    def _applied(self, tip: Tip, tokens: tuple[str, ...]) -> Applied:
+        """Return the tree of the tokens over the head.
+
+        The tokens were read completely if they are still sealed after the read. The compare-and-set
+        that moves the branch proves it, because the record did not change until then.
 
         Raises:
             LookAgain: Another committer landed some of them meanwhile.
+            ProtectedBranchError: The branch accepts no commits.
         """
+        parent = tip.head
         if not tokens:
+            if self._judged is None:
+                self._check(tokens)
             return Applied(parent.metarange, Summary(), changed=False)
         built, ranges = self._built, self._stores.ranges
+        if built is not None and not built.whole:
+            whole = tip.record.sealed_tokens[: len(built.tokens)] == built.tokens
+            self._built = built = replace(built, whole=True) if whole else None
+        whole = True
         if built is not None and self._only_ours_since(built, parent, tokens):
             changed = not same_records(ranges, parent.metarange, built.applied.metarange)
             applied = replace(built.applied, changed=changed)
         else:
             applied = self._grown(parent, tokens)
-            # another committer drops the tokens that it has landed: only tokens that are still
-            # sealed after the read were read completely
-            now = self._stores.refs.branches.get(self._order.name)
-            if overlap(tokens, now.sealed_tokens) != tokens:
-                raise LookAgain
-            self._confirm(tokens)
-        self._built = _Built(parent, tokens, applied)
+            # gates must not judge a part, and what rows borrow is confirmed while they are named
+            whole = bool(self._borrowed) or self._judged is not False
+            if whole:
+                self._check(tokens)
+        self._built = _Built(parent, tokens, applied, whole)
         return applied
+
+    def _check(self, tokens: tuple[str, ...]) -> None:
+        """Look at the branch after the tokens were read: they are sealed, and may be committed."""
+        name, rows = self._order.name, self._borrowed
+        unread = self._judged is None
+        look = self._stores.refs.look(name, rules=unread, epoch=bool(rows))
+        if overlap(tokens, look.record.sealed_tokens) != tokens:
+            raise LookAgain
+        if look.rules is not None:
+            self._judged = look.rules.check(name, "commit")
+        self._borrowed = {}
+        if rows and look.epoch is not None:
+            confirm(self._stores, tokens, rows, now=look.epoch)
 
     def _grown(self, parent: Commit, tokens: tuple[str, ...]) -> Applied:
         stores, built = self._stores, self._built
@@ -317,11 +381,6 @@ class _Committer:
 
     def _note(self, key: bytes, write: bytes) -> None:
         self._borrowed[borrowed_row(key, write)] = None
-
-    def _confirm(self, tokens: tuple[str, ...]) -> None:
-        rows, self._borrowed = self._borrowed, {}
-        if rows:
-            confirm(self._stores, tokens, rows)
 
     def _only_ours_since(self, built: _Built, parent: Commit, tokens: tuple[str, ...]) -> bool:
         """Return whether the head has changed only by tokens that the tree contains too."""

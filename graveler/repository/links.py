@@ -24,7 +24,7 @@ from graveler.refs import Epoch
 
 
 def linked(
-    stores: Stores, entries: Iterable[Entry], *, sized: bool = True
+    stores: Stores, entries: Iterable[Entry], *, sized: bool = True, epoch: Epoch | None = None
 ) -> tuple[list[Entry], Epoch]:
     """Return the entries as they are stored: addresses in their one form, all of them looked up.
 
@@ -35,6 +35,7 @@ def linked(
         stores: The repository.
         entries: The caller's entries.
         sized: Whether they have the sizes of the files.
+        epoch: The epoch of sweeps before this call; None: it is read here.
 
     Returns:
         The entries, and the epoch of sweeps under which those of own files were looked up.
@@ -47,8 +48,9 @@ def linked(
     book = AddressBook(stores.storage)
     owners = Owners(stores, book)
     checked = [_checked(entry, book, owners) for entry in entries]
-    borrows = any(is_own(entry.address) for entry in checked)
-    epoch = stores.refs.epochs.read() if borrows else Epoch()
+    if epoch is None:
+        borrows = any(is_own(entry.address) for entry in checked)
+        epoch = stores.refs.epochs.read() if borrows else Epoch()
     infos = _infos(stores, {entry.address for entry in checked})
     return [_seen(entry, infos, sized=sized) for entry in checked], epoch
 

@@ -14,11 +14,13 @@ from graveler.committed import (
 )
 from graveler.errors import ConflictError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
-from graveler.refs import line_outside, merge_bases
+from graveler.refs import line_outside, merge_bases, resolve_beside
+from graveler.refs.refs import Look
+from graveler.refs.settings import PROTECTION
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
 from graveler.telemetry import MERGE
 
@@ -160,9 +162,9 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
 
 
 def merge_into(
-    stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: Strategy | None
+    stores: Stores, expression: str, into: str, spec: CommitSpec, *, strategy: Strategy | None
 ) -> MergeResult:
-    """Merge a commit into a branch; after a lost race, merge again into the new head.
+    """Merge what an expression names into a branch; after a lost race, merge again into the new head.
 
     What is staged on the destination stays staged. The result is always a merge commit, never a
     fast-forward, so that the history shows what was published together.
@@ -176,6 +178,9 @@ def merge_into(
         ExpiredError: The tree of a merge base was removed by garbage collection.
     """
     made: Commit | None = None
+    places = (stores.refs.branches.place(into), stores.refs.settings.place(PROTECTION))
+    source, (branch, rules) = resolve_beside(stores.refs, expression, *places)
+    first = None if branch is None else tip_of(stores, Look.of(branch, rules))
 
     def build(tip: Tip) -> BranchRecord | None:
         nonlocal made
@@ -187,7 +192,7 @@ def merge_into(
 
     names = {"vcs.ref.head.revision": source.id, "vcs.ref.base.name": into}
     with settling(stores, strategy) as settled, traced(stores, MERGE, names) as work:
-        landed = land(stores, into, "merge", build, guard="merge")
+        landed = land(stores, into, "merge", build, guard="merge", first=first)
         work.end(landed.head, landed=landed.commit is not None)
     return MergeResult(landed.head, already=landed.commit is None)
 

@@ -7,16 +7,18 @@ the repetition changes nothing.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Final
 
 from graveler.errors import ThrottledError
-from graveler.model import BranchRecord, Entry
+from graveler.model import Entry
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.refs import Look
 from graveler.repository.borrowed import Row, confirm, holding, rows_of
 from graveler.repository.links import linked
 from graveler.retries import backoff
@@ -26,6 +28,7 @@ _ATTEMPTS: Final = 100
 CHUNK: Final = 20_000
 """Rows that are staged in one round trip."""
 _LOOK_UP: Final = 100_000
+_FRESH: Final = timedelta(seconds=1)
 _LONGEST_SUFFIX: Final = 24
 
 
@@ -46,12 +49,19 @@ class StagedWrites:
         self._stores = stores
         self.name = name
         self.fence = fence
+        self._seen: tuple[datetime, Look] | None = None
 
-    def check(self) -> None:
-        """Refuse, before any bytes are stored, a write that the branch does not accept."""
+    def check(self, *, borrows: bool = False) -> Look:
+        """Refuse, before any bytes are stored, a write that the branch does not accept.
+
+        Args:
+            borrows: Read the epoch of sweeps, too.
+        """
         refuse_writes(f"branch {self.name!r}")
-        self._record()
-        self.check_protection()
+        look = self._look(borrows=borrows)
+        self._check_rules(look)
+        self._seen = (self._stores.clock.now(), look)
+        return look
 
     def upload(self, path: str, body: Body, content_type: str, metadata: dict[str, str]) -> Entry:
         """Store the bytes under a new address and return their entry, which is not staged."""
@@ -60,7 +70,13 @@ class StagedWrites:
         self.check()
         return stored(self._stores, path, body, content_type, metadata)
 
-    def stage(self, entries: Iterable[Entry], *, replaces: bool = False) -> int:
+    def stage(
+        self,
+        entries: Iterable[Entry],
+        *,
+        replaces: bool = False,
+        after: "StagedWrites | None" = None,
+    ) -> int:
         """Stage entries of files that were just written below `new_address`; return how many.
 
         The files are not looked up.
@@ -68,7 +84,10 @@ class StagedWrites:
         Args:
             entries: The entries.
             replaces: Commit them also where the head has equal content.
+            after: What has uploaded the files in the same operation: its look at the branch counts.
         """
+        if after is not None:
+            self._seen = after._seen
         keys = ((check_path(entry.path), entry) for entry in entries)
         return self._stage_all(
             (key, stage_entry(key, entry, replaces=replaces)) for key, entry in keys
@@ -81,8 +100,7 @@ class StagedWrites:
             entry: The entry.
             sized: Whether it has the size of the file.
         """
-        self.check()
-        return self._link([entry], sized=sized)[0]
+        return self._link([entry], self.check(borrows=True), sized=sized)[0]
 
     def link_many(self, entries: Iterable[Entry]) -> int:
         """Stage entries of files that are in a store already; return how many.
@@ -90,14 +108,16 @@ class StagedWrites:
         Each is looked up, many to a round trip. Not atomic: after an error some chunks of 20,000
         are staged, and linking again is harmless.
         """
-        self.check()
-        return sum(len(self._link(group)) for group in batches(entries, _LOOK_UP))
+        count, look = 0, self.check(borrows=True)
+        for group in batches(entries, _LOOK_UP):
+            count += len(self._link(group, look if not count else self._look(borrows=True)))
+        return count
 
-    def _link(self, entries: Iterable[Entry], *, sized: bool = True) -> list[Entry]:
-        stored, epoch = linked(self._stores, entries, sized=sized)
+    def _link(self, entries: Iterable[Entry], look: Look, *, sized: bool = True) -> list[Entry]:
+        stored, epoch = linked(self._stores, entries, sized=sized, epoch=look.epoch)
         for rows in batches(rows_of(stored, epoch), CHUNK):
-            token = self.stage_rows(rows)
-            confirm(self._stores, [token], rows)
+            now = self._stage([(row.key, row.value) for row in rows], borrows=True)
+            confirm(self._stores, [now.record.staging_token], rows, now=now.epoch)
         return stored
 
     def delete(self, paths: Iterable[str]) -> int:
@@ -113,38 +133,61 @@ class StagedWrites:
 
     def stage_rows(self, rows: Sequence[Row]) -> str:
         """Stage rows together and return their token; what they borrow is not confirmed."""
-        return self._stage([(row.key, row.value) for row in rows])
+        return self._stage([(row.key, row.value) for row in rows]).record.staging_token
 
-    def _stage(self, items: Sequence[tuple[bytes, bytes]]) -> str:
-        """Stage writes (key, staged entry or tombstone) together, and return their token."""
+    def _stage(self, items: Sequence[tuple[bytes, bytes]], *, borrows: bool = False) -> Look:
+        """Stage writes (key, staged entry or tombstone) together.
+
+        Args:
+            items: The writes.
+            borrows: Read the epoch of sweeps at the second look.
+
+        Returns:
+            The second look at the branch, whose live token has the writes.
+        """
         stores = self._stores
-        record = self._record()
-        self.check_protection()
+        look = self._fresh() or self._look()
         for attempt in range(_ATTEMPTS):
-            token = record.staging_token
+            self._check_rules(look)
+            token = look.record.staging_token
             if len(items) == 1:
                 stores.staging.set(token, *items[0])
             else:
                 stores.staging.set_many(token, items)
-            record = self._record()
-            if record.staging_token == token:
-                return token
+            look = self._look(borrows=borrows)
+            if look.record.staging_token == token:
+                self._seen = (stores.clock.now(), look)  # good for the next chunk
+                return look
             backoff(stores.clock, stores.ids, attempt)
         raise ThrottledError(
             f"branch {self.name!r} began a commit during each of {_ATTEMPTS} tries to write; "
             "try again"
         )
 
-    def _record(self) -> BranchRecord:
+    def _fresh(self) -> Look | None:
+        """Return the first look of this operation, once, if it is not older than a second.
+
+        The operation began before it: it is as if the writes were staged then.
+        """
+        seen, self._seen = self._seen, None
+        if seen is None:
+            return None
+        age = self._stores.clock.now() - seen[0]
+        return seen[1] if abs(age) <= _FRESH else None
+
+    def _look(self, *, borrows: bool = False) -> Look:
         with owned(self.name, self.fence):
-            record = self._stores.refs.branches.get(self.name)
-        check_fence(record, self.fence)
-        return record
+            look = self._stores.refs.look(self.name, rules=not self.fence, epoch=borrows)
+        check_fence(look.record, self.fence)
+        return look
+
+    def _check_rules(self, look: Look) -> None:
+        if look.rules is not None:
+            look.rules.check(self.name, "write")
 
     def check_protection(self) -> None:
         """Raise ProtectedBranchError if the branch accepts no writes."""
-        if not self.fence:
-            self._stores.refs.protection.check(self.name, "write")
+        self._check_rules(self._look())
 
 
 def stored(

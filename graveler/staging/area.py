@@ -46,6 +46,7 @@ HOLD: Final = "hold-"
 """Start of the tokens that no branch names, under which entries are kept for a moment."""
 
 _LAID: Final = "laid-"
+_REMEMBERED: Final = 1_000
 
 
 def laid_token(ids: IdSource) -> str:
@@ -71,19 +72,23 @@ class StagingArea:
         self._kv = kv
         self._background = background
         self._prefix = f"staging:{uid}:"
+        self._filled: set[str] = set()
 
     def set(self, token: str, key: bytes, value: bytes) -> None:
         """Stage one write under `token`."""
         refuse_writes("a staged write")
         self._kv.set(self._prefix + token, key, value)
+        self._fill(token)
 
     def set_many(self, token: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Stage many writes under `token`, in as few round trips as the driver can."""
         refuse_writes("staged writes")
         self._kv.set_many(self._prefix + token, items)
+        self._fill(token)
 
     def withdraw(self, token: str, key: bytes, value: bytes) -> None:
         """Remove a staged write unless another one has taken its place."""
+        self._filled.discard(token)
         stored = self._kv.get(self._prefix + token, key)
         if stored is None or stored.value != value:
             return
@@ -113,6 +118,18 @@ class StagingArea:
         """Yield (key, newest staged write) of the tokens from `start` on, ascending."""
         return combine([self._kv.scan(self._prefix + token, start) for token in newest_first])
 
+    def is_filled(self, token: str) -> bool:
+        """Return whether this process has staged a write under `token`, which is then not empty.
+
+        Only withdrawals and drops remove writes, and drops come when no branch names the token.
+        """
+        return token in self._filled
+
+    def _fill(self, token: str) -> None:
+        if len(self._filled) >= _REMEMBERED:
+            self._filled.clear()
+        self._filled.add(token)
+
     def is_empty(self, token: str) -> bool:
         """Return whether nothing is staged under `token`."""
         return next(self._kv.scan(self._prefix + token), None) is None
@@ -128,4 +145,5 @@ class StagingArea:
         It runs in the background: what a dead process leaves behind is garbage that nothing reads.
         """
         for token in tokens:
+            self._filled.discard(token)
             self._background.run(partial(self._kv.drop, self._prefix + token))

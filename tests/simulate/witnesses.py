@@ -117,7 +117,7 @@ WITNESSES = {
     "1-3-2": Witness(
         Scenario("1-3-2", {"first": _increment, "second": _increment, "observer": _observe}, _one),
         _one_three_two,
-        "observer*12 first*5 second*6 observer*12 first*3 observer*12",
+        "observer*10 first*5 second*6 observer*10 first*3 observer*10",
     ),
     "b-a-n-a-n-a": Witness(
         Scenario(
@@ -130,7 +130,7 @@ WITNESSES = {
             lambda c: [c.put("k", "B"), c.commit()],  # type: ignore[func-returns-value]
         ),
         _banana,
-        "anna nancy anna committer*9 nancy*3 anna committer*9 anna*3 nancy committer*9 nancy*3 "
-        "anna committer*9 anna*3 nancy committer*9 nancy*3 anna committer*9 anna*4 nancy*3",
+        "anna nancy anna committer*7 nancy*3 anna committer*7 anna*3 nancy committer*7 nancy*3 "
+        "anna committer*7 anna*3 nancy committer*7 nancy*3 anna committer*7 anna*4 nancy*3",
     ),
 }

@@ -53,12 +53,12 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "repository.borrowed:confirm",
-                "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})",
+                "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed}, now)",
                 "lost = set()",
             ),
             Edit(
-                "repository.commits:_Committer._applied",
-                "self._confirm(tokens)",
+                "repository.commits:_Committer._check",
+                "confirm(self._stores, tokens, rows, now=look.epoch)",
                 "pass",
             ),
         ),
@@ -67,7 +67,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a borrower does not read the epoch again",
         "repository.borrowed:confirm",
-        "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})",
+        "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed}, now)",
         "lost = set()",
         "sweep-borrow",
         "sweep-patch",
@@ -127,8 +127,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a commit does not check what its rows borrow",
-        "repository.commits:_Committer._applied",
-        "self._confirm(tokens)",
+        "repository.commits:_Committer._check",
+        "confirm(self._stores, tokens, rows, now=look.epoch)",
         "pass",
         "sweep-borrow-commit+1",
         "sweep-borrow-commit",

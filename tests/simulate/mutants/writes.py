@@ -10,22 +10,22 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a writer is content with any token at its second look",
         "repository.writes:StagedWrites._stage",
-        "if record.staging_token == token:",
-        "if record.staging_token:",
+        "if look.record.staging_token == token:",
+        "if look.record.staging_token:",
         "write-commit",
     ),
     one_edit(
         "a write is acknowledged before the second look",
         "repository.writes:StagedWrites._stage",
-        "            record = self._record()\n            if record",
-        "            return\n            if record",
+        "            look = self._look(borrows=borrows)\n            if look",
+        "            return look\n            if look",
         "write-commit",
     ),
     one_edit(
         "a writer repeats its write under the dead token",
         "repository.writes:StagedWrites._stage",
-        "token = record.staging_token",
-        "token = token if attempt else record.staging_token",
+        "token = look.record.staging_token",
+        "token = token if attempt else look.record.staging_token",
         "write-commit",
     ),
     # publishers
@@ -136,8 +136,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a branch is moved without a condition",
-        "refs.mover:move",
-        "refs.branches.replace(new, predicate",
+        "refs.mover:moved",
+        "refs.branches.replace(new, seen.predicate",
         f"refs.branches.replace(new, {_PRESENT}",
         "write-two-commits",
         "each-writes-and-commits",
@@ -168,8 +168,9 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a retry keeps the base it began with",
         f"{_COMMIT}._build",
-        "self._applied(tip.head, tokens)",
-        "self._applied(self._stores.refs.commits.get(self._seen.commit_id), tokens)",
+        "self._applied(tip, tokens)",
+        "self._applied("
+        "replace(tip, head=self._stores.refs.commits.get(self._seen.commit_id)), tokens)",
         "each-writes-and-commits",
         "merge-commit",
     ),
@@ -220,9 +221,26 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "finished work is kept though its tokens were being dropped",
-        f"{_COMMIT}._applied",
-        "if overlap(tokens, now.sealed_tokens) != tokens:",
+        f"{_COMMIT}._check",
+        "if overlap(tokens, look.record.sealed_tokens) != tokens:",
         "if False:",
+        "each-writes-and-commits",
+        "write-two-commits",
+    ),
+    one_edit(
+        "work counts as whole that no look and no compare-and-set has proved",
+        f"{_COMMIT}._applied",
+        "whole = tip.record.sealed_tokens[: len(built.tokens)] == built.tokens",
+        "whole = True",
+        "two-commit-two-sealed",
+        "each-writes-and-commits",
+        "write-two-commits",
+    ),
+    one_edit(
+        "a committer seals an outdated record that it remembers",
+        "repository.commits:_seal",
+        "if known is not None and number == 0:",
+        "if known is not None:",
         "each-writes-and-commits",
         "write-two-commits",
     ),
@@ -253,7 +271,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # lost replies
     one_edit(
         "after a lost reply any record counts as ours",
-        "refs.branches:Branches._is_written",
+        "refs.branches:Branches._written",
         "if record is not None and record.nonce == written.nonce:",
         "if record is not None:",
         "write-commit+1",
@@ -262,7 +280,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a write whose reply was lost counts as made",
         "refs.branches:Branches._write",
         "unknown = error",
-        "return",
+        "return value",
         "write-commit+1",
     ),
     one_edit(
