@@ -7,11 +7,17 @@ then reads for all of them.
 """
 
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from threading import Event, RLock, get_ident
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from graveler.clock import Clock, IdSource
-from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+)
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.process import watch
 from graveler.retries import retry
@@ -43,6 +49,10 @@ class Version(NamedTuple):
 
     record: Any
     predicate: Predicate
+
+
+ABSENT_VERSION: Final = Version(None, ABSENT)
+"""What stands for a record that does not exist."""
 
 
 class Together:
@@ -92,6 +102,10 @@ class RecordStore(Generic[K, R]):
         self._encode = encode
         self._decode = decode
 
+    def place(self, name: K) -> Place:
+        """Return where a record is, to read it with others."""
+        return Place(self._partition, self._key(name), self._decode)
+
     def get(self, name: K) -> R | None:
         """Return the record, or None."""
         version = self.find(name)
@@ -108,10 +122,14 @@ class RecordStore(Generic[K, R]):
             yield key[len(prefix) :], self._decode(value)
 
     def write(self, name: K, record: R, predicate: Predicate = ABSENT) -> bool:
-        """Write the record if the stored one matches `predicate`; return whether it is written.
+        """Write the record if the stored one matches `predicate`; return whether it is written."""
+        return self._write(name, record, predicate) is not None
+
+    def _write(self, name: K, record: R, predicate: Predicate) -> Predicate | None:
+        """Write the record as `write` does, and return its predicate; None if it is not written.
 
         A lost reply is read back, and the write is tried once more where it did not happen. Where
-        another writer has written since, the answer is False.
+        another writer has written since, the answer is None.
 
         Raises:
             OutcomeUnknownError: A reply was lost, and the store does not answer any more, or
@@ -119,22 +137,21 @@ class RecordStore(Generic[K, R]):
         """
         key, value = self._key(name), self._encode(record)
         try:
-            self._kv.set_if(self._partition, key, value, predicate)
+            return self._kv.set_if(self._partition, key, value, predicate)
         except PreconditionFailedError:
-            return False
+            return None
         except OutcomeUnknownError as error:
             stored = self._read_back(key, error)
             if stored is None or stored.value != value:
                 return self._write_again(key, value, predicate)
-        return True
+            return stored.predicate
 
-    def _write_again(self, key: bytes, value: bytes, predicate: Predicate) -> bool:
+    def _write_again(self, key: bytes, value: bytes, predicate: Predicate) -> Predicate | None:
         """Write where nothing was written: a store that fails each time is not tried 200 times."""
         try:
-            self._kv.set_if(self._partition, key, value, predicate)
+            return self._kv.set_if(self._partition, key, value, predicate)
         except PreconditionFailedError:
-            return False
-        return True
+            return None
 
     def remove(self, name: K, predicate: Predicate) -> bool:
         """Remove the record if it matches `predicate`; return whether it is gone."""
@@ -157,6 +174,20 @@ class RecordStore(Generic[K, R]):
     def update(
         self, name: K, change: Callable[[R | None], R], *, what: str, clock: Clock, ids: IdSource
     ) -> R:
+        """Replace the record by ``change(record)`` in one atomic step, and return it; see `updated`."""
+        record: R = self.updated(name, change, what=what, clock=clock, ids=ids).record
+        return record
+
+    def updated(
+        self,
+        name: K,
+        change: Callable[[R | None], R],
+        *,
+        what: str,
+        clock: Clock,
+        ids: IdSource,
+        known: Version | None = None,
+    ) -> Version:
         """Replace the record by ``change(record)`` in one atomic step.
 
         Args:
@@ -168,19 +199,29 @@ class RecordStore(Generic[K, R]):
             what: What the record is, for the error: ``run 'hourly'``.
             clock: Measures the pauses between two tries.
             ids: Draws the jitter of the pauses.
+            known: A version of the record, which may be outdated, for the first try: the record is
+                not read. It is read if `change` raises for this version or leaves it as it is.
 
         Returns:
-            The record as written.
+            The record as written, and its predicate.
 
         Raises:
             ThrottledError: 200 races were lost in a row.
             OutcomeUnknownError: A reply was lost, and the store does not answer any more.
         """
 
-        def attempt(_number: int) -> R | None:
-            record, predicate = self.find(name) or (None, ABSENT)
-            new = change(record)
-            return new if new is record or self.write(name, new, predicate) else None
+        def attempt(number: int) -> Version | None:
+            version, new = (known if number == 0 else None), None
+            if version is not None:
+                with suppress(GravelerError):
+                    new = change(version.record)
+            if version is None or new is None or new is version.record:
+                version = Version(*(self.find(name) or (None, ABSENT)))
+                new = change(version.record)
+                if new is version.record:
+                    return version
+            written = self._write(name, new, version.predicate)
+            return None if written is None else Version(new, written)
 
         return retry(clock, ids, what, attempt)
 

@@ -515,17 +515,16 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
     """Yield what a commit of the branch would change, in byte order of the paths."""
+    yield from settled(stores, name, lambda record: list(uncommitted_in(stores, record)))
 
-    def read(record: BranchRecord) -> list[Change]:
-        tree = stores.refs.commits.get(record.commit_id).metarange
-        changes = []
-        for key, write in stores.staging.scan(newest_first(record)):
-            before, after = get(stores.ranges, tree, key), staged_value(write)
-            if before is None and after is None:
-                continue
-            if same_content(before, after) and not is_replacement(write):
-                continue
-            changes.append(change_of(key, before, after))
-        return changes
 
-    yield from settled(stores, name, read)
+def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
+    """Yield what a commit would change of a branch that has this record while it is read."""
+    tree = stores.refs.commits.get(record.commit_id).metarange
+    for key, write in stores.staging.scan(newest_first(record)):
+        before, after = get(stores.ranges, tree, key), staged_value(write)
+        if before is None and after is None:
+            continue
+        if same_content(before, after) and not is_replacement(write):
+            continue
+        yield change_of(key, before, after)

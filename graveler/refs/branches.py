@@ -151,13 +151,21 @@ class Branches:
         """Return the version of a branch that this process read or wrote last; it may be outdated."""
         return self._remembered.get(name)
 
-    def replace(self, record: BranchRecord, predicate: Predicate, *, action: str = "move") -> Seen:
+    def replace(
+        self,
+        record: BranchRecord,
+        predicate: Predicate,
+        *,
+        action: str = "move",
+        named: Callable[[str], None] | None = None,
+    ) -> Seen:
         """Write `record` with a new nonce if the branch is as `predicate` says.
 
         Args:
             record: The new record, with the moves of the record that it replaces.
             predicate: The predicate of the replaced record.
             action: The action that the log records, if the head changes.
+            named: Called instead of what the repository calls for an older commit.
 
         Returns:
             The record as written, and its predicate.
@@ -172,7 +180,7 @@ class Branches:
         seen = Seen(written, self._write(written, predicate))
         self.remember(seen)
         if action not in _MAKES_A_COMMIT and written.moves is not record.moves:
-            self._named(written.commit_id)
+            (named or self._named)(written.commit_id)
         return seen
 
     def _write(self, written: BranchRecord, predicate: Predicate) -> Predicate:
@@ -241,8 +249,19 @@ class Branches:
         )
         return self.create(record, action=action).record
 
-    def create(self, record: BranchRecord, *, action: str = "create") -> Seen:
+    def create(
+        self,
+        record: BranchRecord,
+        *,
+        action: str = "create",
+        named: Callable[[str], None] | None = None,
+    ) -> Seen:
         """Write a new branch.
+
+        Args:
+            record: Its record.
+            action: The action that the log records.
+            named: As for `replace`.
 
         Raises:
             AlreadyExistsError: The name is taken.
@@ -250,7 +269,7 @@ class Branches:
         check_branch(record.name)
         try:
             born = record.born or self._moves.birth(record.name)
-            return self.replace(replace(record, born=born), ABSENT, action=action)
+            return self.replace(replace(record, born=born), ABSENT, action=action, named=named)
         except PreconditionFailedError:
             raise AlreadyExistsError(
                 f"branch {record.name!r} exists: choose another name"

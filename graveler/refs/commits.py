@@ -29,7 +29,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.kv.record_store import RecordStore
-from graveler.kv.store import KVStore
+from graveler.kv.store import KVStore, Predicate
 from graveler.model import RECORD_BYTES, Commit
 from graveler.names import check_pairs
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
@@ -282,8 +282,11 @@ class ExpiredCommits(RecordStore[str, Expired]):
         Raises:
             ExpiredError: The tree is gone already.
         """
+        self.keep_found(commit_id, self.find(commit_id))
+
+    def keep_found(self, commit_id: str, stored: tuple[Expired, Predicate] | None) -> None:
+        """Do what `keep` does with what was found at `place` after a ref named the commit."""
         for _ in range(_ATTEMPTS):
-            stored = self.find(commit_id)
             if stored is None:
                 return
             record, predicate = stored
@@ -291,6 +294,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
                 raise _gone(commit_id, record)
             if self.remove(commit_id, predicate):
                 return
+            stored = self.find(commit_id)
         raise ThrottledError(f"commit {commit_id[:12]}: lost {_ATTEMPTS} races; try again")
 
 

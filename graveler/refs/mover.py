@@ -1,10 +1,12 @@
 """The one place that moves or removes a branch: read, change, compare-and-set, repeat."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from graveler.errors import (
     BackendUnavailableError,
+    GravelerError,
     OutcomeUnknownError,
     PreconditionFailedError,
     RefNotFoundError,
@@ -29,14 +31,15 @@ def move(
     return moved(refs, name, change, action=action, landed=landed).record
 
 
-def moved(
+def moved(  # noqa: PLR0913 - how to read, change and settle
     refs: Refs,
     name: str,
     change: Callable[[BranchRecord], BranchRecord],
     *,
     action: str = "move",
     landed: Callable[[BranchRecord], bool] | None = None,
-    read: Callable[[int], Seen] | None = None,
+    read: Callable[[], Seen] | None = None,
+    known: Seen | None = None,
 ) -> Seen:
     """Replace the branch record by ``change(record)`` in one atomic step.
 
@@ -49,9 +52,9 @@ def moved(
         action: The action that the log records, if the head changes.
         landed: Returns whether the current record includes the change, for the rare case
             that a reply was lost and another writer has written since.
-        read: Returns the version to change, given the number of races lost before. The present
-            one by default. One that may be outdated is good for the first try if `change` neither
-            returns it nor raises.
+        read: Returns the present version of the branch, if other records are read with it.
+        known: A version for the first try, which may be outdated. The present one is read if
+            `change` raises for this one or leaves it as it is.
 
     Returns:
         The record as written, and its predicate.
@@ -63,11 +66,16 @@ def moved(
     """
 
     def attempt(number: int) -> Seen | None:
-        seen = refs.branches.get_for_update(name) if read is None else read(number)
+        seen, new = (known if number == 0 else None), None
+        if seen is not None:
+            with suppress(GravelerError):
+                new = change(seen.record)
+        if seen is None or new is None or new is seen.record:
+            seen = refs.branches.get_for_update(name) if read is None else read()
+            new = change(seen.record)
+            if new is seen.record:
+                return seen
         record = seen.record
-        new = change(record)
-        if new is record:
-            return seen
         # The branch stays the same one, whatever `change` returns: its log continues.
         new = replace(new, born=record.born, moves=record.moves, pages=record.pages)
         try:
@@ -123,7 +131,12 @@ def advance(
 
 
 def remove(
-    refs: Refs, name: str, mine: Callable[[BranchRecord], bool], *, must_exist: bool = False
+    refs: Refs,
+    name: str,
+    mine: Callable[[BranchRecord], bool],
+    *,
+    must_exist: bool = False,
+    known: Seen | None = None,
 ) -> tuple[str, ...]:
     """Remove a branch; its commits stay.
 
@@ -133,6 +146,7 @@ def remove(
         mine: Returns whether a record may be removed. The removal is atomic with that answer: a
             branch that another process has changed meanwhile stays.
         must_exist: Raise RefNotFoundError if there is no such branch.
+        known: A version for the first try, which may be outdated; the caller may remove it.
 
     Returns:
         The staging tokens of the branch, which no branch names any more; none if it stays.
@@ -143,10 +157,11 @@ def remove(
     tokens: tuple[str, ...] = ()
     unsure: str | None = None  # the birth of the branch whose removal had no answer
 
-    def attempt(_number: int) -> tuple[str, ...] | None:
+    def attempt(number: int) -> tuple[str, ...] | None:
         nonlocal tokens, unsure
         try:
-            record, predicate = refs.branches.get_for_update(name)
+            first = known if number == 0 else None
+            record, predicate = first or refs.branches.get_for_update(name)
         except RefNotFoundError:
             if must_exist and not tokens:
                 raise

@@ -239,6 +239,21 @@ class Refs:
             also=tuple(others),
         )
 
+    def name_and_read(self, *places: Place) -> tuple[Callable[[str], None], list[Version | None]]:
+        """Return the call for an older commit that a branch names, and what it finds at the places.
+
+        The call reads the places at one moment with the condemnation of the commit. The list is
+        empty until then.
+        """
+        found: list[Version | None] = []
+
+        def named(commit_id: str) -> None:
+            condemned, *others = self.together.read(self.expired.place(commit_id), *places)
+            found[:] = others
+            self.expired.keep_found(commit_id, condemned)
+
+        return named, found
+
     @cached_property
     def epochs(self) -> Epochs:
         """The epoch of sweeps; only sweeps and writers that borrow bytes read it."""

@@ -76,16 +76,14 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
     record, it is sealed at once, and the rules are read afterwards.
     """
     looks: list[BranchRecord] = []
-    judged: bool | None = False
+    judged: bool | None = False if fence else None
     known = _known(stores, name, fence, most)
 
-    def read(number: int) -> Seen:
-        nonlocal judged
-        if known is not None and number == 0:
-            judged = False if fence else None
-            return known
-        if known is not None and number == 1:
-            looks.clear()  # what is outdated was not read now
+    def read() -> Seen:
+        nonlocal judged, known
+        if known is not None:
+            known = None
+            looks.clear()  # it was outdated when this commit began
         look = stores.refs.look(name, rules=not fence)
         check_fence(look.record, fence)
         judged = look.rules.check(name, "commit") if look.rules is not None else False
@@ -109,7 +107,7 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
         judged = False if fence else None  # another mover may have written the record
         return now.staging_token != looks[-1].staging_token
 
-    record, predicate = moved(stores.refs, name, change, landed=landed, read=read)
+    record, predicate = moved(stores.refs, name, change, landed=landed, read=read, known=known)
     return _Seal(looks[0], record, None if record is looks[-1] else predicate, judged)
 
 

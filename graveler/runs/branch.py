@@ -1,6 +1,6 @@
 """The branch of a run: taken over by an attempt, frozen for a publish, dropped at the end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -11,11 +11,12 @@ from graveler.errors import (
     RefNotFoundError,
     StateError,
 )
-from graveler.model import BranchRecord, Commit
+from graveler.kv.record_store import ABSENT_VERSION, Version
+from graveler.model import BranchRecord, Change, Commit
 from graveler.reads.stores import Stores
-from graveler.reads.view import uncommitted
-from graveler.refs import move, remove
-from graveler.refs.branches import check_fence, owned
+from graveler.reads.view import uncommitted, uncommitted_in
+from graveler.refs import move, moved, remove
+from graveler.refs.branches import Seen, check_fence, missing_branch, owned
 from graveler.runs.record import RunHandle, RunRecord
 
 _PARKED: Final = "parked:"
@@ -26,11 +27,24 @@ def frozen(fence: str) -> str:
     return f"{fence}:publishing"
 
 
-def take_branch(stores: Stores, record: RunRecord) -> None:
+def take_branch(
+    stores: Stores,
+    record: RunRecord,
+    *,
+    known: Version | None = None,
+    named: Callable[[str], None] | None = None,
+) -> None:
     """Make the run's branch this attempt's: by creation, or by one compare-and-set.
 
     Several processes that open the attempt together may call it; the first branch is kept.
     Commits of the present round stay, those of a round that was published or abandoned do not.
+
+    Args:
+        stores: The repository.
+        record: The run.
+        known: The branch as it was read before, `ABSENT_VERSION` if it did not exist; it may be
+            outdated. None: it is read.
+        named: Called instead of what the repository calls for the commit that a new branch names.
 
     Raises:
         FencedError: A newer attempt has the branch, or this attempt was parked meanwhile.
@@ -57,16 +71,25 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
         return replace(fresh, commit_id=head.id) if resumes else fresh
 
     while True:
+        missing = known is ABSENT_VERSION
+        seen = None if known is None or missing else Seen(*known)
+        known = None
         try:
+            if missing:
+                raise missing_branch(record.branch)
             replace_branch(
-                stores, record.branch, change, landed=lambda now: now.fence == record.fence
+                stores,
+                record.branch,
+                change,
+                landed=lambda now: now.fence == record.fence,
+                known=seen,
             )
         except RefNotFoundError:
             head = _last_known(stores, record) if record.resumed else record.base
             # a branch that was deleted and is made again has another birth
             born = record.fence if record.resumed else record.born
             try:
-                stores.refs.branches.create(replace(fresh, commit_id=head, born=born))
+                stores.refs.branches.create(replace(fresh, commit_id=head, born=born), named=named)
             except AlreadyExistsError:
                 continue  # made between our read and our write: take it over
         return
@@ -78,8 +101,18 @@ def replace_branch(
     change: Callable[[BranchRecord], BranchRecord],
     *,
     landed: Callable[[BranchRecord], bool],
+    known: Seen | None = None,
 ) -> BranchRecord:
-    """Replace the record of a branch and return it; a new staging token drops what was staged."""
+    """Replace the record of a branch and return it; a new staging token drops what was staged.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        change: Makes the new record.
+        landed: Returns, after a lost reply, whether the present record includes the change.
+        known: A version for the first try, which may be outdated: `change` is called again for
+            the present one if it raises or leaves this one as it is.
+    """
     dropped: tuple[str, ...] = ()
 
     def changed(branch: BranchRecord) -> BranchRecord:
@@ -89,7 +122,7 @@ def replace_branch(
         dropped = () if same else (branch.staging_token, *branch.sealed_tokens)
         return new
 
-    now = move(stores.refs, name, changed, landed=landed)
+    now = moved(stores.refs, name, changed, landed=landed, known=known).record
     stores.staging.drop(*dropped)
     return now
 
@@ -144,12 +177,7 @@ def run_head(stores: Stores, run: RunHandle, *, publishing: bool = False) -> Com
         FencedError: A newer attempt owns the run, or the run is over.
         StateError: Writes are staged but not committed.
     """
-    branch = stores.refs.branches.find(run.branch)
-    if branch is None:
-        raise FencedError(
-            f"run {run.key!r}: its branch is gone, the run is over: it was published or given up; "
-            "what is to be written after that needs a run of its own"
-        )
+    branch = _of_run(run, stores.refs.branches.find(run.branch))
     if not publishing or branch.fence != frozen(run.fence):
         check_fence(branch, run.fence)
     if publishing:
@@ -157,8 +185,32 @@ def run_head(stores: Stores, run: RunHandle, *, publishing: bool = False) -> Com
     return stores.refs.commits.get(branch.commit_id)
 
 
+def head_of(stores: Stores, run: RunHandle, found: Version | None) -> Commit:
+    """Return the head of the run's branch as it was read with other records.
+
+    Raises:
+        FencedError: A newer attempt owns the run, or the run is over.
+    """
+    branch = _of_run(run, None if found is None else found.record)
+    check_fence(branch, run.fence)
+    return stores.refs.commits.get(branch.commit_id)
+
+
+def _of_run(run: RunHandle, branch: BranchRecord | None) -> BranchRecord:
+    if branch is None:
+        raise FencedError(
+            f"run {run.key!r}: its branch is gone, the run is over: it was published or given up; "
+            "what is to be written after that needs a run of its own"
+        )
+    return branch
+
+
 def _check_committed(stores: Stores, run: RunHandle) -> None:
-    left = next(uncommitted(stores, run.branch), None)
+    _refuse_uncommitted(run, uncommitted(stores, run.branch))
+
+
+def _refuse_uncommitted(run: RunHandle, changes: Iterable[Change]) -> None:
+    left = next(iter(changes), None)
     if left is not None:
         raise StateError(
             f"run {run.key!r} has writes that are not committed ({left.path!r} is one): "
@@ -166,11 +218,19 @@ def _check_committed(stores: Stores, run: RunHandle) -> None:
         )
 
 
-def freeze(stores: Stores, run: RunHandle) -> Commit:
+def freeze(stores: Stores, run: RunHandle, known: Version | None = None) -> Commit:
     """Refuse further writes on the run's branch and return its head.
 
     The head holds every acknowledged write. Without the freeze, what another process of this
     attempt writes while the gates run would be acknowledged and then dropped with the branch.
+
+    What is staged is read once: after the freeze no write is acknowledged and no commit lands. Only
+    a newer attempt can move the branch and drop what is staged, and then this one publishes nothing.
+
+    Args:
+        stores: The repository.
+        run: The attempt.
+        known: The branch as it was read before, if it was; it may be outdated.
     """
     closed = frozen(run.fence)
 
@@ -184,9 +244,15 @@ def freeze(stores: Stores, run: RunHandle) -> Commit:
         return replace(branch, fence=run.fence) if branch.fence == closed else branch
 
     with owned(run.branch, run.fence):
-        branch = move(stores.refs, run.branch, close, landed=lambda now: now.fence == closed)
+        branch = moved(
+            stores.refs,
+            run.branch,
+            close,
+            landed=lambda now: now.fence == closed,
+            known=None if known is None else Seen(*known),
+        ).record
         try:
-            _check_committed(stores, run)
+            _refuse_uncommitted(run, uncommitted_in(stores, branch))
         except StateError:
             move(stores.refs, run.branch, reopen, landed=lambda now: now.fence != closed)
             raise
@@ -217,9 +283,14 @@ def fence_off(stores: Stores, record: RunRecord) -> str:
 
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
     """Delete a run's or a step's branch if it belongs to attempt `up_to` or an earlier one."""
-    tokens = remove(
-        stores.refs, name, lambda branch: bool(branch.fence) and branch.attempt <= up_to
-    )
+
+    def mine(branch: BranchRecord) -> bool:
+        return bool(branch.fence) and branch.attempt <= up_to
+
+    known = stores.refs.branches.remembered(name)
+    if known is not None and not mine(known.record):
+        known = None
+    tokens = remove(stores.refs, name, mine, known=known)
     stores.staging.drop(*tokens)
 
 

@@ -19,6 +19,7 @@ from typing import Final, Self, TypedDict
 
 from graveler.arguments import BranchLike, Duration, branch_text, choice, duration, pairs, run_key
 from graveler.errors import FencedError, InvalidInputError
+from graveler.kv.record_store import ABSENT_VERSION, Version
 from graveler.model import BranchRecord
 from graveler.names import check_caller_pairs, run_branch
 from graveler.reads.stores import Stores
@@ -121,17 +122,23 @@ def open_run(records: RunRecords, terms: Terms) -> RunRecord:
             the run waits to be published elsewhere.
         FencedError: A newer attempt was opened at the same moment.
     """
+    key, refs = terms.key, records.stores.refs
+    known, target, branch = refs.together.read(
+        records.place(key), refs.branches.place(terms.into), refs.branches.place(run_branch(key))
+    )
+    targets = [target]
 
     def change(record: RunRecord | None) -> RunRecord:
-        return _opened(records, record, terms)
+        seen = targets.pop() if targets else None
+        return _opened(records, record, terms, None if seen is None else seen.record)
 
-    key = terms.key
-    record = records.update(key, change)
-    take_branch(records.stores, record)
-    now = _look_again(records, record)
+    records.read(key, known)
+    record: RunRecord = records.updated(key, change, known or ABSENT_VERSION).record
+    now = _take_branch(records, record, branch or ABSENT_VERSION)
     if now.fence != record.fence:
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
-    drop_step_branches(records.stores, record, up_to=record.attempt - 1)
+    if record.attempt > 1:
+        drop_step_branches(records.stores, record, up_to=record.attempt - 1)
     _log_resumed(records, record)
     return record
 
@@ -159,9 +166,9 @@ def open_or_attach(records: RunRecords, terms: Terms) -> RunRecord:
         return record  # its branch exists already
     if attaches and was_deleted(records.stores, record):
         _check_is_over(records.get(key), record)
+        now = _look_again(records, record)
     else:
-        take_branch(records.stores, record)
-    now = _look_again(records, record)
+        now = _take_branch(records, record, None)
     if not _is_owned(now, owner):
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
     if not attaches:
@@ -199,10 +206,15 @@ def _is_owned(record: RunRecord, owner: str) -> bool:
     return True
 
 
-def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunRecord:
-    """Return the record of a new attempt that replaces `record`."""
+def _opened(
+    records: RunRecords,
+    record: RunRecord | None,
+    terms: Terms,
+    target: BranchRecord | None = None,
+) -> RunRecord:
+    """Return the record of a new attempt that replaces `record`; the target is read if not given."""
     stores, key = records.stores, terms.key
-    target = stores.refs.branches.get(terms.into)
+    target = target or stores.refs.branches.get(terms.into)
     _check_takes_runs(records, key, target)
     if record is not None:
         record = settle_publish(records, record)
@@ -309,13 +321,26 @@ def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> No
     )
 
 
-def _look_again(records: RunRecords, record: RunRecord) -> RunRecord:
-    """Return the present record after the branch was taken.
+def _take_branch(records: RunRecords, record: RunRecord, known: Version | None) -> RunRecord:
+    """Make the run's branch this attempt's, and return the present record after that.
+
+    Args:
+        records: The runs.
+        record: The run.
+        known: The branch as it was read before; `ABSENT_VERSION` if it did not exist.
+    """
+    named, found = records.stores.refs.name_and_read(records.place(record.key))
+    take_branch(records.stores, record, known=known, named=named)
+    return _look_again(records, record, records.read(record.key, found[0]) if found else None)
+
+
+def _look_again(records: RunRecords, record: RunRecord, now: RunRecord | None = None) -> RunRecord:
+    """Return the present record after the branch was taken; it is read if it is not given.
 
     If the run was published or abandoned between our read and our write, we made its branch a
     second time; it is deleted, because no attempt will resume from it.
     """
-    now = records.get(record.key)
+    now = now or records.get(record.key)
     if now.state in _OVER or now.forked > record.attempt:
         drop_branch(records.stores, record.branch, up_to=record.attempt)
     return now

@@ -2,20 +2,25 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from graveler.errors import (
     FencedError,
     GateFailedError,
     GravelerError,
+    InternalError,
     MergeConflictError,
     ProtectedBranchError,
     RunStateError,
 )
 from graveler.gates import Candidate, Gate, RunContext, Verdict
+from graveler.kv.record_store import Version
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
-from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit
+from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit, tip_of
 from graveler.publishing.tracing import traced
+from graveler.refs.refs import Look
+from graveler.refs.settings import PROTECTION, Rules
 from graveler.repository.merges import build_merge
 from graveler.repository.strategies import Settlement, Strategy, settling
 from graveler.runs.branch import drop_branches, freeze, run_head
@@ -51,7 +56,12 @@ class PublishResult:
 
 
 def publish(
-    records: RunRecords, run: RunHandle, *, gates: Iterable[Gate], strategy: Strategy | None
+    records: RunRecords,
+    run: RunHandle,
+    *,
+    into: str,
+    gates: Iterable[Gate],
+    strategy: Strategy | None,
 ) -> PublishResult:
     """Merge the run's committed head into its target if every gate passes.
 
@@ -60,6 +70,13 @@ def publish(
     outside any lock. If the target moves meanwhile, only its changes are merged again, and a gate
     whose inputs did not change keeps its verdict. After three lost races the gates run while the
     turn at the target is held, for ten seconds at most: give slower gates a prefix.
+
+    Args:
+        records: The repository's runs.
+        run: The attempt.
+        into: The target of the attempt.
+        gates: The gates of the publisher.
+        strategy: For paths that conflict.
 
     Raises:
         GateFailedError: A gate refused; the run is parked, the target did not move.
@@ -71,15 +88,20 @@ def publish(
     stores, gates = records.stores, tuple(gates)
 
     def begin() -> RunCandidacy | PublishResult:
+        seen = _read(records, run, into)
         # an earlier call of this attempt may have died in the middle
-        record = _own(settle_publish(records, _own(records.get(run.key), run)), run)
+        known = _own(seen.run.record, run)
+        record = _own(settle_publish(records, known), run)
         work.note({"vcs.ref.base.name": record.into})
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
             return _result(records, record)
-        _check_takes_merges(records, record)
+        _check_takes_merges(records, record, seen.rules)
         next_state(run.key, record.state, RunEvent.CANDIDATE)
-        return RunCandidacy(records, record, freeze(stores, run), gates, settled)
+        head = freeze(stores, run, seen.branch)
+        if record is not known or record.into != into:
+            return RunCandidacy(records, record, head, gates, settled)
+        return RunCandidacy(records, record, head, gates, settled, seen)
 
     names = {"vcs.ref.head.name": run.branch, "graveler.run.key": run.key}
     try:
@@ -97,6 +119,42 @@ def publish(
         if record.fence != run.fence or record.state is not RunState.PUBLISHED:
             raise
         return _result(records, record)  # by another process of this attempt, just now
+
+
+class _Read(NamedTuple):
+    """What a publish begins with, all of one moment.
+
+    Attributes:
+        run: The run's record.
+        branch: The run's branch; None if it is gone.
+        target: The target; None if it is gone.
+        required: The gates that branches require.
+        rules: The protection rules.
+    """
+
+    run: Version
+    branch: Version | None
+    target: Version | None
+    required: Version | None
+    rules: Rules
+
+
+def _read(records: RunRecords, run: RunHandle, into: str) -> _Read:
+    refs = records.stores.refs
+    found, branch, target, required, rules = refs.together.read(
+        records.place(run.key),
+        refs.branches.place(run.branch),
+        refs.branches.place(into),
+        refs.requirements.place,
+        refs.settings.place(PROTECTION),
+    )
+    if found is None:
+        records.get(run.key)  # raises
+        raise InternalError(f"run {run.key!r} was opened while it was published")
+    records.read(run.key, found)
+    return _Read(
+        found, branch, target, required, PROTECTION.default if rules is None else rules.record
+    )
 
 
 def judge_run(records: RunRecords, run: RunHandle, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
@@ -135,6 +193,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         head: Its committed head.
         gates: Those that the publisher gives; the target's own are added.
         strategy: For paths that conflict.
+        seen: What was read at the beginning of the publish, for the first look at the target.
     """
 
     def __init__(
@@ -144,12 +203,23 @@ class RunCandidacy(Candidacy[PublishResult]):
         head: Commit,
         gates: Iterable[Gate],
         strategy: Settlement | None,
+        seen: _Read | None = None,
     ) -> None:
         super().__init__(records.stores, record.into, gates, f"run {record.key!r}")
+        self._seen = seen
+        self._known = None if seen is None else seen.run
         self._records = records
         self._record = record
         self._head = head
         self._strategy = strategy
+
+    def look(self) -> Tip:
+        """Return the target, and take the gates that it requires at the same moment."""
+        seen, self._seen = self._seen, None
+        if seen is None or seen.target is None:
+            return super().look()
+        self.convene(self.stores.refs.requirements.read(seen.required))
+        return tip_of(self.stores, Look.of(seen.target, None))
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
         """Return the candidate; None if the target holds the run."""
@@ -218,7 +288,8 @@ class RunCandidacy(Candidacy[PublishResult]):
                 verdicts=self.verdicts,
             )
 
-        return self._records.update(self._record.key, change).candidate == candidate.id
+        self._known = self._records.updated(self._record.key, change, self._known)
+        return bool(self._known.record.candidate == candidate.id)
 
     def lost(self, candidate: Commit) -> None:
         """Record on the run that the candidate did not land."""
@@ -251,7 +322,7 @@ class RunCandidacy(Candidacy[PublishResult]):
                 return record  # another process of this attempt is about to land a candidate
             return published(record, publish)
 
-        now = self._records.update(self._record.key, change)
+        now = self._records.updated(self._record.key, change, self._known).record
         if commit is None and (
             now.fence != self._record.fence or now.state is not RunState.PUBLISHED
         ):
@@ -278,9 +349,9 @@ def _still(now: RunRecord | None, record: RunRecord) -> RunRecord:
     return now
 
 
-def _check_takes_merges(records: RunRecords, record: RunRecord) -> None:
+def _check_takes_merges(records: RunRecords, record: RunRecord, rules: Rules) -> None:
     try:
-        records.stores.refs.protection.check(record.into, "merge")
+        rules.check(record.into, "merge")
     except ProtectedBranchError as error:
         refusal = _refusal(records, error)
         records.update(record.key, lambda now: refused(_still(now, record), refusal))

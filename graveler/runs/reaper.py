@@ -66,8 +66,10 @@ def reap(
     return done
 
 
-def reap_due(records: RunRecords, *, but: str) -> None:
-    """Reap the first few runs that are due; called by other operations, so it never fails.
+def reap_due(records: RunRecords, *, but: str) -> bool:
+    """Reap the first few runs that are due, and return whether no more are.
+
+    Called by other operations, so it never fails.
 
     The run of the branch `but` is left alone. Failures are rescheduled so that they do not block
     later entries; if the store fails, nothing changes.
@@ -75,7 +77,8 @@ def reap_due(records: RunRecords, *, but: str) -> None:
     now = records.stores.clock.now()
     reaper = _Reaper(records, now, dry_run=False)
     try:
-        for appointment in list(islice(records.index.due(now), _CHECKED)):
+        appointments = list(islice(records.index.due(now), _CHECKED))
+        for appointment in appointments:
             if appointment.branch == but:
                 continue
             try:
@@ -87,6 +90,8 @@ def reap_due(records: RunRecords, *, but: str) -> None:
                 records.index.put_off(appointment, now + LEASE)
     except GravelerError as error:
         _log.warning("overdue runs could not be checked: %s", error)
+        return False
+    return len(appointments) < _CHECKED
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from graveler.errors import (
     InvalidInputError,
     RunNotFoundError,
 )
-from graveler.kv.record_store import RecordStore
+from graveler.kv.record_store import ABSENT_VERSION, Place, RecordStore, Version
 from graveler.kv.store import KVStore
 from graveler.names import run_branch
 from graveler.process import refuse_writes
@@ -143,15 +143,39 @@ class RunRecords:
         first = b"" if start is None else opened_key(start)
         return (record for key, record in ordered if key > first)
 
+    def place(self, key: str) -> Place:
+        """Return where the record of a run is, to read it with others; see `read`."""
+        return self._runs.place(run_branch(key))
+
+    def read(self, key: str, found: Version | None) -> RunRecord | None:
+        """Return the record that was found at the place of a key, or None."""
+        return _checked(key, None if found is None else found.record)
+
     def update(self, key: str, change: Callable[[RunRecord | None], RunRecord]) -> RunRecord:
         """Replace the record by ``change(record)`` in one atomic step and return it.
 
         `change` runs again after a lost race; an exception ends the update. If it returns the
         same record, nothing is written.
         """
+        record: RunRecord = self.updated(key, change).record
+        return record
+
+    def updated(
+        self,
+        key: str,
+        change: Callable[[RunRecord | None], RunRecord],
+        known: Version | None = None,
+    ) -> Version:
+        """Update a record, and return it with its predicate; see `RecordStore.updated`.
+
+        Args:
+            key: The run.
+            change: As for `update`; it may be called once more for an outdated version.
+            known: A version of the record for the first try, which may be outdated.
+        """
         refuse_writes(f"run {key!r}")
         clock, ids = self.stores.clock, self.stores.ids
-        before: RunRecord | None = None
+        before: RunRecord | None = None if known is None else known.record
 
         def changed(record: RunRecord | None) -> RunRecord:
             nonlocal before
@@ -163,11 +187,11 @@ class RunRecords:
             self.index.prepare(before, new)
             return new
 
-        after = self._runs.update(
-            run_branch(key), changed, what=f"run {key!r}", clock=clock, ids=ids
+        after = self._runs.updated(
+            run_branch(key), changed, what=f"run {key!r}", clock=clock, ids=ids, known=known
         )
-        if after is not before:
-            self.index.clear(before, after)
+        if after.record is not before:
+            self.index.clear(before, after.record)
         return after
 
     def drop_outdated_rows(self, before: datetime) -> None:
@@ -177,8 +201,19 @@ class RunRecords:
             if record is None or opened_key(record) != row:
                 self.index.drop(row)
 
-    def next_try(self, step_branch: str, run_attempt: int) -> tuple[int, str]:
+    def try_place(self, step_branch: str) -> Place:
+        """Return where the newest try of a step is, to read it with others."""
+        return self._tries.place(step_branch)
+
+    def next_try(
+        self, step_branch: str, run_attempt: int, newest: Version | None
+    ) -> tuple[int, str]:
         """Count a try of a step; return its number and its fence, both unique to it.
+
+        Args:
+            step_branch: The branch of the step.
+            run_attempt: The attempt of the run.
+            newest: What was found at `try_place`.
 
         Raises:
             FencedError: A newer attempt of the run has started the step.
@@ -195,12 +230,19 @@ class RunRecords:
                 )
             return _Try(run_attempt, newest.number + 1, ids.unique())
 
-        new = self._tries.update(step_branch, counted, what=what, clock=clock, ids=ids)
+        new = self._tries.updated(
+            step_branch, counted, what=what, clock=clock, ids=ids, known=newest or ABSENT_VERSION
+        ).record
         return new.number, new.fence
 
     def last_try_fence(self, step_branch: str) -> str:
         """Return the fence of the newest try of a step, or ""."""
         return (self._tries.get(step_branch) or _Try()).fence
+
+    @staticmethod
+    def fence_of_try(found: Version | None) -> str:
+        """Return the fence of what was found at `try_place`, or ""."""
+        return "" if found is None else str(found.record.fence)
 
 
 def _checked(key: str, record: RunRecord | None) -> RunRecord | None:

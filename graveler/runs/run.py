@@ -89,8 +89,6 @@ class Run(RunBranch):
         name = text(name, "name", most=RUN_KEY_BYTES)
         count(try_number, "try_number")
         metadata = pairs(metadata, "metadata")
-        self._attempt.saw(self.record)
-        self._attempt.work()
         return open_step(
             self._attempt, name=name, try_number=try_number, metadata=dict(metadata or {})
         )
@@ -194,6 +192,7 @@ class Run(RunBranch):
             self.result = publish(
                 self._records,
                 self.handle,
+                into=self._attempt.known.into,
                 gates=as_gates(gates),
                 strategy=strategy,
             )

@@ -4,8 +4,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import Unpack
+from typing import Final, Unpack
 
 from graveler.arguments import (
     BranchLike,
@@ -46,6 +47,7 @@ from graveler.runs.state import Publish, RunState
 from graveler.runs.steps.environment import STEP, OpenStep, StepEnvironment, open_step_of
 from graveler.runs.steps.step import Step
 
+_REAPED_EVERY: Final = timedelta(minutes=5)
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +57,7 @@ class Runs:
     def __init__(self, repository: Stores) -> None:
         self._repository = repository
         self._records = RunRecords(repository)
+        self._reaped: datetime | None = None
 
     def open(self, key: str, **terms: Unpack[RunTerms]) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
@@ -68,8 +71,23 @@ class Runs:
                 `RunTerms`.
         """
         record = open_run(self._records, Terms.of(key, **terms))
-        reap_due(self._records, but=record.branch)
+        self._reap_later(record.branch)
         return self._run(record)
+
+    def _reap_later(self, but: str) -> None:
+        """Reap the first runs that are due, in the background.
+
+        Once all that was due is done, this process does not look again for five minutes.
+        """
+        now = self._repository.clock.now()
+        if self._reaped is not None and abs(now - self._reaped) < _REAPED_EVERY:
+            return
+
+        def task() -> None:
+            if reap_due(self._records, but=but):
+                self._reaped = now
+
+        self._repository.staging.background.run(task)
 
     def open_or_attach(
         self,

@@ -66,11 +66,14 @@ class StagingArea:
     """The staged writes of one repository, by token.
 
     Values are opaque here: a staged entry or a tombstone as ``graveler.records`` has it.
+
+    Attributes:
+        background: Runs the clean-up.
     """
 
     def __init__(self, kv: KVStore, uid: str, background: Background) -> None:
         self._kv = kv
-        self._background = background
+        self.background = background
         self._prefix = f"staging:{uid}:"
         self._filled: set[str] = set()
 
@@ -146,4 +149,4 @@ class StagingArea:
         """
         for token in tokens:
             self._filled.discard(token)
-            self._background.run(partial(self._kv.drop, self._prefix + token))
+            self.background.run(partial(self._kv.drop, self._prefix + token))

@@ -116,13 +116,14 @@ FAULTS: dict[str, tuple[Action, Moment, Callable[[str], bool]]] = {
 """What can go wrong: the action, its moment, and the calls where it differs from the others."""
 
 
-def struck_worlds(fault, prepare, operate):
+def struck_worlds(fault, prepare, operate, *, step=None):
     """Yield (world, what went wrong, error or None), with the fault at one call after another.
 
     Args:
         fault: Name of the fault.
         prepare: Called with a new world's repository.
         operate: Called with the repository of the process that meets the fault.
+        step: How many calls from one that is struck to the next; by default `Points.step`.
     """
     action, moment, differs = FAULTS[fault]
 
@@ -142,7 +143,7 @@ def struck_worlds(fault, prepare, operate):
     assert len(calls) > 1
     yield world, "nothing", failed
     differing = [(number, call) for number, call in enumerate(calls, 1) if differs(call)]
-    for number, call in differing[:: Points.step]:
+    for number, call in differing[:: step or Points.step]:
         world, failed, _, hit = struck(number)
         assert hit == call
         yield world, f"{fault} at {call}, call {number}: {failed!r}", failed

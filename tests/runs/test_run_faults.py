@@ -181,7 +181,8 @@ def test_ending_a_run_is_repeated_until_it_is_acknowledged(end, fault):
 def test_a_new_round_starts_from_the_target_after_any_death():
     """The publisher died before it dropped the branch, and openers after it before they took it."""
     left_behind = 0
-    for world, what, _ in struck_worlds("dies", ready, lambda repo: handle(repo).publish()):
+    publish = lambda repo: handle(repo).publish()  # noqa: E731 - one call long
+    for world, what, _ in struck_worlds("dies", ready, publish, step=1):
         repo = world.repo()
         if repo.runs.get(KEY).state is not RunState.PUBLISHED or len(hidden(repo)) == 0:
             continue

@@ -12,8 +12,8 @@ two. The metadata is part of the branch, so it moves by the same compare-and-set
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
@@ -24,14 +24,15 @@ from graveler.config import exported
 from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of
 from graveler.reads.stores import Stores
 from graveler.refs import remove
 from graveler.refs.branches import owned
+from graveler.refs.refs import Look
 from graveler.repository.merges import merge_trees
 from graveler.repository.strategies import Settlement
 from graveler.runs.attempt import Attempt, RunBranch
-from graveler.runs.branch import drop_branch, replace_branch, run_head
+from graveler.runs.branch import drop_branch, head_of, replace_branch, run_head
 from graveler.runs.record import encode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
@@ -128,8 +129,14 @@ def open_step(
     stores, records, run = attempt.stores, attempt.records, attempt.handle
     branch = step_branch(run.branch, name)
     check_caller_pairs(f"step {name!r}", metadata)
-    fork = run_head(stores, run)
-    number, fence = records.next_try(branch, run.attempt)
+    refs = stores.refs
+    mine, of_run, newest = refs.together.read(
+        records.place(run.key), refs.branches.place(run.branch), records.try_place(branch)
+    )
+    attempt.saw(records.read(run.key, mine) or records.get(run.key))
+    attempt.work()
+    fork = head_of(stores, run, of_run)
+    number, fence = records.next_try(branch, run.attempt, newest)
     # the latest round in which it ran, if not this one
     heads = (fork.id, *reversed(attempt.known.heads))
     joins = (_find_step(stores, head, key=run.key, step=name) for head in heads)
@@ -148,9 +155,11 @@ def open_step(
         fence=fence,
         hidden=True,
     )
-    _take_branch(records, record)
+    named, found = refs.name_and_read(refs.branches.place(run.branch))
+    _take_branch(records, record, named)
     try:
-        run_head(stores, run)  # if the run was opened again, leave no branch
+        # if the run was opened again, leave no branch
+        head_of(stores, run, found[0]) if found else run_head(stores, run)
     except FencedError:
         drop_branch(stores, branch, up_to=run.attempt)
         raise
@@ -158,7 +167,7 @@ def open_step(
     return Step(attempt, _Try(name, try_number, number, fence, pairs, fork, start, earlier))
 
 
-def _take_branch(records: RunRecords, record: BranchRecord) -> None:
+def _take_branch(records: RunRecords, record: BranchRecord, named: Callable[[str], None]) -> None:
     def change(_: BranchRecord) -> BranchRecord:
         if records.last_try_fence(record.name) != record.fence:
             raise FencedError(f"step branch {record.name!r}: a newer try was started meanwhile")
@@ -169,7 +178,7 @@ def _take_branch(records: RunRecords, record: BranchRecord) -> None:
 
     while True:
         try:
-            records.stores.refs.branches.create(record)
+            records.stores.refs.branches.create(record, named=named)
         except AlreadyExistsError:
             try:
                 replace_branch(records.stores, record.name, change, landed=landed)
@@ -260,7 +269,12 @@ class Step(RunBranch):
     def discard(self) -> None:
         """Discard the try: delete the step's branch."""
         stores = self.repository
-        tokens = remove(stores.refs, self._name, lambda branch: branch.fence == self._fence)
+        known = stores.refs.branches.remembered(self._name)
+        if known is not None and known.record.fence != self._fence:
+            known = None
+        tokens = remove(
+            stores.refs, self._name, lambda branch: branch.fence == self._fence, known=known
+        )
         stores.staging.drop(*tokens)
 
     def undo(self) -> Commit | None:
@@ -302,10 +316,11 @@ class Step(RunBranch):
         """
         message = text(message, "message", empty=True, most=MESSAGE_BYTES)
         title = f"{self.step} (try {self.try_number})"
-        with suppress(NoChangesError):
-            self.commit(title)
-        with owned(self._name, self._fence):
-            done = self.head
+        try:
+            done = self.commit(title)
+        except NoChangesError:
+            with owned(self._name, self._fence):
+                done = self.head
         self.result = self._join(done, message or title)
         self.discard()
         return self.result
@@ -327,13 +342,29 @@ class Step(RunBranch):
             metadata["graveler.inputs"] = encode_inputs(read)
         spec = CommitSpec(message, metadata)
 
+        refs, places = stores.refs, self._attempt.records
+        into, newest = refs.together.read(
+            refs.branches.place(self.run.branch), places.try_place(self._name)
+        )
+        first = None
+        fence: str | None = None
+        if into is not None:
+            with owned(self.run.branch, self.run.fence):
+                first = tip_of(stores, Look.of(into, None), fence=self.run.fence)
+            fence = places.fence_of_try(newest)
+
         def build(tip: Tip) -> BranchRecord | None:
+            nonlocal fence
+            fence = fence if tip is first else places.last_try_fence(self._name)
+            if fence != self._fence:
+                raise FencedError(f"step {self.step!r}: a newer try was started")
             tree = self._joined_tree(tip.head, done)
             if self.earlier is None and same_records(stores.ranges, tip.head.metarange, tree):
                 return None
             return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
 
-        return land(stores, self.run.branch, "step", build, fence=self.run.fence).commit
+        landed = land(stores, self.run.branch, "step", build, fence=self.run.fence, first=first)
+        return landed.commit
 
     def _joined_tree(self, head: Commit, done: Commit) -> str:
         stores, work = self.repository, self._work
@@ -341,8 +372,6 @@ class Step(RunBranch):
         latest = _find_step(stores, head.id, key=self.run.key, step=self.step)
         if latest is not None and int(latest.metadata["graveler.step_number"]) > work.number:
             raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
-        if self._attempt.records.last_try_fence(self._name) != self._fence:
-            raise FencedError(f"step {self.step!r}: a newer try was started")
         known = self.earlier.id if self.earlier is not None else ""
         if latest is not None and latest.id != known:
             dest = _without(stores, dest, latest)  # an earlier try joined while this one ran

@@ -91,10 +91,10 @@ def test_openers_beside_the_first_one_take_the_same_attempt(repo, tree, monkeypa
         before.park() if earlier == "parked" else before.publish()
     take = branch.take_branch
 
-    def overtaken(stores, record):
+    def overtaken(stores, record, **read):
         monkeypatch.setattr(opener, "take_branch", take)
         write(opened(repo, "a"), "fast", "fast")
-        take(stores, record)
+        take(stores, record, **read)
 
     monkeypatch.setattr(opener, "take_branch", overtaken)
     slow = opened(repo, "a")
@@ -106,7 +106,7 @@ def test_openers_beside_the_first_one_take_the_same_attempt(repo, tree, monkeypa
 
 
 def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkeypatch):
-    def dies(stores, record):
+    def dies(stores, record, **read):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
@@ -122,12 +122,12 @@ def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkey
 def test_an_opener_beside_the_end_leaves_no_branch_to_write_to(repo, tree, monkeypatch, end):
     take = branch.take_branch
 
-    def overtaken(stores, record):
+    def overtaken(stores, record, **read):
         monkeypatch.setattr(opener, "take_branch", take)
         fast = opened(repo, "a")
         write(fast, "fast", "fast")
         opened(repo, "b") if end == "opened by another" else getattr(fast, end)()
-        take(stores, record)
+        take(stores, record, **read)
 
     monkeypatch.setattr(opener, "take_branch", overtaken)
     if end == "publish":
