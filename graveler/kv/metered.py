@@ -29,9 +29,9 @@ class MeteredKVStore(KVStore):
             call.read = _size(stored)
         return stored
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        with self._calls.of("get_each") as call:
-            stored = self._store.get_each(partitions, key)
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        with self._calls.of("get_many") as call:
+            stored = self._store.get_many(keys)
             call.read = sum(map(_size, stored))
         return stored
 

@@ -40,8 +40,6 @@ def _combine(newest_first: Sequence[Iterable[tuple[bytes, T]]]) -> Iterator[tupl
             yield key, value
 
 
-_FEW: Final = 8
-
 HOLD: Final = "hold-"
 """Start of the tokens that no branch names, under which entries are kept for a moment."""
 
@@ -108,9 +106,11 @@ class StagingArea:
 
     def get_many(self, newest_first: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the newest staged write of each key that has one among the tokens."""
-        if len(keys) <= _FEW:
-            writes = ((key, self.get(newest_first, key)) for key in keys)
-            return {key: write for key, write in writes if write is not None}
+        if len(newest_first) * len(keys) <= MAX_KEYS:
+            places = [(token, key) for key in keys for token in reversed(newest_first)]
+            found = self._kv.get_many([(self._prefix + token, key) for token, key in places])
+            writes = zip(places, found, strict=True)
+            return {key: stored.value for (_, key), stored in writes if stored is not None}
         wanted, last = set(keys), max(keys)
         staged = takewhile(lambda item: item[0] <= last, self.scan(newest_first, min(keys)))
         return {key: write for key, write in staged if key in wanted}

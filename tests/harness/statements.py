@@ -4,7 +4,7 @@ A statement is one call on the database: of a scan each page, of PostgreSQL and 
 by which a turn is taken and given back.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -75,7 +75,7 @@ def observe(driver: Driver) -> Statements:
                 yield had
             seen.lines.append(f"give turn {turn.partition('/')[2]}")
 
-        driver._turns.take = taken  # type: ignore[method-assign]
+        driver._turns.take = taken  # type: ignore[method-assign,assignment]
     return seen
 
 
@@ -158,13 +158,20 @@ OPERATIONS: dict[str, Callable[[Repository, int], Callable[[], object]]] = {
 
 
 def statements_of(
-    folder: Path, names: Iterator[str] | list[str] | None = None, **uris: str
+    folder: Path,
+    names: Iterable[str] = tuple(OPERATIONS),
+    *,
+    begin: Callable[[], object] = lambda: None,
+    end: Callable[[], object] = lambda: None,
+    **uris: str,
 ) -> dict[str, Statements]:
     """Return the statements of operations in a process that has done each of them before.
 
     Args:
         folder: For the lake, with SQLite and local files unless `uris` name others.
-        names: Of `OPERATIONS`; by default all.
+        names: Of `OPERATIONS`.
+        begin: Called before each operation.
+        end: Called after each operation.
         uris: ``kv_uri`` and ``storage_uri``.
     """
     write_default_config(folder, **uris)
@@ -172,10 +179,12 @@ def statements_of(
     with connect(load_config(folder), background=Inline()) as lake:
         repo = lake.create_repository("flights")
         seen = observe(lake._kv)  # type: ignore[arg-type]
-        for name in names or OPERATIONS:
+        for name in names:
             for number in range(2):
                 operation = OPERATIONS[name](repo, number)
                 seen.lines.clear()
+                begin()
                 operation()
+                end()
             found[name] = Statements(list(seen.lines))
     return found

@@ -31,9 +31,10 @@ MUTANTS: tuple[Mutant, ...] = (
     # publishers
     one_edit(
         "a landing trusts a head whose record was rewritten",
-        "publishing.candidacy:_attempt",
-        "if moved or not judged:",
-        "if tip.head.id != seen.head.id or not judged:",
+        "publishing.candidacy:_land",
+        "tip.at(candidate), tip.predicate,",
+        "(now := work.look() if work.look().head.id == tip.head.id else tip).at(candidate), "
+        "now.predicate,",
         "tick-quarantine",
     ),
     one_edit(
@@ -232,15 +233,15 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{_COMMIT}._applied",
         "whole = tip.record.sealed_tokens[: len(built.tokens)] == built.tokens",
         "whole = True",
-        "two-commit-two-sealed",
+        "sealed-left-two-commits",
         "each-writes-and-commits",
         "write-two-commits",
     ),
     one_edit(
         "a committer seals an outdated record that it remembers",
         "repository.commits:_seal",
-        "if known is not None and number == 0:",
-        "if known is not None:",
+        "known = None",
+        "return known",
         "each-writes-and-commits",
         "write-two-commits",
     ),

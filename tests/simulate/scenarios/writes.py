@@ -106,6 +106,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         sealed,
     ),
     Scenario(
+        "sealed-left-two-commits",
+        {"writer": put("j", "new"), "first": commit, "second": commit},
+        sealed,
+    ),
+    Scenario(
         "two-sealed-left",
         {"first": commit, "second": commit, "lister": list_all},
         two_sealed,
