@@ -22,7 +22,6 @@ def test_a_program_gets_an_object_for_each_policy(cli, tmp_path, monkeypatch):
     policies = ("--policy", "hash,max_bytes=2MiB,raggedness=100", "--policy", "directory")
     said = cli("splitting", "simulate", "--pattern", "branches", *SMALL, *policies, "--json")
     assert [line["policy"] for line in said.lines] == [
-        "lakefs",
         "hash,max_bytes=2MiB,raggedness=100",
         "directory",
     ]

@@ -46,8 +46,8 @@ def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
         list[str] | None,
         typer.Option(
             metavar="NAME[,PARAMETER=N...]",
-            help="A policy to compare, as hash or directory,max_bytes=8MiB; repeat for more. Else "
-            "both with their defaults and, of a branch, the one that is set.",
+            help="A policy to compare, as hash, directory,max_bytes=8MiB or lakefs; repeat for more. "
+            "Else these three with their defaults and, of a branch, the one that is set.",
         ),
     ] = None,
     files: Annotated[
@@ -90,7 +90,7 @@ def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
     )
     from graveler.simulation import pattern as invented  # noqa: PLC0415
 
-    policies = [BASELINE, *map(_policy, policy or ["hash", "directory"])]
+    policies = list(map(_policy, policy or [BASELINE.name, "hash", "directory"]))
     sizes = {"files": files, "commits": commits, "tables": tables, "base": base}
     if bool(branch) + bool(listing) + bool(pattern and not listing) != 1:
         raise UsageError("give one of --pattern, --listing and --branch")
@@ -148,8 +148,10 @@ def _given(sizes: dict[str, int | None], *names: str) -> dict[str, int]:
 def _policy(text: str) -> "Policy":
     """Return the policy of ``NAME,PARAMETER=N,…``."""
     from graveler.committed import Splitting  # noqa: PLC0415 - only here
-    from graveler.simulation import Policy  # noqa: PLC0415
+    from graveler.simulation import BASELINE, Policy  # noqa: PLC0415
 
+    if text == BASELINE.name:
+        return BASELINE
     name, *pairs = text.split(",")
     given = dict(split_pair("--policy", pair) for pair in pairs)
     known = [field.name for field in fields(Splitting)][1:]
