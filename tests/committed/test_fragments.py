@@ -167,7 +167,7 @@ def test_small_appends_leave_few_ranges_and_write_little(splitting):
     assert sum(sizes) < 7 * sum(info.size for info in infos)
 
 
-def test_appends_to_tables_that_follow_each_other_write_each_byte_a_few_times():
+def test_appends_to_many_tables_write_each_byte_a_few_times():
     splitting = Splitting(DIRECTORY, max_bytes=20_000)
     store = new_store()
     names = "abcdefgh"

@@ -176,7 +176,7 @@ def test_the_change_of_directory_needed_falls_as_a_range_grows(key, following, l
         ("x", "x/x", True),
     ],
 )
-def test_a_table_is_where_certain_levels_change(key, following, table):
+def test_a_table_ends_where_the_first_or_three_levels_change(key, following, table):
     cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
     assert cutter.cut(key.encode(), following.encode(), DEFAULT.part_bytes - 1) == table
 

@@ -69,7 +69,7 @@ def test_the_baseline_holds_the_same_entries(versions):
     assert sum(info.count for info in found.ranges) == len(contents((), commits))
 
 
-def test_the_baseline_makes_a_range_of_each_append_and_rewrites_what_follows_a_gap():
+def test_the_baseline_rewrites_the_range_that_follows_a_gap():
     base = [written(b"a"), written(b"c")]
     found = replay(history([written(b"d")], [written(b"b")], base=base), BASELINE)
     assert keys_of(found.ranges) == [(b"a", b"c", 3), (b"d", b"d", 1)]
@@ -91,7 +91,7 @@ def test_a_step_says_what_it_read_wrote_and_took_over():
     assert (found.base, first.ranges, second.ranges) == (206, 1, 1)
 
 
-def test_branches_that_add_equal_files_share_them_and_a_merge_reads_none():
+def test_branches_that_add_equal_files_share_their_ranges():
     files = [written(b"b/%04d" % at) for at in range(300)]
     added = [[file] for file in files]
     other = [files[at : at + 7] for at in range(0, 300, 7)]
@@ -170,7 +170,7 @@ def test_progress_is_told_after_each_commit():
     assert told == [1, 2, 3, 4, 5, 6]
 
 
-def test_hourly_appends_leave_few_ranges_and_reuse_nearly_all_bytes():
+def test_hourly_appends_leave_few_ranges_and_reuse_bytes():
     hourly = pattern("hourly", files=40, commits=720)
     lakefs = figures(replay(hourly, BASELINE))
     for policy in (HASH, DIRECTORY):
@@ -180,7 +180,7 @@ def test_hourly_appends_leave_few_ranges_and_reuse_nearly_all_bytes():
         assert found.bytes_reused >= 0.95
 
 
-def test_appends_to_many_tables_write_a_fifteenth_of_what_lakefs_writes():
+def test_appends_to_tables_write_a_fifteenth_of_lakefs():
     tables = pattern("tables", commits=8)
     lakefs = figures(replay(tables, BASELINE))
     found = figures(replay(tables, Policy(DIRECTORY, Splitting(DIRECTORY))))
