@@ -8,10 +8,10 @@ import graveler
 import graveler.lake
 from graveler.gc import GarbageCollector
 from graveler.ingest import Ingestion
-from graveler.lake.places import Gates, Links, Protection, Tags
+from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
-PLACES = (Tags, Protection, Gates, Links, GarbageCollector, Ingestion)
+PLACES = (Tags, Protection, SplittingPolicy, Gates, Links, GarbageCollector, Ingestion)
 ROW = re.compile(r"\| `(\w+)` \| (.+) \|")
 
 
