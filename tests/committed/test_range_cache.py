@@ -155,7 +155,7 @@ def spoil(path: Path, damage: str, at: int = 50) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_local_form_damaged_on_disk_is_dropped_and_built_again(tmp_path, damage):
+def test_a_damaged_local_form_is_dropped_and_built_again(tmp_path, damage):
     forest = Forest()
     tree = forest.tree("a b c")
     (info,) = metarange.read(RangeStore(forest.objects, RangeCache(tmp_path, MIB)), tree)
@@ -181,7 +181,7 @@ def test_a_table_damaged_where_its_writer_left_it_is_fetched(tmp_path, ending, d
     assert store.cache.damaged == (damage != "missing")
 
 
-def test_a_byte_flipped_anywhere_in_a_local_form_changes_no_answer(tmp_path):
+def test_a_byte_flipped_in_a_local_form_changes_no_answer(tmp_path):
     forest = Forest()
     keys = [f"k{n:03d}" for n in range(90)]  # three pages of data
     tree = forest.tree(" ".join(keys))
@@ -200,7 +200,7 @@ def test_a_byte_flipped_anywhere_in_a_local_form_changes_no_answer(tmp_path):
             assert look(store.open(info.id)) == [record(key)[2] for key in keys], at
 
 
-def test_a_file_of_another_user_is_checked_like_one_from_the_store(tmp_path, monkeypatch):
+def test_a_file_of_another_user_is_checked_against_its_id(tmp_path, monkeypatch):
     forest = Forest()
     tree = forest.tree("a b c")
     (info,) = metarange.read(forest.fresh(), tree)
@@ -217,7 +217,7 @@ def test_a_file_of_another_user_is_checked_like_one_from_the_store(tmp_path, mon
     assert (deceived.stats.fetched, deceived.cache.damaged) == (1, 1)
 
 
-def test_a_table_of_another_user_is_checked_before_its_local_form_is_made(tmp_path, monkeypatch):
+def test_a_table_of_another_user_is_checked_before_it_is_used(tmp_path, monkeypatch):
     objects = MemoryStore()
     identifier = one_range(RangeStore(objects, RangeCache(tmp_path, MIB)))
     other = one_range(RangeStore(MemoryStore(), RangeCache(tmp_path / "b", MIB)), "b")

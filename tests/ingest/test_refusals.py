@@ -12,6 +12,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.ingest import HourState
+from graveler.publishing import Candidacy
 from tests.harness.worlds import tree
 
 FIVE = "2013-01-01T05:00Z"
@@ -418,21 +419,21 @@ def test_a_record_that_is_damaged_is_told_of_and_left_as_it_is(repo, holding, ki
 
 def test_a_change_set_aside_while_gates_judge_does_not_land(repo, quarantining, monkeypatch):
     calls: list[str] = []
-    turn = type(repo.stores.refs).turn
+    announce = Candidacy.announce
 
     @gate
     def no_file_at_all(candidate):
         del candidate
         return False
 
-    def late_turn(refs, name):
-        if name == "main" and not calls:  # the gates have judged, the turn is not taken yet
-            calls.append(name)
+    def late(work, candidate):
+        if not calls:  # the gates have judged, and the branch has not moved yet
+            calls.append(work.into)
             other = repo.ingestion(gates=[no_file_at_all], on_refusal="quarantine")
             assert other.tick(FIVE).state is HourState.QUARANTINED
-        return turn(refs, name)
+        return announce(work, candidate)
 
-    monkeypatch.setattr(type(repo.stores.refs), "turn", late_turn)
+    monkeypatch.setattr(Candidacy, "announce", late)
     quarantining.branch.put(path(5), b"5")
     assert quarantining.tick(FIVE).state is HourState.QUARANTINED
     assert calls

@@ -224,9 +224,7 @@ def test_a_page_that_ends_at_a_megabyte_is_not_the_last_one(store: DynamoDBKVSto
     assert list(store.scan("p")) == []
 
 
-def test_keys_are_read_in_one_transaction_and_a_single_key_without_one(
-    store: DynamoDBKVStore, service: Service
-) -> None:
+def test_several_keys_are_read_in_one_transaction(store: DynamoDBKVStore, service: Service) -> None:
     service.requests.clear()
     store.get_many([(f"p{number}", b"k") for number in range(25)])
     store.get_many([("p", b"k"), ("p", b"k")])

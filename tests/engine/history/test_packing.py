@@ -15,7 +15,7 @@ from graveler.repository import packing
 from graveler.repository.packing import PACK_PAIR
 from tests.harness.worlds import tree
 
-RULE = Splitting(min_bytes=900, max_bytes=3_000, raggedness=2, hard=8)
+RULE = Splitting(min_bytes=800, max_bytes=2_400, raggedness=2, hard=8)
 
 
 @pytest.fixture
@@ -192,8 +192,8 @@ def test_an_empty_tree_has_statistics(lake):
 def test_the_policy_of_a_repository_is_shown_and_changed(lake, repo):
     assert repo.splitting.show()["policy"] == "hash"
     changed = repo.splitting.set(policy="directory", max_bytes=4_000)
-    assert (changed["table_bytes"], changed["key_bytes"]) == (200, 2_400)
-    assert repo.splitting.set(max_bytes=8_000)["table_bytes"] == 400
+    assert (changed["table_bytes"], changed["key_bytes"]) == (125, 2_000)
+    assert repo.splitting.set(max_bytes=8_000)["table_bytes"] == 250
     assert repo.splitting.set(table_bytes=1)["max_bytes"] == 8_000
     assert lake.repository("flights").splitting.show() == repo.splitting.show()
     number = repo.splitting.show()["number"]
