@@ -27,7 +27,6 @@ from graveler.committed.flat import (
 from graveler.committed.table import (
     TableFile,
     TableKind,
-    check_records,
     check_table,
     read_records,
 )
@@ -39,7 +38,7 @@ from graveler.process import watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
-from graveler.values import record_id
+from graveler.values import range_id, record_id
 
 _MEMORY_BYTES: Final = 128 << 20
 _ONLY_BYTES: Final = 1 << 30
@@ -270,9 +269,9 @@ def _opened(buffer: Buffer, identifier: bytes, kind: TableKind, rebuild: Rebuild
 
 
 def _check_ids(table: FlatTable, identifier: bytes) -> None:
-    keys, values = table.keys(), table.values()
-    ids = b"".join(list(map(record_id, keys, values)))
-    check_records(Records(keys, values, ids), identifier, f"cached {table.name}")
+    ids = map(record_id, table.keys(), table.values())
+    if range_id(ids) != identifier:
+        raise CorruptionError(f"cached {table.name} holds other records")
 
 
 _MAX_RANGES: Final = 200_000

@@ -11,8 +11,10 @@ and into a scratch folder elsewhere.
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +23,9 @@ from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
 from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
-from graveler.values import range_id, record_id
+from graveler.values import record_id
 
+_AT_ONCE: Final = 2_048
 _MOST_IN_MEMORY: Final = 10
 """Files at once: as many as the publisher puts and one writer writes."""
 _LARGEST_IN_MEMORY: Final = 64 << 20
@@ -140,38 +143,48 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> Reco
         NewerFormatError: A newer graveler wrote it.
         OlderFormatError: An older graveler wrote it.
     """
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    ids: list[bytes] = []
+    for records in checked(reader, identifier, kind):
+        keys += records.keys
+        values += records.values
+        ids.append(records.record_ids)
+    return Records(keys, values, b"".join(ids))
+
+
+def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator[Records]:
+    """Yield the records of a table, some at a time; raise as `check_table` does.
+
+    The table is known to be sound only at the end of the iterator.
+    """
     what = f"{kind} {identifier.hex()}"
     properties = reader.user_properties
     stated = properties.get("format", "1")  # the first format did not name itself
     check_format(int(stated) if stated.isdecimal() else stated, what)
-    records = read_records(reader)
-    info = check_records(records, identifier, what)
+    digest = sha256()
+    first = last = b""
+    count = size = 0
+    items = reader.items()  # the reader checks that keys ascend
+    while batch := list(islice(items, _AT_ONCE)):
+        keys, values = [key for key, _ in batch], [value for _, value in batch]
+        ids = b"".join(map(record_id, keys, values))
+        digest.update(ids)
+        first, last = first or keys[0], keys[-1]
+        count += len(keys)
+        size += sum(map(len, keys)) + sum(map(len, values))
+        yield Records(keys, values, ids)
+    if digest.digest() != identifier or not count:
+        raise CorruptionError(f"{what} holds the records of {digest.hexdigest()} ({count} of them)")
+    info = RangeInfo(identifier, first, last, count, size)
     for name, expected in table_properties(kind, info).items():
         if properties.get(name) != expected:
             raise CorruptionError(
                 f"{what}: property {name} is {properties.get(name)!r}, its records say {expected!r}"
             )
-    return records
 
 
-def read_records(reader: TableReader, record_ids: bytes | None = None) -> Records:
-    """Return the records of a table; their ids are computed where the caller does not know them."""
-    items = list(reader.items())  # the reader checks that keys ascend
-    keys, values = [key for key, _ in items], [value for _, value in items]
-    if record_ids is None:
-        record_ids = b"".join(list(map(record_id, keys, values)))
-    return Records(keys, values, record_ids)
-
-
-def check_records(records: Records, identifier: bytes, what: str) -> RangeInfo:
-    """Return first key, last key, number and size of the records of a table.
-
-    Raises:
-        CorruptionError: Their ids give another id.
-    """
-    keys, values, record_ids = records
-    found = range_id((record_ids,))
-    if found != identifier or not keys:
-        raise CorruptionError(f"{what} holds the records of {found.hex()} ({len(keys)} of them)")
-    size = sum(map(len, keys)) + sum(map(len, values))
-    return RangeInfo(identifier, keys[0], keys[-1], len(keys), size)
+def read_records(reader: TableReader, record_ids: bytes) -> Records:
+    """Return the records of a table whose ids are known."""
+    items = list(reader.items())
+    return Records([key for key, _ in items], [value for _, value in items], record_ids)

@@ -3,12 +3,13 @@
 Reads the object store itself, never the cache, and reports instead of raising.
 """
 
+from collections import deque
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind, check_table, table_properties
+from graveler.committed.table import TableKind, checked, table_properties
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.sstable.reader import TableReader
@@ -101,7 +102,7 @@ def _checked(
     key = store.key(identifier)
     try:
         reader = TableReader(store.objects.get(key), name=key)
-        check_table(reader, identifier, kind)
+        deque(checked(reader, identifier, kind), maxlen=0)
     except (CorruptionError, ObjectNotFoundError) as error:
         yield Problem(kind, identifier.hex(), str(error))
         return None

@@ -60,10 +60,11 @@ class MeteredKVStore(KVStore):
 
             self._store.set_many(partition, counted())
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         with self._calls.of("set_if") as call:
-            self._store.set_if(partition, key, value, predicate)
+            written = self._store.set_if(partition, key, value, predicate)
             call.written = len(value)
+        return written
 
     def delete(self, partition: str, key: bytes) -> None:
         with self._calls.of("delete"):

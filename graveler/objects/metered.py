@@ -95,6 +95,9 @@ class MeteredObjects(ObjectStore):
         items = self._store.list(prefix, after=after)
         return self._calls.of("list").over(items, lambda _: 0)
 
+    def level(self, folder: str = "") -> Iterator[ObjectInfo | str]:
+        return self._calls.of("list").over(self._store.level(folder), lambda _: 0)
+
     def uri(self, key: str) -> str:
         return self._store.uri(key)
 

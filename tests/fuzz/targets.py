@@ -92,14 +92,14 @@ class Target:
 
 
 def _within(split: Callable[[bytes], tuple[bytes, bytes]]) -> Damage:
-    """Damage the JSON behind a head, or any byte."""
+    """Damage the data behind a head, with lengths that are right around it, or any byte."""
 
     def damage(raw: bytes, random: Random) -> bytes:
         if random.random() < 0.3 or len(raw) == len(TOMBSTONE):
             return damaged_bytes(raw, random)
         head, value = split(raw)
         identity, data = decode_value(value)
-        return head + encode_value(identity, damaged_json(data, random))
+        return head + encode_value(identity, damaged_bytes(data, random))
 
     return damage
 

@@ -331,13 +331,18 @@ def test_what_two_require_at_one_moment_is_required(repo, monkeypatch):
 def test_where_nothing_is_required_gates_cost_no_reads(repo, monkeypatch):
     read: list[bytes] = []
     kv = repo.stores.kv
-    get = kv.get
+    get, get_many = kv.get, kv.get_many
 
     def noted(partition, key):
         read.append(key)
         return get(partition, key)
 
+    def noted_many(keys):
+        read.extend(key for _, key in keys)
+        return get_many(keys)
+
     monkeypatch.setattr(kv, "get", noted)
+    monkeypatch.setattr(kv, "get_many", noted_many)
     branch = repo.create_branch("dev")
     branch.put("a", b"1")
     branch.commit("one")

@@ -297,14 +297,18 @@ def test_without_a_sweep_a_chunk_costs_two_reads_of_the_epoch(monkeypatch):
     repo = world.repo(scripted=False)
     entry = repo.branch("main").put("a", b"1")
     reads = []
-    get = world.kv.get
+    get, get_many = world.kv.get, world.kv.get_many
 
     def noted(partition, key):
-        if partition.startswith("gc:"):
-            reads.append(key)
+        reads.extend([key] if partition.startswith("gc:") else [])
         return get(partition, key)
 
+    def noted_many(keys):
+        reads.extend(key for partition, key in keys if partition.startswith("gc:"))
+        return get_many(keys)
+
     monkeypatch.setattr(world.kv, "get", noted)
+    monkeypatch.setattr(world.kv, "get_many", noted_many)
     repo.branch("main").link_many(replace(entry, path=f"b{number}") for number in range(1_000))
     assert reads == [b"epoch"] * 2
     reads.clear()

@@ -116,7 +116,7 @@ def test_an_entry_that_makes_no_sense_is_a_problem_of_its_range(damage):
     dev.commit("written by something else")
     (problem,) = damage.fsck().problems
     assert (problem.kind, problem.refs) == ("range", ("dev",))
-    assert "entry at b'dev/b' cannot be read" in problem.message
+    assert "entry at b'dev/b' has 3 bytes of data" in problem.message
     assert "dev/b" in problem.paths
     assert damage.found(objects="none") == []
 

@@ -69,7 +69,7 @@ def test_a_dump_is_readable_lines(dumped):
             "min_bytes": 0,
             "max_bytes": 2000,
             "raggedness": 3,
-            "hard": 8,
+            "hard": 32,
             "number": 0,
         },
     }

@@ -57,7 +57,8 @@ def test_a_listing_is_what_its_definition_says(tree, prefix, after, delimiter):
     items = sorted((path.encode(), value(path)) for path in tree)
 
     def scan(start):
-        return (item for item in items if item[0] >= start)
+        below = (item for item in items if item[0].startswith(prefix.encode()))
+        return (item for item in below if item[0] >= start)
 
     listed = [
         (item.path, isinstance(item, Prefix))

@@ -1,10 +1,11 @@
 """Follows trees to ranges and addresses; reads each table once, from the storage."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
-from graveler.committed.table import TableKind, check_table
+from graveler.committed.table import TableKind, checked
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.reachability.scratch import Scratch
 from graveler.objects.address import is_own
@@ -66,7 +67,7 @@ class Trees:
         """Return a table that is verified against its id, because it decides what is kept."""
         try:
             reader = self._open(identifier)
-            check_table(reader, identifier, kind)
+            deque(checked(reader, identifier, kind), maxlen=0)
         except ObjectNotFoundError as error:
             raise CorruptionError(
                 f"table {identifier.hex()} of a kept commit is missing; {_WHAT}"

@@ -64,7 +64,10 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a listing settles each row by itself",
         "reads.view:branch_snapshot",
-        "        yield rows\n",
+        "        if spool.is_empty:\n"
+        "            yield committed\n"
+        "        else:\n"
+        "            yield Scan(lambda start: overlay(spool.rows(start), committed(start)))\n",
         """
         def settled_rows(position):
             def read(record):
@@ -76,7 +79,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 yield row
                 position = row[0] + b"\\0"
 
-        yield settled_rows
+        yield Scan(settled_rows)
 """,
         "spooled-listing",
     ),
