@@ -131,5 +131,5 @@ def _made_up(root: str, count: int) -> list[RangeInfo]:
         prefix = f"{root}/{number // 24:05d}/{number % 24:02d}:00/part-"
         first, last = (f"{prefix}{part:05d}.snappy.parquet".encode() for part in (0, 7_999))
         identifier = sha256(first).digest()
-        infos.append(RangeInfo(identifier, first, last, 8_000, 2_400_000))
+        infos.append(RangeInfo(identifier, first, last, 8_000, 2_400_000, natural=True))
     return infos
