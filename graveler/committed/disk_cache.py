@@ -27,7 +27,9 @@ failing its caller: each such failure reads as "not there" or "not kept".
 
 import logging
 import os
+import resource
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -50,6 +52,8 @@ _IDS: Final = ".rid"
 _FLAT: Final = ".flat"
 _ENDINGS: Final = (_TABLE, _IDS, _FLAT)
 _LOCKS: Final = "locks"
+MOST_MAPPED: Final = 16_384
+"""Files, by a process that has descriptors enough."""
 _STALE_SECONDS: Final = 24 * 3600
 _log = logging.getLogger(__name__)
 
@@ -142,7 +146,7 @@ class DiskCache:
                     return FlatFile(file.read(), own)
             with suppress(OSError):
                 os.utime(descriptor)  # the order of eviction
-            return FlatFile(mmap(descriptor, 0, access=ACCESS_READ), own)
+            return FlatFile(_mapped(descriptor), own)
         except (OSError, ValueError):  # ValueError: an empty file
             return None
         finally:
@@ -336,6 +340,29 @@ class DiskCache:
     def _not_kept(self, name: str, error: OSError) -> bool:
         _log.info("table %s is not kept in the cache %s: %s", name, self._folder, error)
         return False
+
+
+if sys.version_info >= (3, 13):
+
+    def _mapped(descriptor: int) -> mmap:
+        return mmap(descriptor, 0, access=ACCESS_READ, trackfd=False)
+
+else:
+
+    def _mapped(descriptor: int) -> mmap:
+        return mmap(descriptor, 0, access=ACCESS_READ)
+
+
+def most_mapped() -> int:
+    """Return how many files a process may keep mapped.
+
+    Before Python 3.13 each of them keeps a descriptor as well: they get a quarter of what the process
+    may have.
+    """
+    if sys.version_info >= (3, 13):
+        return MOST_MAPPED
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_MAPPED if soft == resource.RLIM_INFINITY else min(MOST_MAPPED, max(1, soft // 4))
 
 
 def _is_own(descriptor: int) -> bool:

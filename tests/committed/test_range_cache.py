@@ -181,6 +181,18 @@ def test_a_table_damaged_where_its_writer_left_it_is_fetched(tmp_path, ending, d
     assert store.cache.damaged == (damage != "missing")
 
 
+def test_mapped_tables_leave_descriptors_to_the_process(tmp_path, monkeypatch):
+    forest = Forest()
+    tree = forest.tree(*(f"{letter}1 {letter}2" for letter in "abcdefghijklmnopqrstuvwxyz"))
+    monkeypatch.setattr(resource, "getrlimit", lambda _limit: (40, 40))
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    infos = metarange.read(store, tree)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for info in infos:
+        assert store.open(info.id).count == 2
+    assert len(list(Path("/dev/fd").iterdir())) <= before + 10
+
+
 def test_a_byte_flipped_in_a_local_form_changes_no_answer(tmp_path):
     forest = Forest()
     keys = [f"k{n:03d}" for n in range(90)]  # three pages of data
