@@ -33,7 +33,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from fcntl import LOCK_EX, flock
+from fcntl import LOCK_EX, LOCK_UN, flock
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
@@ -104,13 +104,17 @@ class DiskCache:
         self._found: int | None = None
         self._added = 0
         self._coming = 0  # bytes that have their room, and not yet their names
+        self._locks: set[int] = set()  # descriptors
         self.damaged = 0
         watch(self)
 
     def after_fork_in_child(self) -> None:
-        """Let go of what a thread of the parent may hold: it counts files while it does."""
+        """Let go of what threads of the parent hold: they count files, or make the form of a table."""
         self._accounts = Lock()
         self._coming = 0
+        for descriptor in self._locks:  # open here, they would outlive a parent that is killed
+            os.close(descriptor)
+        self._locks.clear()
 
     def load(self, name: str) -> TablePair | None:
         """Return the table that a writer left, or None where it is absent or damaged."""
@@ -175,13 +179,17 @@ class DiskCache:
             make_folder(folder)
             # few files for any number of tables; the lock of a dead process is free
             descriptor = os.open(folder / name[:2], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._locks.add(descriptor)
             flock(descriptor, LOCK_EX)
         except OSError as error:
             _log.debug("no lock in the cache %s: %s", self._folder, error)
         try:
             yield
         finally:
-            if descriptor is not None:
+            if descriptor in self._locks:  # not in a child that was forked meanwhile
+                self._locks.discard(descriptor)
+                with suppress(OSError):  # a close does not suffice: a child may have it open
+                    flock(descriptor, LOCK_UN)
                 os.close(descriptor)
 
     def add_flat(self, name: str, data: bytes) -> bool:

@@ -188,6 +188,19 @@ class RangeCache:
                 return table
         return self._hold(identifier, _opened(form, identifier, kind, rebuild))
 
+    def mend(self, identifier: bytes, form: bytes) -> bytes:
+        """Keep the local form that was built in place of a damaged one, and return it.
+
+        A table that is open with it is given up, to its last reader; the next one maps the new file.
+        """
+        with self._lock:
+            self._release(identifier)
+        if self._disk is not None:
+            name = identifier.hex()
+            self._disk.drop_damaged(name)
+            self._disk.add_flat(name, form)
+        return form
+
     def adopt(
         self,
         identifier: bytes,
@@ -394,7 +407,7 @@ class RangeStore:
         cache, asked = self.cache, (identifier, kind)
 
         def rebuild() -> bytes:
-            return self._fetch(identifier, kind)
+            return cache.mend(identifier, self._fetch(identifier, kind))
 
         table = cache.get(*asked, rebuild, keep=keep)
         if table is not None:
@@ -403,7 +416,7 @@ class RangeStore:
             return (
                 cache.get(*asked, rebuild, keep=keep)
                 or cache.convert(*asked, rebuild, keep=keep)
-                or cache.add(*asked, rebuild(), rebuild, keep=keep)
+                or cache.add(*asked, self._fetch(identifier, kind), rebuild, keep=keep)
             )
 
     def open_range(self, info: RangeInfo, *, keep: bool = True) -> FlatTable:

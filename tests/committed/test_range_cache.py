@@ -212,6 +212,20 @@ def test_a_byte_flipped_in_a_local_form_changes_no_answer(tmp_path):
             assert look(store.open(info.id)) == [record(key)[2] for key in keys], at
 
 
+def test_a_form_with_a_damaged_page_is_replaced_on_disk(tmp_path):
+    forest = Forest()
+    tree = forest.tree("a b c")
+    (info,) = metarange.read(forest.fresh(), tree)
+    RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open(info.id)
+    spoil(tmp_path / (info.id.hex() + ".flat"), "flipped", at=-2)
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    for keep in (True, False, True):
+        assert store.open(info.id, keep=keep).get(b"c") == record("c")[2]
+    assert (store.stats.fetched, store.cache.damaged, store.cache.memory_bytes) == (1, 1, 1)
+    later = RangeStore(MemoryStore(), RangeCache(tmp_path, MIB))
+    assert later.open(info.id).get(b"c") == record("c")[2]
+
+
 def test_a_file_of_another_user_is_checked_against_its_id(tmp_path, monkeypatch):
     forest = Forest()
     tree = forest.tree("a b c")
@@ -363,6 +377,10 @@ def test_threads_leave_room_for_what_another_is_about_to_place(tmp_path):
     thread.join()
     assert cache.load("mine") is not None
     assert folder_bytes(tmp_path) <= bound
+
+
+def test_a_child_forked_beside_a_lock_does_not_keep_it(tmp_path):
+    output_of("committed.programs.fork_beside_lock", tmp_path, warnings=FORKS)
 
 
 def test_a_child_forked_during_a_read_does_not_wait_for_it(tmp_path):
