@@ -393,7 +393,7 @@ class Branch(View, BranchLike):
             path: A file; or a folder, which ends with a slash, with all that is below it. "" is the
                 whole tree.
             to: Where to: a file or a folder, like `path`.
-            replace: Delete what is below `to` and not copied, in the same step.
+            replace: Delete what is below the folder `to` and not copied, in the same step.
 
         Returns:
             How many files were copied.

@@ -89,7 +89,7 @@ def copy(
         writes: The branch.
         source: The view to copy from; one version of it is copied.
         place: What is copied and where to.
-        replaces: Delete what the destination has and the source has not.
+        replaces: Delete what the destination has and the source has not, if they are folders.
 
     Raises:
         ObjectNotFoundError: There is nothing to copy.
@@ -109,7 +109,7 @@ def copy(
                 bundle.add(row)
         if not count:
             raise nothing_at(source.name, place)
-        if replaces:
+        if replaces and place.folder:
             delete_others(stores, writes.name, bundle, place.to)
         bundle.land()
         return count

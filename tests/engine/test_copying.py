@@ -96,6 +96,13 @@ def test_existing_files_are_replaced_and_others_stay(main):
     assert [entry.path for entry in main.entries("z/")] == ["z/1", "z/2", "z/b/3"]
 
 
+def test_a_file_that_replaces_another_one_deletes_nothing(main):
+    put(main, "z", "z/1", "z.csv", "zz")
+    before = tree(main)
+    assert main.copy(main, "a/1", "z", replace=True) == 1
+    assert tree(main) == {**before, "z": "a/1"}
+
+
 @pytest.mark.parametrize(
     ("source", "path", "to", "said"),
     [
