@@ -226,9 +226,8 @@ def pairs(value: Any, name: str) -> dict[str, str]:
 
 def texts(value: Any, name: str) -> tuple[str, ...]:
     """Return several texts."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise _wrong(name, value, "several texts, as in a list")
-    return tuple(text(item, f"{name}[{at}]") for at, item in enumerate(value))
+    values = several(value, name, "texts")
+    return tuple(text(item, f"{name}[{at}]") for at, item in enumerate(values))
 
 
 def instance(value: Any, name: str, kind: type[T] | tuple[type[T], ...], expected: str) -> T:
@@ -238,18 +237,23 @@ def instance(value: Any, name: str, kind: type[T] | tuple[type[T], ...], expecte
     return value
 
 
+def several(value: Any, name: str, expected: str) -> Iterable[Any]:
+    """Return an iterable, which is no text; its values are not checked."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise _wrong(name, value, f"several {expected}, as in a list")
+    return value
+
+
 def each(value: Any, name: str, kind: type[T] | tuple[type[T], ...], expected: str) -> Iterator[T]:
     """Return the values of an iterable, each checked when it is reached."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise _wrong(name, value, f"several of {expected}, as in a list")
-    return (instance(item, f"{name}[{at}]", kind, expected) for at, item in enumerate(value))
+    values = several(value, name, f"of {expected}")
+    return (instance(item, f"{name}[{at}]", kind, expected) for at, item in enumerate(values))
 
 
 def paths_of(value: Any, name: str) -> Iterator[str]:
     """Return the paths of an iterable, each checked when it is reached."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise _wrong(name, value, "several paths, as in a list")
-    return (path_text(item, f"{name}[{at}]") for at, item in enumerate(value))
+    values = several(value, name, "paths")
+    return (path_text(item, f"{name}[{at}]") for at, item in enumerate(values))
 
 
 def check_entry(entry: Entry) -> None:

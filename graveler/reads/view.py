@@ -25,6 +25,7 @@ from graveler.arguments import (
     instance,
     path_text,
     prefix_text,
+    several,
     text,
     texts,
 )
@@ -164,7 +165,7 @@ class View(RefLike):
         Raises:
             InvalidInputError: One of them cannot be a path.
         """
-        keys = path_keys(paths)
+        keys = path_keys(several(paths, "paths", "paths"))
         rows = self._find_rows(keys)
         if None not in rows:
             return deferred_rows(keys, rows)  # type: ignore[arg-type]  # none of them is None

@@ -92,6 +92,12 @@ def test_what_is_no_path_is_refused_by_name(main, wrong):
         main.stat_many([*PATHS, wrong])
 
 
+@pytest.mark.parametrize("wrong", ["abc", b"abc", 5, None, {"a": 1}])
+def test_what_is_no_list_of_paths_is_refused(main, wrong):
+    with pytest.raises(InvalidInputError, match="several paths"):
+        main.stat_many(wrong)
+
+
 def test_reads_in_a_run_are_its_inputs(repo, main):
     with repo.run("r", into="main") as run:
         run.stat_many(PATHS[:3])
