@@ -6,11 +6,12 @@ after would miss them. So a read ends with a second look at the record, and is r
 has changed.
 
 A listing copies the staged writes first, and repeats only the copy. The commit that the settled
-record names is immutable, so the listing streams its tree under the copy without another look.
+record names is immutable, so the listing streams its tree under the copy without another look. A
+look-up of many paths does the same: it ends beside a branch that never rests.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -460,17 +461,16 @@ def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
 def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> list[bytes | None]:
     """Return key and value record, side by side, at the keys on the branch, staged ones included."""
 
-    def read(record: BranchRecord) -> list[bytes | None]:
-        commit = stores.refs.commits.get(record.commit_id)
-        rows = find_many(stores.ranges, commit.metarange, keys)
-        staged = stores.staging.get_many(newest_first(record), keys)
-        for number, key in enumerate(keys) if staged else ():
-            if key in staged:
-                value = staged_value(staged[key])
-                rows[number] = None if value is None else key + value
-        return rows
+    def read(record: BranchRecord) -> tuple[str, Mapping[bytes, bytes]]:
+        return record.commit_id, stores.staging.get_many(newest_first(record), keys)
 
-    return settled(stores, name, read)
+    head, staged = settled(stores, name, read)
+    rows = list(find_many(stores.ranges, stores.refs.commits.get(head).metarange, keys))
+    for number, key in enumerate(keys) if staged else ():
+        if key in staged:
+            value = staged_value(staged[key])
+            rows[number] = None if value is None else key + value
+    return rows
 
 
 def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:

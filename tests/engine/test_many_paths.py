@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import islice
+from itertools import count, islice
 from random import Random
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.committed.flat import Run
+from graveler.committed.lookup import find_many
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Entry
 from graveler.reads.table import SCHEMA, record_batch
@@ -84,6 +85,20 @@ def test_staged_writes_and_deletions_count(main):
     assert found[PATHS[2]].size == len(b"changed")
     assert found[PATHS[4]] is None
     assert found[PATHS[6]] == main.stat(PATHS[6])
+
+
+def test_many_paths_are_found_on_a_branch_that_never_rests(main, monkeypatch):
+    numbers = count()
+
+    def moving(*asked):
+        main.put(PATHS[1], str(next(numbers)).encode())
+        main.commit("later")
+        return find_many(*asked)
+
+    main.put(PATHS[0], b"staged")
+    monkeypatch.setattr("graveler.reads.view.find_many", moving)
+    first, second = main.stat_many(PATHS[:2])
+    assert (first.size, second) == (len(b"staged"), None)
 
 
 @pytest.mark.parametrize("wrong", ["", "a\0b", "x" * 2000, "\udcff", 5, None])
