@@ -222,6 +222,11 @@ class OneThread(Background):
         self._executor: ThreadPoolExecutor | None = None
         self._process = os.getpid()
         self._lock = Lock()
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the lock that a thread of the parent may hold."""
+        self._lock = Lock()
 
     def run(self, task: Callable[[], None]) -> None:
         """Queue `task`."""

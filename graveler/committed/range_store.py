@@ -95,8 +95,9 @@ class RangeCache:
         self._singles = [Lock() for _ in range(_LOCKS)]
 
     def after_fork_in_child(self) -> None:
-        """Let go of the locks that threads of the parent may hold."""
+        """Let go of the locks that threads of the parent may hold, and of an unfinished count."""
         self._begin()
+        self._memory_bytes = sum(table.memory_bytes for table in self._opened.values())
 
     @property
     def damaged(self) -> int:
@@ -298,6 +299,12 @@ class MetarangeMemory:
         self._count = 0
         self._kept: OrderedDict[str, Tree] = OrderedDict()
         self._lock = Lock()
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the lock that a thread of the parent may hold, and of its unfinished count."""
+        self._lock = Lock()
+        self._count = sum(map(len, self._kept.values()))
 
     def get(self, metarange: str) -> Tree | None:
         """Return the ranges of a metarange, None where it has to be read."""
@@ -368,6 +375,11 @@ class RangeStore:
         self.stats = StoreStats()
         self.metaranges = MetarangeMemory()
         self._prefix = prefix
+        self._lock = Lock()
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the lock that a thread of the parent may hold."""
         self._lock = Lock()
 
     def key(self, identifier: bytes) -> str:

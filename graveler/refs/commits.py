@@ -32,6 +32,7 @@ from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore, Predicate
 from graveler.model import RECORD_BYTES, Commit
 from graveler.names import check_pairs
+from graveler.process import watch
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.values import framed_list, framed_number, framed_pairs, framed_text
 
@@ -106,7 +107,15 @@ class Commits:
         self._kv = kv
         self._partition = partition
         self._cache: OrderedDict[str, Commit] = OrderedDict()
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
         self._lock = RLock()  # a signal handler may read in between
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the lock that a thread of the parent may hold."""
+        self._begin()
 
     def find(self, identifier: str) -> Commit | None:
         """Return the commit of a full id, or None."""

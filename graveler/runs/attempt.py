@@ -12,6 +12,7 @@ from graveler import frames
 from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.errors import FencedError, GravelerError
 from graveler.model import Commit, Entry
+from graveler.process import watch
 from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, View
@@ -39,6 +40,11 @@ class Reads:
     def __init__(self) -> None:
         self._reads: set[Input] = set()
         self._recorded: set[Input] = set()
+        self._lock = Lock()
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the lock that a thread of the parent may hold."""
         self._lock = Lock()
 
     def note(self, commit: str, prefix: str) -> None:

@@ -3,12 +3,15 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from threading import Event, Thread
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
 
 import pytest
 
+import graveler
 from graveler import process
-from graveler.process import held_off
+from graveler.process import OneThread, held_off
+from graveler.runs.attempt import Reads
 from tests.harness.programs import FORKS, output_of
 
 pytestmark = pytest.mark.filterwarnings(
@@ -50,6 +53,58 @@ def caller() -> Iterator[tuple[Thread, Event]]:
     yield thread, end
     end.set()
     thread.join()
+
+
+@contextmanager
+def held(lock: Lock) -> Iterator[None]:
+    """Have another thread hold a lock."""
+    holding, end = Event(), Event()
+
+    def hold() -> None:
+        with lock:
+            holding.set()
+            assert end.wait(30)
+
+    thread = Thread(target=hold)
+    thread.start()
+    assert holding.wait(10)
+    yield
+    end.set()
+    thread.join()
+
+
+LOCKS = {
+    "tables": lambda stores: stores.ranges.cache,
+    "ranges": lambda stores: stores.ranges,
+    "metaranges": lambda stores: stores.ranges.metaranges,
+    "commits": lambda stores: stores.refs.commits,
+}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_child_does_not_wait_for_a_reader_of_its_parent(tmp_path, name):
+    with graveler.init(tmp_path / "lake") as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("a", b"1")
+        main.commit("first")
+
+        def work() -> None:
+            assert main.get("a") == b"1"
+            main.put("a", b"2")
+            main.commit("second")
+
+        with held(LOCKS[name](main.repository)._lock):
+            assert status_of_child(work) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "use"),
+    [(Reads, lambda reads: reads.note("c", "a/")), (OneThread, lambda tasks: tasks.close())],
+)
+def test_a_child_does_not_wait_for_a_lock_of_its_parent(kind, use):
+    shared = kind()
+    with held(shared._lock):
+        assert status_of_child(lambda: use(shared)) == 0
 
 
 def forks_wait() -> bool:
