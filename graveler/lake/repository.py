@@ -27,6 +27,7 @@ from graveler.arguments import (
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
+from graveler.lake.maintenance import Packing
 from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
@@ -105,6 +106,11 @@ class Repository:
     def splitting(self) -> SplittingPolicy:
         """Where the ranges of its trees end."""
         return SplittingPolicy(self.stores)
+
+    @property
+    def packing(self) -> Packing:
+        """When its branches are packed."""
+        return Packing(self.stores)
 
     def pack(
         self,

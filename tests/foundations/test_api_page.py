@@ -8,10 +8,11 @@ import graveler
 import graveler.lake
 from graveler.gc import GarbageCollector
 from graveler.ingest import Ingestion
+from graveler.lake.maintenance import Packing
 from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
-PLACES = (Tags, Protection, SplittingPolicy, Gates, Links, GarbageCollector, Ingestion)
+PLACES = (Tags, Protection, SplittingPolicy, Packing, Gates, Links, GarbageCollector, Ingestion)
 ROW = re.compile(r"\| `(\w+)` \| (.+) \|")
 
 

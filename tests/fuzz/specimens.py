@@ -87,6 +87,7 @@ def _collection(repository: Repository) -> None:
     repository.delete_branch("lost")
     repository.gc.keep("run-*", days=1, count=2)
     repository.gc.keep("main", count=8)
+    repository.packing.set(after=50, branches=["main"])
     repository.gc.mark(grace=NOW, window=timedelta(days=7))
     repository.stores.refs.epochs.end(
         repository.stores.refs.epochs.begin("20130101-050000-000000", names="_graveler/x/", pages=0)

@@ -37,6 +37,7 @@ from graveler.refs.commits import _decode as decode_expired
 from graveler.refs.dump import read_dump
 from graveler.refs.epochs import _decode as decode_epoch
 from graveler.refs.moves import _decode_life, _tag_line, decode_moves
+from graveler.refs.pack_rule import PACKING
 from graveler.refs.refs import _commit_id
 from graveler.refs.settings import LINK_PLACES, PROTECTION, REQUIRED_GATES
 from graveler.repository.witness.known import decode_known
@@ -153,6 +154,7 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "protection": ("refs:|settings/protection", _plain(PROTECTION.decode), False),
     "required gates": ("refs:|settings/gates", _plain(REQUIRED_GATES.decode), False),
     "declared places": ("refs:|settings/links", _plain(LINK_PLACES.decode), False),
+    "rule of packing": ("refs:|settings/packing", _plain(PACKING.decode), False),
     "retention": ("refs:|settings/retention", _plain(rules.RETENTION.decode), False),
     "page of moves": ("moves:|main/", _plain(decode_moves), False),
     "deleted branch": ("moves:|dev/", _decode_life, True),

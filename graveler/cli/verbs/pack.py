@@ -1,19 +1,26 @@
-"""``graveler pack`` and ``graveler stats``: how trees are cut into ranges, and cutting them well."""
+"""``graveler pack``, ``packing`` and ``stats``: how trees are cut into ranges, and cutting them well."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.cli.output import size_text
+from graveler.cli.failure import UsageError
+from graveler.cli.output import printable, size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+
+if TYPE_CHECKING:
+    from graveler.refs.pack_rule import PackRule
+
+_packing = typer.Typer(help="When branches are packed.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this group."""
     verb(app, "pack")(_pack)
     verb(app, "stats")(_stats)
+    app.add_typer(_packing, name="packing")
 
 
 def _pack(
@@ -63,3 +70,41 @@ def _stats(session: Session, ref: Annotated[str, typer.Argument(metavar="REF")] 
         f"after a pack {stats.packed_ranges:,} ranges, about",
         f"cold listing {stats.scan_cost} object reads of 4 MiB, {stats.packed_scan_cost} after a pack",
     )
+
+
+@verb(_packing, "show")
+def _show(session: Session) -> None:
+    """Show from how many badly cut ranges on which branches are packed."""
+    _show_rule(session, session.repository.packing.show())
+
+
+@verb(_packing, "set")
+def _set(
+    session: Session,
+    *,
+    after: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Pack a branch from N badly cut ranges on; 0: never."
+        ),
+    ] = None,
+    branch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Branches, as `main` or `release-*`; may be repeated. `--branch ''` stands for the "
+            "default branch.",
+        ),
+    ] = None,
+) -> None:
+    """Change when branches are packed, and which."""
+    if after is None and not branch:
+        raise UsageError("nothing to set: give --after, --branch or both")
+    branches = [pattern for pattern in branch if pattern] if branch else None
+    _show_rule(session, session.repository.packing.set(after=after, branches=branches))
+
+
+def _show_rule(session: Session, rule: "PackRule") -> None:
+    after = f"{rule.after:,} badly cut ranges" if rule.after else "never"
+    branches = ", ".join(map(printable, rule.branches)) or "the default branch"
+    session.out.show(asdict(rule), f"after     {after}", f"branches  {branches}")

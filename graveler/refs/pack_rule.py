@@ -1,0 +1,88 @@
+"""When branches are packed; key ``settings/packing``.
+
+The rule names a number of badly cut ranges, and the branches that it covers. Publishers read it with
+the branch that they move, so it needs no statement of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from graveler.kv.record_store import Place, Version
+from graveler.records import Fields
+from graveler.refs.settings import Setting, Settings
+
+AFTER: Final = 100
+"""The default: more than twice what appends leave in the worst of six workloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackRule:
+    """When a branch is packed.
+
+    Attributes:
+        after: Once its head has this many badly cut ranges; 0 for never.
+        branches: Shell patterns of branch names; without any, the default branch of the repository.
+    """
+
+    after: int = AFTER
+    branches: tuple[str, ...] = ()
+
+    def covers(self, branch: str, default: str) -> bool:
+        """Return whether the rule packs a branch.
+
+        Args:
+            branch: Its name.
+            default: The default branch of the repository.
+        """
+        if not self.after:
+            return False
+        if not self.branches:
+            return branch == default
+        return any(fnmatchcase(branch, pattern) for pattern in self.branches)
+
+
+def _encode(rule: PackRule) -> Mapping[str, Any]:
+    return {"after": rule.after, "branches": list(rule.branches)}
+
+
+def _read(fields: Fields) -> PackRule:
+    return PackRule(fields.number("after"), fields.texts("branches"))
+
+
+PACKING: Final = Setting(
+    "packing", "rule of packing", default=PackRule(), encode=_encode, read=_read
+)
+
+
+class PackRules:
+    """The stored rule of one repository."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @property
+    def place(self) -> Place:
+        """Where the rule is, to read it with others."""
+        return self._settings.place(PACKING)
+
+    @staticmethod
+    def read(found: Version | None) -> PackRule:
+        """Return the rule that was found at `place`."""
+        return PACKING.default if found is None else found.record
+
+    def get(self) -> PackRule:
+        """Return the rule."""
+        return self._settings.get(PACKING)
+
+    def set(self, *, after: int | None, branches: tuple[str, ...] | None) -> PackRule:
+        """Change the number, the patterns, or both; None leaves what there is. Return the rule."""
+
+        def change(rule: PackRule) -> PackRule:
+            return PackRule(
+                rule.after if after is None else after,
+                rule.branches if branches is None else tuple(sorted(set(branches))),
+            )
+
+        return self._settings.change(PACKING, change)
