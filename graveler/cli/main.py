@@ -19,6 +19,7 @@ from graveler.cli.verbs import (
     ingest,
     lakefs,
     lakes,
+    maintain,
     pack,
     refs,
     runs,
@@ -77,6 +78,7 @@ for _group in (
     gc,
     splitting,
     pack,
+    maintain,
     demo,
 ):
     _group.add_to(app)

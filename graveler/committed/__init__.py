@@ -12,7 +12,7 @@ from graveler.committed.merge import (
     merge_changes,
 )
 from graveler.committed.metarange import EMPTY_METARANGE, get, scan
-from graveler.committed.pack import Packed, Packer, badly_cut
+from graveler.committed.pack import Backlog, Packed, Packer, backlog, badly_cut
 from graveler.committed.range_store import RangeCache, RangeStore, Rescue, StoreStats
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting, changed, initial
@@ -23,6 +23,7 @@ __all__ = [
     "EMPTY_METARANGE",
     "LEVELS",
     "Applied",
+    "Backlog",
     "Base",
     "BaseValues",
     "Bases",
@@ -43,6 +44,7 @@ __all__ = [
     "StoreStats",
     "Unresolved",
     "apply",
+    "backlog",
     "badly_cut",
     "changed",
     "diff",

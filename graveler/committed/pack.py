@@ -128,6 +128,36 @@ def badly_cut(infos: Sequence[RangeInfo], splitting: Splitting) -> list[bool]:
     return bad
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is badly cut in a tree.
+
+    Attributes:
+        ranges: Badly cut ranges.
+        bytes: Logical bytes that a pack reads, about: of these ranges, and of the good range behind
+            each run of them.
+    """
+
+    ranges: int
+    bytes: int
+
+
+def backlog(infos: Sequence[RangeInfo], splitting: Splitting) -> Backlog:
+    """Return what is badly cut in a tree.
+
+    Args:
+        infos: All ranges of the tree, in key order.
+        splitting: The policy.
+    """
+    ranges = size = 0
+    before = False
+    for info, bad in zip(infos, badly_cut(infos, splitting), strict=True):
+        ranges += bad
+        size += info.size if bad or before else 0
+        before = bad
+    return Backlog(ranges, size)
+
+
 def summary(infos: Sequence[RangeInfo]) -> tuple[int, int, bytes]:
     """Return count, logical bytes and total of the records of some ranges, however they are cut."""
     return (

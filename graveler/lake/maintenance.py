@@ -1,11 +1,23 @@
 """Maintenance of a repository: the rule of packing, and what a scheduler runs daily."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from graveler.arguments import count, optional, texts
-from graveler.errors import InvalidInputError
+from graveler.errors import GravelerError, InvalidInputError, RefNotFoundError
 from graveler.reads import Stores
 from graveler.refs.pack_rule import PackRule, PackRules
+from graveler.repository.packing import PackResult, pack, waiting
+from graveler.runs import Reaped, Runs
+
+if TYPE_CHECKING:
+    from graveler.gc import GarbageCollector, Mark
+    from graveler.process import Progress
+
+_log: Final = logging.getLogger(__name__)
 
 
 class Packing:
@@ -41,3 +53,111 @@ class Packing:
             raise InvalidInputError("nothing to set: give after, branches or both")
         patterns = None if branches is None else texts(branches, "branches")
         return self._rules.set(after=optional(count, after, "after"), branches=patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """What maintenance found on a branch that the rule of packing covers, and did to it.
+
+    Attributes:
+        branch: Its name.
+        badly_cut: Badly cut ranges of its head before.
+        due: Whether the rule asks for a pack.
+        packed: What the pack did; None without one, as in a dry run or after an error.
+    """
+
+    branch: str
+    badly_cut: int
+    due: bool
+    packed: PackResult | None = None
+
+
+@dataclass(slots=True)
+class Maintenance:
+    """What maintenance did, or would do.
+
+    Attributes:
+        dry_run: Whether nothing was changed.
+        branches: The branches that the rule of packing covers, by name.
+        reaped: The runs that were not ended.
+        marks: What garbage collection condemned and deleted.
+        errors: One for each part that failed; its message names the part.
+    """
+
+    dry_run: bool
+    branches: list[BranchState] = field(default_factory=list)
+    reaped: list[Reaped] = field(default_factory=list)
+    marks: "list[Mark]" = field(default_factory=list)
+    errors: list[GravelerError] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise the first error, if there is one; its message has all of them."""
+        if self.errors:
+            first = self.errors[0]
+            raise first.saying("; ".join(map(str, self.errors))) from first
+
+    @contextmanager
+    def part(self, what: str) -> Iterator[None]:
+        """Do one part of the work; an error of it is kept, and the other parts go on."""
+        try:
+            yield
+        except GravelerError as error:
+            _log.warning("maintenance: %s failed: %s", what, error)
+            self.errors.append(error.saying(f"{what}: {error}"))
+
+
+def maintain(
+    stores: Stores,
+    *,
+    dry_run: bool,
+    runs: Runs | None,
+    collector: "Callable[[], GarbageCollector] | None",
+    packing: bool,
+    progress: "Progress | None",
+) -> Maintenance:
+    """Pack what the rule names, reap runs, and collect garbage where a retention rule exists.
+
+    Args:
+        stores: The repository.
+        dry_run: Only return what would be done.
+        runs: Its runs; None if they are not reaped.
+        collector: Returns its garbage collector; None if garbage is not collected.
+        packing: Whether branches are packed.
+        progress: Called with the progress of garbage collection.
+    """
+    done = Maintenance(dry_run)
+    if packing:
+        _pack_all(stores, done)
+    if runs is not None:
+        with done.part("reaping of runs"):
+            done.reaped += runs.reap(dry_run=dry_run)
+    if collector is not None:
+        with done.part("garbage collection"):
+            garbage = collector()
+            if garbage.rules.keeps_everything:
+                return done
+            if dry_run:
+                done.marks.append(garbage.mark(dry_run=True, progress=progress))
+            else:
+                done.marks += garbage.run(progress=progress)
+    return done
+
+
+def _pack_all(stores: Stores, done: Maintenance) -> None:
+    rule = PackRules(stores.refs.settings).get()
+    for record in list(stores.refs.branches.list(runs=False)):
+        if not rule.covers(record.name, stores.default_branch):
+            continue
+        with done.part(f"branch {record.name!r}"):
+            try:
+                done.branches.append(_packed(stores, record.name, rule.after, done.dry_run))
+            except RefNotFoundError:
+                continue  # deleted meanwhile
+
+
+def _packed(stores: Stores, name: str, after: int, dry_run: bool) -> BranchState:
+    head = stores.refs.commits.get(stores.refs.branches.get(name).commit_id)
+    found = waiting(stores, head).ranges
+    due = found >= after
+    packed = pack(stores, name) if due and not dry_run else None
+    return BranchState(name, found, due, packed)

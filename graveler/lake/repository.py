@@ -27,7 +27,7 @@ from graveler.arguments import (
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
-from graveler.lake.maintenance import Packing
+from graveler.lake.maintenance import Maintenance, Packing, maintain
 from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
@@ -144,6 +144,39 @@ class Repository:
             limit=limit,
             message=text(message, "message", empty=True),
             committer=text(committer, "committer", empty=True),
+        )
+
+    def maintain(
+        self,
+        *,
+        pack: bool = True,
+        reap: bool = True,
+        gc: bool = True,
+        dry_run: bool = False,
+        progress: "Progress | None" = None,
+    ) -> Maintenance:
+        """Do what a scheduler has to do daily, and return what was done.
+
+        Branches are packed as the rule says (`packing`), runs that were not ended are reaped
+        (`Runs.reap`), and if there is a retention rule, garbage is collected with the default times
+        (`GarbageCollector.run`). A part that fails does not stop the others: `Maintenance.errors` has
+        its error, and `Maintenance.check` raises it.
+
+        Args:
+            pack: Pack branches.
+            reap: Reap runs.
+            gc: Collect garbage.
+            dry_run: Only return what would be done.
+            progress: Called with the progress of garbage collection.
+        """
+        flag(pack, "pack"), flag(reap, "reap"), flag(gc, "gc"), flag(dry_run, "dry_run")
+        return maintain(
+            self.stores,
+            packing=pack,
+            runs=self.runs if reap else None,
+            collector=(lambda: self.gc) if gc else None,
+            dry_run=dry_run,
+            progress=progress,
         )
 
     def stats(self, ref: str | Commit | RefLike = "main") -> TreeStats:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from graveler.committed import Packed, Packer, badly_cut
+from graveler.committed import Backlog, Packed, Packer, backlog, badly_cut
 from graveler.committed.metarange import read
 from graveler.model import BranchRecord, Commit, RangeInfo
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
@@ -86,6 +86,11 @@ def pack(
 
     landed = land(stores, name, "pack", build)
     return PackResult(landed.commit, packed.before, packed.after, packed.bytes_read, packed.left)
+
+
+def waiting(stores: Stores, head: Commit) -> Backlog:
+    """Return what is badly cut in the tree of a commit; only its metarange is read."""
+    return backlog(read(stores.ranges, head.metarange), stores.splitting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from graveler.errors import BackendUnavailableError
+
 pytestmark = pytest.mark.usefixtures("history")
 
 
@@ -25,3 +27,58 @@ def test_a_rule_without_sense_is_refused(cli, arguments, says):
     said = cli("packing", "set", *arguments)
     assert said.code == 2
     assert says in said.err
+
+
+@pytest.fixture
+def fragments(repo):
+    """Eight fragments on main, which one range can hold."""
+    main = repo.branch("main")
+    for number in range(8):
+        main.put(f"z/{number}", b"1" * (number + 1))
+    main.commit("all")
+    repo.splitting.set(policy="hash", max_bytes=600, min_bytes=0, raggedness=1)
+    repo.pack("main", everything=True)
+    repo.splitting.set(max_bytes=1 << 20, raggedness=1 << 20)
+    main.delete("z/3")
+    main.commit("deleted")
+    repo.packing.set(after=1)
+    return repo
+
+
+def test_maintenance_says_what_it_would_do_and_does_it(cli, fragments):
+    found = fragments.stats().badly_cut
+    said = cli("maintain", "--dry-run")
+    assert said.out.splitlines() == [
+        f"main: {found} ranges are badly cut: a pack is due",
+        "dry run: nothing was changed",
+    ]
+    said = cli("maintain", "--json")
+    (state,) = said.json["branches"]
+    assert (said.code, said.json["dry_run"], said.json["errors"]) == (0, False, [])
+    assert (state["branch"], state["badly_cut"], state["due"]) == ("main", found, True)
+    assert state["commit"] == fragments.commit("main").id
+    assert state["before"] > 0
+    assert cli("maintain").out == "main: 0 ranges are badly cut, too few for a pack\n"
+    assert cli("maintain", "--no-pack", "--no-reap", "--no-gc").out == ""
+
+
+def test_maintenance_shows_runs_and_marks(cli, fragments):
+    fragments.gc.keep(count=1)
+    said = cli("maintain", "--no-pack")
+    assert said.out.startswith("mark ")
+    (mark,) = cli("maintain", "--dry-run", "--json").json["marks"]
+    assert mark["state"] == "dry-run"
+
+
+def test_maintenance_that_fails_shows_the_rest_and_names_what_failed(cli, fragments, monkeypatch):
+    def broken(*_, **__):
+        raise BackendUnavailableError("the storage does not answer")
+
+    monkeypatch.setattr("graveler.lake.maintenance.pack", broken)
+    fragments.gc.keep(count=1)
+    said = cli("maintain")
+    assert said.code == 1
+    assert said.out.startswith("mark ")
+    assert said.err.startswith("error: branch 'main': the storage does not answer")
+    said = cli("maintain", "--json")
+    assert said.json["errors"][0]["code"] == "backend-unavailable"

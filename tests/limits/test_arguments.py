@@ -131,6 +131,7 @@ FACE: Any = {
             },
         ),
         "moves": ({}, {"branch": OPTIONAL, "limit": MAYBE_NUMBER, "hidden": FLAG}),
+        "maintain": ({}, {"pack": FLAG, "reap": FLAG, "gc": FLAG, "dry_run": FLAG}),
         "undo": ({}, {"branch": TEXT, "to": NUMBERS}),
         "dump_refs": ({}, {"file": TEXT}),
         "restore_refs": ({}, {"file": TEXT}),

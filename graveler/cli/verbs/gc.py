@@ -100,7 +100,7 @@ def _undelete(session: Session, mark: _Mark) -> None:
     """Undo a mark: its commits can be named again, by a branch or a tag."""
     undone = session.repository.gc.undelete(mark)
     session.out.show(
-        _shape(undone),
+        mark_shape(undone),
         f"mark {undone.id} is undone: name what you want to keep before the next mark",
     )
 
@@ -112,7 +112,7 @@ def _list(session: Session) -> None:
         size = mark.bytes_freed if mark.swept else mark.bytes_condemned
         out = session.out
         out.show(
-            _shape(mark),
+            mark_shape(mark),
             f"{out.style(mark.id, 'yellow')}  {mark.state:10}  {size_text(size):>10}{_ripe(mark)}",
         )
 
@@ -175,10 +175,11 @@ def _keep_shape(keep: "Keep") -> dict[str, Any]:
 
 
 def _show_mark(session: Session, mark: "Mark") -> None:
-    session.out.show(_shape(mark), *_lines(session, mark))
+    session.out.show(mark_shape(mark), *mark_lines(session, mark))
 
 
-def _lines(session: Session, mark: "Mark") -> Iterator[str]:
+def mark_lines(session: Session, mark: "Mark") -> Iterator[str]:
+    """Yield what people read of a mark."""
     style = session.out.style
     if mark.id:
         yield f"mark {style(mark.id, 'yellow')}: {mark.state}{_ripe(mark)}"
@@ -222,7 +223,9 @@ def _ripe(mark: "Mark") -> str:
     return f", to be swept from {mark.ripe:%Y-%m-%d %H:%M} UTC on"
 
 
-def _shape(mark: "Mark") -> dict[str, Any]:
+def mark_shape(mark: "Mark") -> dict[str, Any]:
+    """Return a mark as JSON."""
+
     def tallies(of: "Mapping[Any, Tally]") -> dict[str, dict[str, int]]:
         return {
             str(kind): {
