@@ -22,6 +22,7 @@ from graveler.publishing.landing import CommitSpec, Landed, Tip
 from graveler.publishing.tracing import traced
 from graveler.refs import is_ancestor
 from graveler.repository.merges import build_merge
+from graveler.repository.packing import pack_published
 from graveler.repository.strategies import Settlement
 from graveler.telemetry import PUBLISH
 
@@ -78,6 +79,8 @@ class IngestCandidacy(Candidacy[Landed]):
 
     def end(self, landed: Landed) -> Landed:
         """Return how the landing ended."""
+        if landed.commit is not None:
+            pack_published(self.stores, self.into, landed.commit, self.pack_rule)
         return landed
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:

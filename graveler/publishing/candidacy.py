@@ -16,6 +16,7 @@ from graveler.publishing.landing import Landed, Tip, tip_of
 from graveler.publishing.panel import Panel, refuse
 from graveler.reads.stores import Stores
 from graveler.refs import advance
+from graveler.refs.pack_rule import PackRule, PackRules
 from graveler.refs.settings import GateRules
 from graveler.retries import retry
 
@@ -35,6 +36,7 @@ class Candidacy(ABC, Generic[R]):
     Attributes:
         panel: The gates, as the branch required them when its record was read last.
         verdicts: Of the candidate that was judged last.
+        pack_rule: When the branch is packed, as it was when its record was read last.
     """
 
     def __init__(self, stores: Stores, into: str, gates: Iterable[Gate], what: str) -> None:
@@ -44,12 +46,14 @@ class Candidacy(ABC, Generic[R]):
         self._given = tuple(gates)
         self.panel = Panel(stores, ())
         self.verdicts: tuple[Verdict, ...] = ()
+        self.pack_rule = PackRule()
 
     def look(self) -> Tip:
-        """Return the branch, and take the gates that it requires at the same moment."""
-        requirements = self.stores.refs.requirements
-        seen = self.stores.refs.look(self.into, requirements.place)
+        """Return the branch, and take what decides about it at the same moment."""
+        requirements, packing = self.stores.refs.requirements, PackRules(self.stores.refs.settings)
+        seen = self.stores.refs.look(self.into, requirements.place, packing.place)
         self.convene(requirements.read(seen.also[0]))
+        self.pack_rule = packing.read(seen.also[1])
         return tip_of(self.stores, seen)
 
     def convene(self, required: GateRules | None = None) -> None:

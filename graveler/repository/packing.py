@@ -5,19 +5,30 @@ no rule forbids it, because its tree has exactly the records of its parent: thei
 and the sum of their ids are compared before it is written.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from graveler.committed import Backlog, Packed, Packer, backlog, badly_cut
 from graveler.committed.metarange import read
+from graveler.errors import GravelerError
 from graveler.model import BranchRecord, Commit, RangeInfo
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import resolve_to_read
+from graveler.refs.pack_rule import PackRule
+
+_log: Final = logging.getLogger(__name__)
 
 PACK_PAIR: Final = "graveler.pack"
 """Metadata of the commits that pack: the ranges that were cut again, and what they became."""
+
+CHEAP_RANGES: Final = 256
+"""A publish packs no more badly cut ranges than this."""
+
+CHEAP_SIZES: Final = 4
+"""A publish packs no more bytes than this many ranges of the largest size have."""
 
 _SMALL: Final = 4
 _OBJECT_BYTES: Final = 4 << 20
@@ -91,6 +102,32 @@ def pack(
 def waiting(stores: Stores, head: Commit) -> Backlog:
     """Return what is badly cut in the tree of a commit; only its metarange is read."""
     return backlog(read(stores.ranges, head.metarange), stores.splitting)
+
+
+def pack_published(stores: Stores, name: str, head: Commit, rule: PackRule) -> None:
+    """Pack a branch in the background, if the rule asks for it and it is cheap.
+
+    Called after a publish has landed, and never fails. The tree of the commit is still in memory, so
+    that nothing is read unless the branch is packed. What is not cheap is left to `maintain`.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        head: The commit that landed.
+        rule: When branches are packed.
+    """
+    if not rule.covers(name, stores.default_branch):
+        return
+
+    def task() -> None:
+        try:
+            found, most = waiting(stores, head), CHEAP_SIZES * stores.splitting.max_bytes
+            if rule.after <= found.ranges <= CHEAP_RANGES and found.bytes <= most:
+                pack(stores, name, limit=most)
+        except GravelerError as error:
+            _log.warning("branch %s was not packed: %s", name, error)
+
+    stores.staging.background.run(task)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,11 @@ from graveler.model import Commit
 from graveler.publishing import Candidacy, land
 from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit, tip_of
 from graveler.publishing.tracing import traced
+from graveler.refs.pack_rule import PackRule, PackRules
 from graveler.refs.refs import Look
 from graveler.refs.settings import PROTECTION, Rules
 from graveler.repository.merges import build_merge
+from graveler.repository.packing import pack_published
 from graveler.repository.strategies import Settlement, Strategy, settling
 from graveler.runs.branch import drop_branches, freeze, run_head
 from graveler.runs.history import check_fork
@@ -130,6 +132,7 @@ class _Read(NamedTuple):
         target: The target; None if it is gone.
         required: The gates that branches require.
         rules: The protection rules.
+        pack_rule: When branches are packed.
     """
 
     run: Version
@@ -137,23 +140,31 @@ class _Read(NamedTuple):
     target: Version | None
     required: Version | None
     rules: Rules
+    pack_rule: PackRule
 
 
 def _read(records: RunRecords, run: RunHandle, into: str) -> _Read:
     refs = records.stores.refs
-    found, branch, target, required, rules = refs.together.read(
+    packing = PackRules(refs.settings)
+    found, branch, target, required, rules, pack_rule = refs.together.read(
         records.place(run.key),
         refs.branches.place(run.branch),
         refs.branches.place(into),
         refs.requirements.place,
         refs.settings.place(PROTECTION),
+        packing.place,
     )
     if found is None:
         records.get(run.key)  # raises
         raise InternalError(f"run {run.key!r} was opened while it was published")
     records.read(run.key, found)
     return _Read(
-        found, branch, target, required, PROTECTION.default if rules is None else rules.record
+        found,
+        branch,
+        target,
+        required,
+        PROTECTION.default if rules is None else rules.record,
+        packing.read(pack_rule),
     )
 
 
@@ -214,11 +225,12 @@ class RunCandidacy(Candidacy[PublishResult]):
         self._strategy = strategy
 
     def look(self) -> Tip:
-        """Return the target, and take the gates that it requires at the same moment."""
+        """Return the target, and take what decides about it at the same moment."""
         seen, self._seen = self._seen, None
         if seen is None or seen.target is None:
             return super().look()
         self.convene(self.stores.refs.requirements.read(seen.required))
+        self.pack_rule = seen.pack_rule
         return tip_of(self.stores, Look.of(seen.target, None))
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
@@ -330,6 +342,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         drop(self._records, self._record)
         if commit is None:  # the run changed nothing, or is on the target already
             return _result(self._records, now)
+        pack_published(self.stores, self.into, commit, self.pack_rule)
         return PublishResult(commit, already=False, verdicts=self.verdicts)
 
     def _is_over(self, record: RunRecord) -> bool:

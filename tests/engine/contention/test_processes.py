@@ -1,18 +1,21 @@
 """Several processes on one lake; some of them are killed."""
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
 
 import graveler
+from graveler.committed import Splitting
 from graveler.errors import LakeLockedError
 from graveler.fsck import fsck
 from graveler.lake.factory import init
+from graveler.repository.packing import PACK_PAIR
 from graveler.runs import RunState
 from tests.harness.worlds import tree
 
@@ -128,6 +131,40 @@ def test_a_killed_publisher_published_whole_runs_or_nothing(folder):
         repo = lake.repository("flights")
         shown = assert_sound(repo)
         assert len(shown) == len(list(repo.runs.list()))
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_packer_that_is_killed_at_any_call_changes_no_path(tmp_path, moment):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        rule = Splitting(min_bytes=800, max_bytes=2_400, raggedness=2, hard=8)
+        main = lake.create_repository("flights", splitting=rule).branch("main")
+        for hour in range(12):
+            main.put_many([(f"in/{hour:02}/{part}", b"1") for part in range(3)])
+            main.commit(f"hour {hour}")
+        main.delete_many([f"in/{hour:02}/1" for hour in range(0, 12, 2)])
+        main.commit("deleted")
+        main.put("staged", b"1")
+        before = tree(main)
+    for number in count(1):
+        folder = tmp_path / f"{number}"
+        shutil.copytree(tmp_path / "lake", folder)
+        process = worker("pack", folder, number, moment)
+        said = process.communicate(timeout=60)[0]
+        with graveler.open(folder) as lake:
+            repo = lake.repository("flights")
+            assert assert_sound(repo) == before
+            repo.maintain().check()
+            repo.pack()
+            assert repo.stats().badly_cut == 0
+            packs = [commit for commit in repo.log() if PACK_PAIR in commit.metadata]
+            assert len(packs) == 1
+            assert assert_sound(repo) == before
+        if said == "packed\n":
+            break
+        assert process.returncode == -signal.SIGKILL
+    assert number > 5
 
 
 def test_a_second_process_is_told_that_the_lake_is_locked(tmp_path):

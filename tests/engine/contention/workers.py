@@ -1,11 +1,14 @@
 """What the other processes of test_processes do: ``python -m tests.engine.contention.workers verb folder``."""
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 from itertools import count
 
 import graveler
 from graveler.errors import NoChangesError
+from graveler.testing.faults import FaultyKVStore, FaultyObjectStore, Script
 
 
 def say(*words):
@@ -52,6 +55,20 @@ def publish(folder, name):
             say(run.result.commit.id)
 
 
+def pack(folder, number, moment):
+    """Pack main, and be killed before or after call `number` on the stores; say that it ended."""
+    script = Script()
+    with graveler.open(folder) as lake:
+        lake._kv = FaultyKVStore(lake._kv, script)
+        open_store = lake._open_store
+        lake._open_store = lambda uri: FaultyObjectStore(open_store(uri), script)
+        repo = lake.repository("flights")
+        script.arm(int(number), lambda _: os.kill(os.getpid(), signal.SIGKILL), moment=moment)
+        repo.pack()
+        script.disarm()
+        say("packed")
+
+
 def open_lake(folder):
     """Try to open the lake; say what became of it."""
     try:
@@ -65,6 +82,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "merge": merge,
     "commit": commit,
     "publish": publish,
+    "pack": pack,
     "open": open_lake,
 }
 
