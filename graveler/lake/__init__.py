@@ -3,6 +3,7 @@
 from graveler.lake.attachment import attach
 from graveler.lake.factory import init, open  # noqa: A004
 from graveler.lake.lake import Lake
+from graveler.lake.maintenance import BranchState, Maintenance
 from graveler.lake.repository import Repository
 from graveler.reads import Ref
 from graveler.repository import Branch, MergePreview, MergeResult
@@ -27,8 +28,10 @@ from graveler.runs import (
 
 __all__ = [
     "Branch",
+    "BranchState",
     "Input",
     "Lake",
+    "Maintenance",
     "MergePreview",
     "MergeResult",
     "OpenStep",

@@ -97,8 +97,8 @@ class Maintenance:
             raise first.saying("; ".join(map(str, self.errors))) from first
 
     @contextmanager
-    def part(self, what: str) -> Iterator[None]:
-        """Do one part of the work; an error of it is kept, and the other parts go on."""
+    def _part(self, what: str) -> Iterator[None]:
+        """Do one part of the work; an error of it is kept, and the other parts continue."""
         try:
             yield
         except GravelerError as error:
@@ -129,10 +129,10 @@ def maintain(
     if packing:
         _pack_all(stores, done)
     if runs is not None:
-        with done.part("reaping of runs"):
+        with done._part("reaping of runs"):
             done.reaped += runs.reap(dry_run=dry_run)
     if collector is not None:
-        with done.part("garbage collection"):
+        with done._part("garbage collection"):
             garbage = collector()
             if garbage.rules.keeps_everything:
                 return done
@@ -148,7 +148,7 @@ def _pack_all(stores: Stores, done: Maintenance) -> None:
     for record in list(stores.refs.branches.list(runs=False)):
         if not rule.covers(record.name, stores.default_branch):
             continue
-        with done.part(f"branch {record.name!r}"):
+        with done._part(f"branch {record.name!r}"):
             try:
                 done.branches.append(_packed(stores, record.name, rule.after, done.dry_run))
             except RefNotFoundError:

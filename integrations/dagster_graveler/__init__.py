@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dagster_graveler.lifecycle import build_lifecycle_hook as build_lifecycle_hook
     from dagster_graveler.lifecycle import build_lifecycle_sensors as build_lifecycle_sensors
     from dagster_graveler.lifecycle import build_reaper_sensor as build_reaper_sensor
+    from dagster_graveler.maintenance import build_maintenance_job as build_maintenance_job
     from dagster_graveler.publish import build_publish_asset as build_publish_asset
     from dagster_graveler.resource import GravelerResource as GravelerResource
     from dagster_graveler.resource import GravelerS3 as GravelerS3
@@ -39,6 +40,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "io_managers.base": ("GravelerIOManager",),
         "io_managers.handlers": ("TypeHandler",),
         "lifecycle": ("build_lifecycle_hook", "build_lifecycle_sensors", "build_reaper_sensor"),
+        "maintenance": ("build_maintenance_job",),
         "publish": ("build_publish_asset",),
         "resource": ("GravelerResource", "GravelerS3"),
         "rollback": ("build_rollback_job",),

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from graveler_airflow.operators.ingestion import (
         GravelerReleaseOperator as GravelerReleaseOperator,
     )
+    from graveler_airflow.operators.maintenance import (
+        GravelerMaintainOperator as GravelerMaintainOperator,
+    )
     from graveler_airflow.operators.partitions import (
         GravelerPartitionsOperator as GravelerPartitionsOperator,
     )
@@ -93,6 +96,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "GravelerIngestOperator",
             "GravelerReleaseOperator",
         ),
+        "operators.maintenance": ("GravelerMaintainOperator",),
         "operators.partitions": ("GravelerPartitionsOperator",),
         "operators.runs": (
             "GravelerCloseRunOperator",

@@ -7,7 +7,7 @@ from typing import Any, Final
 from graveler.errors import NotFoundError, RefNotFoundError
 from graveler.gates import Verdict
 from graveler.ingest import Tick
-from graveler.lake import Reaped, Repository
+from graveler.lake import Maintenance, Reaped, Repository
 from graveler.model import Change, ChangeKind, Commit
 
 _COUNTED: Final = 20_000
@@ -181,6 +181,19 @@ def _count(changes: Changes, differences: Iterable[Change]) -> None:
             after = change.after.size if change.after else None
             changes.paths.append(Path(change.path, str(change.kind), before, after))
     changes.folders = list(folders.values())
+
+
+def maintenance_row(done: Maintenance) -> dict[str, Any]:
+    """Return what maintenance did, as JSON has it."""
+    return {
+        "packed": {
+            state.branch: state.packed.commit.id
+            for state in done.branches
+            if state.packed is not None and state.packed.commit is not None
+        },
+        "reaped": [reaped_row(reaped) for reaped in done.reaped],
+        "marks": [mark.id for mark in done.marks],
+    }
 
 
 def reaped_row(reaped: Reaped) -> dict[str, str]:

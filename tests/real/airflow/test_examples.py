@@ -56,7 +56,16 @@ def run(home, repo):
 def states(run, repo):
     """The states of the tasks, by DAG."""
     since = repo.ref("main").commit_id
-    dags = ("branches", "files", "runs", "ticks", "after_the_tick", "hours_of_commits", "reap")
+    dags = (
+        "branches",
+        "files",
+        "runs",
+        "ticks",
+        "after_the_tick",
+        "hours_of_commits",
+        "reap",
+        "maintain",
+    )
     states = run(*dags, waiting={"since": since})
     assert [entry.path for entry in repo.ref("main").list()] == [
         "hourly/rows.csv",

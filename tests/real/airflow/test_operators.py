@@ -142,6 +142,15 @@ def test_a_silent_run_is_parked_and_its_tasks_are_fenced(results):
     assert message.startswith("fenced")
 
 
+def test_maintenance_packs_by_the_rule_and_names_a_branch_that_fails(results):
+    failed, idle, badly_cut, done, head = results["maintain"]
+    assert failed[0] == "BackendUnavailableError"
+    assert failed[1].startswith("branch 'main': away")
+    assert idle == {"packed": {}, "reaped": [], "marks": []}
+    assert badly_cut > 0
+    assert done == {"packed": {"main": head}, "reaped": [], "marks": []}
+
+
 def test_a_task_of_a_parked_attempt_names_what_to_clear(results):
     for kind, message in results["set aside"]:
         assert kind == "AirflowFailException"

@@ -117,6 +117,7 @@ WRONG = [
         "minimum_interval_seconds=-1",
     ),
     (integration.build_reaper_sensor, {"minimum_interval_seconds": -1}, "minimum_interval_seconds"),
+    (integration.build_maintenance_job, {"gc": "no"}, "gc='no'"),
 ]
 
 

@@ -10,17 +10,19 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import structlog
 from airflow.sdk import DAG
 from structlog.testing import capture_logs
 
 import graveler
-from graveler.errors import ThrottledError
+from graveler.errors import BackendUnavailableError, ThrottledError
 from graveler.refs import remove
 from graveler_airflow import (
     GravelerCloseRunOperator,
     GravelerGateOperator,
+    GravelerMaintainOperator,
     GravelerPublishRunOperator,
     GravelerReapOperator,
     GravelerRollbackOperator,
@@ -249,6 +251,19 @@ with graveler.open(folder, create=True) as lake:
     repo.stores.clock.sleep(4.2)
     (reaped,) = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
     results["reap"] = [reaped["key"], reaped["from"], reaped["to"]]
+    for names in ("abcdefgh", "z"):
+        repo.branch("main").put_many((f"zz/{name}", b"1") for name in names)
+        repo.branch("main").commit(names)
+    repo.packing.set(after=1)
+    maintain = GravelerMaintainOperator(task_id="maintain", repo="flights")
+    with patch("graveler.lake.maintenance.pack", side_effect=BackendUnavailableError("away")):
+        failed = outcome(lambda: maintain.execute(context))
+    idle = GravelerMaintainOperator(
+        task_id="idle", repo="flights", pack=False, reap=False, gc=False
+    ).execute(context)
+    badly_cut = repo.stats().badly_cut
+    done = maintain.execute(context)
+    results["maintain"] = [failed, idle, badly_cut, done, repo.commit("main").id]
     results["silent no more"] = outcome(lambda: merge(silent).execute(context))
 
     elsewhere = tempfile.mkdtemp()
