@@ -70,7 +70,7 @@ def test_maintenance_shows_runs_and_marks(cli, fragments):
     assert mark["state"] == "dry-run"
 
 
-def test_maintenance_that_fails_shows_the_rest_and_names_what_failed(cli, fragments, monkeypatch):
+def test_failed_maintenance_shows_the_rest_and_names_it(cli, fragments, monkeypatch):
     def broken(*_, **__):
         raise BackendUnavailableError("the storage does not answer")
 

@@ -136,7 +136,7 @@ def test_a_killed_publisher_published_whole_runs_or_nothing(folder):
 @pytest.mark.slow
 @pytest.mark.crash
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_packer_that_is_killed_at_any_call_changes_no_path(tmp_path, moment):
+def test_a_packer_killed_at_any_call_changes_no_path(tmp_path, moment):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         rule = Splitting(min_bytes=800, max_bytes=2_400, raggedness=2, hard=8)
         main = lake.create_repository("flights", splitting=rule).branch("main")

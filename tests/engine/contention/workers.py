@@ -61,7 +61,7 @@ def pack(folder, number, moment):
     with graveler.open(folder) as lake:
         lake._kv = FaultyKVStore(lake._kv, script)
         open_store = lake._open_store
-        lake._open_store = lambda uri: FaultyObjectStore(open_store(uri), script)
+        lake._open_store = lambda uri: FaultyObjectStore(open_store(uri), script)  # type: ignore[method-assign]
         repo = lake.repository("flights")
         script.arm(int(number), lambda _: os.kill(os.getpid(), signal.SIGKILL), moment=moment)
         repo.pack()

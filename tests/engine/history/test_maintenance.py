@@ -84,7 +84,7 @@ def test_a_dry_run_changes_nothing(repo):
     assert list(repo.gc.marks()) == []
 
 
-def test_maintenance_reaps_runs_and_collects_by_the_retention_rules(repo):
+def test_maintenance_reaps_runs_and_collects_garbage(repo):
     repo.runs.open("hour 1", lease=timedelta(seconds=1)).put("x", b"1")
     repo.stores.clock.advance(hours=1)
     assert repo.maintain(reap=False, pack=False).marks == []
@@ -102,7 +102,7 @@ def test_each_part_can_be_left_out(repo):
     assert (done.branches, done.reaped, done.marks, done.errors) == ([], [], [], [])
 
 
-def test_a_branch_that_fails_is_named_and_does_not_stop_the_others(repo):
+def test_a_branch_that_fails_is_named_and_the_others_go_on(repo):
     own = {
         info.id
         for info in metarange.read(repo.stores.ranges, repo.commit("dev").metarange)

@@ -142,7 +142,7 @@ def test_a_silent_run_is_parked_and_its_tasks_are_fenced(results):
     assert message.startswith("fenced")
 
 
-def test_maintenance_packs_by_the_rule_and_names_a_branch_that_fails(results):
+def test_maintenance_packs_and_names_a_branch_that_fails(results):
     failed, idle, badly_cut, done, head = results["maintain"]
     assert failed[0] == "BackendUnavailableError"
     assert failed[1].startswith("branch 'main': away")

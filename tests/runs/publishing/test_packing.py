@@ -61,7 +61,7 @@ def test_a_publish_over_the_rule_packs_after_it_has_landed(repo, tree):
 
 
 @pytest.mark.usefixtures("cheap")
-def test_a_packed_publish_is_still_known_and_can_be_rolled_back(repo):
+def test_a_packed_publish_can_be_rolled_back(repo):
     published = publish(repo)
     (record,) = repo.runs.on_targets(repo.runs.list())
     assert (record.state, record.commit) == ("PUBLISHED", published.id)
@@ -87,7 +87,7 @@ def test_gates_are_not_asked_about_a_pack(repo):
 @pytest.mark.parametrize(
     "rule", [{"after": 0}, {"after": 200}, {"branches": ["release-*"]}], ids=str
 )
-def test_a_publish_that_the_rule_does_not_name_packs_nothing(repo, rule):
+def test_a_publish_outside_the_rule_packs_nothing(repo, rule):
     repo.packing.set(**rule)
     published = publish(repo)
     assert repo.commit("main") == published
