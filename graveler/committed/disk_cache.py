@@ -33,15 +33,17 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from fcntl import LOCK_EX, LOCK_UN, flock
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Final, NamedTuple
 from uuid import uuid4
 
 from xxhash import xxh3_128_digest
 
+from graveler.clock import SystemClock
 from graveler.privacy import make_folder
 from graveler.process import watch
 from graveler.telemetry import cache as counts
@@ -54,6 +56,11 @@ _ENDINGS: Final = (_TABLE, _IDS, _FLAT)
 _LOCKS: Final = "locks"
 MOST_MAPPED: Final = 16_384
 """Files, by a process that has descriptors enough."""
+PATIENCE_S: Final = 30.0
+"""How long a table is left to another process that fetches it."""
+_FIRST_WAIT_S: Final = 0.001
+_LONGEST_WAIT_S: Final = 0.02
+_CLOCK: Final = SystemClock()
 _STALE_SECONDS: Final = 24 * 3600
 _log = logging.getLogger(__name__)
 
@@ -171,7 +178,8 @@ class DiskCache:
     def single(self, name: str) -> Iterator[None]:
         """Let one caller of this host at a time make the local form of a table.
 
-        Where the folder takes no lock, callers are not kept apart, and all make the same file.
+        Where the folder takes no lock, or its holder is stopped, callers are not kept apart, and all
+        make the same file.
         """
         descriptor = None
         try:
@@ -180,7 +188,7 @@ class DiskCache:
             # few files for any number of tables; the lock of a dead process is free
             descriptor = os.open(folder / name[:2], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._locks.add(descriptor)
-            flock(descriptor, LOCK_EX)
+            _lock(descriptor)
         except OSError as error:
             _log.debug("no lock in the cache %s: %s", self._folder, error)
         try:
@@ -348,6 +356,19 @@ class DiskCache:
     def _not_kept(self, name: str, error: OSError) -> bool:
         _log.info("table %s is not kept in the cache %s: %s", name, self._folder, error)
         return False
+
+
+def _lock(descriptor: int) -> None:
+    """Take the lock of a file, or raise an OSError after a while."""
+    end, wait = monotonic() + PATIENCE_S, _FIRST_WAIT_S
+    while True:
+        try:
+            return flock(descriptor, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            if monotonic() >= end:
+                raise
+        _CLOCK.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT_S)
 
 
 if sys.version_info >= (3, 13):

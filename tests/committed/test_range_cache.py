@@ -267,6 +267,15 @@ def test_threads_that_miss_a_range_at_once_fetch_it_once(tmp_path):
         assert store.stats.fetched == 1
 
 
+def test_a_reader_does_not_wait_for_a_process_that_is_stopped(tmp_path, monkeypatch):
+    forest = Forest()
+    (info,) = metarange.read(forest.fresh(), forest.tree("a b"))
+    monkeypatch.setattr(disk_cache, "PATIENCE_S", 0.1)
+    with DiskCache(tmp_path, MIB).single(info.id.hex()):
+        store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+        assert store.open(info.id).get(b"a") == record("a")[2]
+
+
 def folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
