@@ -154,9 +154,10 @@ def without(*names):
 BAD = {
     "a path twice": (changed(4, path="05/part-1.csv"), "row 5: path '05/part-1.csv' is in .*row 2"),
     "a path that is none": (changed(2, path="05//x"), "row 3: path 'in/05//x'"),
-    "a size that is none": (changed(3, size="many"), "row 4: .*'many'"),
+    "a size that is none": (changed(3, size="many"), "row 4: size 'many': give a whole"),
     "a size below zero": (changed(5, size=-1), "row 6: .*size=-1"),
-    "a time that is none": (changed(1, mtime="yesterday"), "row 2: .*'yesterday'"),
+    "a time that is none": (changed(1, mtime="yesterday"), "row 2: time 'yesterday': give ISO"),
+    "a time too early": (changed(1, mtime="0001-01-01T00:00:00+14:00"), "row 2: time '0001-.*ISO"),
     "no version": (changed(1, mtime=""), "row 2: .*verify=True"),
     "an address that is none": (changed(5, address="s4:/x"), "row 6: .*s4:/x"),
     "no size": (without("size"), "no column size; its columns are path, address, mtime"),
@@ -228,6 +229,24 @@ def test_places_that_are_not_declared_are_refused(repo, main, landing, tmp_path)
         main.import_("s3://bucket/prefix/")
     with pytest.raises(PermissionDeniedError):
         main.import_("s3://bucket/manifest.json")
+    assert tree(main) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"path": b"a"}, "path b'a': give text"),
+        ({"path": 5}, "path 5: give text"),
+        ({"address": b"a"}, "address b'a': give text"),
+        ({"address": None}, "no address, nor bucket and key"),
+        ({"address": "s3://bucket", "path": None}, "'s3://bucket' has no path"),
+        ({"size": float("inf")}, "size inf: give a whole number"),
+    ],
+)
+def test_columns_of_another_type_are_refused(main, landing, tmp_path, change, said):
+    (row, *_) = rows(landing)
+    with pytest.raises(InvalidInputError, match=f"row 1: .*{said}"):
+        main.import_(write(tmp_path / "i.parquet", [{**row, **change}]))
     assert tree(main) == {}
 
 

@@ -143,6 +143,11 @@ class _Reader:
         if row.get("islatest") in _FALSE or row.get("isdeletemarker") in _TRUE:
             return None
         address = row.get("address") or f"s3://{row.get('bucket')}/{row.get('key')}"
+        if not (row.get("address") or (row.get("bucket") and row.get("key"))):
+            raise InvalidInputError(f"{where}: there is no address, nor bucket and key")
+        for column in ("address", "path", "bucket", "key"):
+            if row.get(column) is not None and not isinstance(row[column], str):
+                raise InvalidInputError(f"{where}: {column} {row[column]!r}: give text")
         if address.endswith("/"):
             return None  # a marker of a folder
         path = self._path(row, address, where)
@@ -153,7 +158,7 @@ class _Reader:
             return Found(
                 address=address,
                 path=path,
-                size=int(row["size"]),
+                size=_size(row["size"]),
                 version=self._version(row, address, mtime),
                 mtime=mtime,
                 checksum=row.get("checksum") or "",
@@ -166,11 +171,12 @@ class _Reader:
 
     def _path(self, row: Any, address: str, where: str) -> str | None:
         if path := row.get("path"):
-            return str(path)
+            return path  # type: ignore[no-any-return]
         if self._below:
             return relative(self._below, address)
-        if address.startswith("s3://"):
-            return address.split("/", 3)[3]
+        bucket, _, key = address.removeprefix("s3://").partition("/")
+        if address.startswith("s3://") and bucket and key:
+            return key
         raise InvalidInputError(
             f"{where}: {address!r} has no path: give a column path, or below='file:///folder'"
         )
@@ -191,8 +197,18 @@ class _Reader:
         )
 
 
+def _size(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"size {value!r}: give a whole number of bytes") from error
+
+
 def _moment(value: Any) -> datetime | None:
     if value in {None, ""}:
         return None
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"time {value!r}: give ISO 8601, as in 2013-01-01T05:00:00Z") from error
