@@ -26,7 +26,7 @@ REPOSITORY: Final = "flights"
 
 _DAMAGED: Final = 6
 # a day has only some hundred files: small ranges show how a large lake reuses them
-_SPLITTING: Final = Splitting(raggedness=8)
+_SPLITTING: Final = Splitting(raggedness=2)
 
 
 @dataclass(frozen=True, slots=True)

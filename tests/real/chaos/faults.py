@@ -95,7 +95,7 @@ class FaultInjector:
         plain = Driver.set_if
         counts = dict.fromkeys(waiting, 0)
 
-        def counting(store: Driver, partition: str, key: bytes, *args: Any) -> None:
+        def counting(store: Driver, partition: str, key: bytes, *args: Any) -> Any:
             due = []
             for fault in waiting:
                 if key.startswith(fault.on.encode()):
@@ -104,10 +104,11 @@ class FaultInjector:
             for fault in due:
                 if not fault.after:
                     self._strike(fault, None)
-            plain(store, partition, key, *args)
+            written = plain(store, partition, key, *args)
             for fault in due:
                 if fault.after:
                     self._strike(fault, None)
+            return written
 
         setattr(Driver, "set_if", counting)  # noqa: B010 - in this process alone
 
