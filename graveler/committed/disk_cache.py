@@ -22,7 +22,9 @@ file under ``tmp``, and removing a file that a reader has just opened or mapped 
 that reader.
 
 The cache may fail in every way (disk full, folder read-only, gone, damaged) without
-failing its caller: each such failure reads as "not there" or "not kept".
+failing its caller: each such failure reads as "not there" or "not kept". One is beyond it: where
+another program shortens a mapped file in place, or the disk fails below it, the system ends the
+process that reads the missing page. graveler replaces and removes files, and never shortens one.
 """
 
 import logging
