@@ -21,7 +21,7 @@ a fault: then every point between two calls has had one::
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO, Final, Literal, NoReturn
+from typing import BinaryIO, ClassVar, Final, Literal, NoReturn
 
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError
 from graveler.kv.store import KVStore, Predicate, Stored
@@ -154,6 +154,10 @@ class FaultyKVStore(KVStore):
 
 class FaultyObjectStore(ObjectStore):
     """An object store whose calls a script counts and strikes."""
+
+    put_threads: ClassVar[int] = (
+        0  # by the caller's own thread, so that the order is always the same
+    )
 
     def __init__(self, store: ObjectStore, script: Script) -> None:
         self._store = store

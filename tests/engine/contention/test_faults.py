@@ -205,7 +205,14 @@ def test_old_or_new_and_nothing_between(operation, fault):
         assert snapshot(world.repo()) == new, f"{what}: repeated"
 
 
+def upkeep(repo):
+    """Pack what the rule asks for."""
+    repo.packing.set(after=1)
+    repo.maintain(reap=False, gc=False).check()
+
+
 UNSEEN = {
+    "maintain": upkeep,
     "pack": lambda repo: repo.pack(everything=True),
     "splitting": lambda repo: repo.splitting.set(policy="directory", max_bytes=300),
 }
