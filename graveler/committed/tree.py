@@ -7,7 +7,7 @@ same rows.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, Self, overload
 
 from graveler.errors import CorruptionError
@@ -281,11 +281,7 @@ def shared_ends(*trees: Tree) -> tuple[int, int]:
 
 
 def shared_start(one: bytes, other: bytes, most: int, at: int = 0, other_at: int = 0) -> int:
-    """Return how many record ids are the same from the places `at` and `other_at` on, up to `most`.
-
-    Runs of ids are compared at once, each twice as long as the one before, so that a difference
-    that is far away costs little more than one that is near.
-    """
+    """Return how many record ids are the same from the places `at` and `other_at` on, up to `most`."""
 
     def same(start: int, stop: int) -> bool:
         return (
@@ -293,6 +289,27 @@ def shared_start(one: bytes, other: bytes, most: int, at: int = 0, other_at: int
             == other[_STEP * (other_at + start) : _STEP * (other_at + stop)]
         )
 
+    return _same_run(same, most)
+
+
+def _shared_end(one: bytes, other: bytes, most: int) -> int:
+    """Return how many record ids are the same at the end of both, up to `most`."""
+
+    def same(start: int, stop: int) -> bool:
+        return (
+            one[len(one) - _STEP * stop : len(one) - _STEP * start]
+            == other[len(other) - _STEP * stop : len(other) - _STEP * start]
+        )
+
+    return _same_run(same, most)
+
+
+def _same_run(same: Callable[[int, int], bool], most: int) -> int:
+    """Return how many places are the same from the first on, up to `most`.
+
+    Runs are compared at once, each twice as long as the one before, so that a difference that is far
+    away costs little more than one that is near.
+    """
     low, step = 0, 1
     while low < most and same(low, min(low + step, most)):
         low, step = min(low + step, most), 2 * step
@@ -305,15 +322,4 @@ def shared_start(one: bytes, other: bytes, most: int, at: int = 0, other_at: int
             low = middle
         else:
             high = middle
-    return low
-
-
-def _shared_end(one: bytes, other: bytes, most: int) -> int:
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[len(one) - _STEP * middle :] == other[len(other) - _STEP * middle :]:
-            low = middle
-        else:
-            high = middle - 1
     return low
