@@ -157,7 +157,7 @@ def _first_touches(lake: Path, cache: Path) -> tuple[float, float]:
     with connect(replace(load_config(lake), cache_folder=cache)) as opened:
         view = opened.repository(REPOSITORY).ref("main")
         ranges = ranges_of(view)
-        chosen = ranges[:: max(1, len(ranges) // FIRST_TOUCHES)]
+        chosen = list(ranges)[:: max(1, len(ranges) // FIRST_TOUCHES)]
         costs = []
         for info in chosen:
             path = info.min_key.decode()
