@@ -193,7 +193,7 @@ def start(place: Place) -> list[Result]:
             check=True,
             capture_output=True,
             text=True,
-            # modules are compiled once, as for a user, whatever this process was told
+            # modules are compiled once, as for a user, whatever the environment of this process says
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
         )
         whole.append(time.perf_counter() - began)
