@@ -4,115 +4,98 @@
 runs. Names are loaded on first use, so that ``import graveler`` is quick.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graveler.exports import lazy_names
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graveler import errors
-    from graveler.errors import (
-        AlreadyExistsError,
-        ConflictError,
-        CorruptionError,
-        ExpiredError,
-        FencedError,
-        GateFailedError,
-        GravelerError,
-        InvalidInputError,
-        MergeConflictError,
-        NoChangesError,
-        NotFoundError,
-        OutcomeUnknownError,
-        ProtectedBranchError,
-        RetryableError,
-        RunStateError,
-    )
-    from graveler.gates import Candidate, Gate, Verdict, checks, gate
-    from graveler.lake import (
-        Branch,
-        Lake,
-        MergePreview,
-        MergeResult,
-        OpenStep,
-        Origin,
-        PublishResult,
-        Ref,
-        Repository,
-        Run,
-        RunHandle,
-        RunRecord,
-        RunState,
-        Step,
-        attach,
-        init,
-        open,  # noqa: A004
-    )
-    from graveler.model import Change, Commit, Conflict, Entry, Transfer
+    from graveler import errors as errors
+    from graveler.errors import AlreadyExistsError as AlreadyExistsError
+    from graveler.errors import ConflictError as ConflictError
+    from graveler.errors import CorruptionError as CorruptionError
+    from graveler.errors import ExpiredError as ExpiredError
+    from graveler.errors import FencedError as FencedError
+    from graveler.errors import GateFailedError as GateFailedError
+    from graveler.errors import GravelerError as GravelerError
+    from graveler.errors import InvalidInputError as InvalidInputError
+    from graveler.errors import MergeConflictError as MergeConflictError
+    from graveler.errors import NoChangesError as NoChangesError
+    from graveler.errors import NotFoundError as NotFoundError
+    from graveler.errors import OutcomeUnknownError as OutcomeUnknownError
+    from graveler.errors import ProtectedBranchError as ProtectedBranchError
+    from graveler.errors import RetryableError as RetryableError
+    from graveler.errors import RunStateError as RunStateError
+    from graveler.gates import Candidate as Candidate
+    from graveler.gates import Gate as Gate
+    from graveler.gates import Verdict as Verdict
+    from graveler.gates import checks as checks
+    from graveler.gates import gate as gate
+    from graveler.lake.attachment import attach as attach
+    from graveler.lake.factory import init as init
+    from graveler.lake.factory import open as open  # noqa: A004
+    from graveler.lake.lake import Lake as Lake
+    from graveler.lake.repository import Repository as Repository
+    from graveler.model import Change as Change
+    from graveler.model import Commit as Commit
+    from graveler.model import Conflict as Conflict
+    from graveler.model import Entry as Entry
+    from graveler.model import Transfer as Transfer
+    from graveler.reads import Ref as Ref
+    from graveler.repository import Branch as Branch
+    from graveler.repository import MergePreview as MergePreview
+    from graveler.repository import MergeResult as MergeResult
+    from graveler.runs import OpenStep as OpenStep
+    from graveler.runs import Origin as Origin
+    from graveler.runs import PublishResult as PublishResult
+    from graveler.runs import Run as Run
+    from graveler.runs import RunHandle as RunHandle
+    from graveler.runs import RunRecord as RunRecord
+    from graveler.runs import RunState as RunState
+    from graveler.runs import Step as Step
 
-# the packages that export the names above, the quickest to import first
-_HOMES = ("graveler.errors", "graveler.model", "graveler.gates", "graveler.lake")
-_MODULES = {"checks": "graveler.gates.checks", "errors": "graveler.errors"}
-
-__all__ = [
-    "AlreadyExistsError",
-    "Branch",
-    "Candidate",
-    "Change",
-    "Commit",
-    "Conflict",
-    "ConflictError",
-    "CorruptionError",
-    "Entry",
-    "ExpiredError",
-    "FencedError",
-    "Gate",
-    "GateFailedError",
-    "GravelerError",
-    "InvalidInputError",
-    "Lake",
-    "MergeConflictError",
-    "MergePreview",
-    "MergeResult",
-    "NoChangesError",
-    "NotFoundError",
-    "OpenStep",
-    "Origin",
-    "OutcomeUnknownError",
-    "ProtectedBranchError",
-    "PublishResult",
-    "Ref",
-    "Repository",
-    "RetryableError",
-    "Run",
-    "RunHandle",
-    "RunRecord",
-    "RunState",
-    "RunStateError",
-    "Step",
-    "Transfer",
-    "Verdict",
-    "__version__",
-    "attach",
-    "checks",
-    "errors",
-    "gate",
-    "init",
-    "open",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value: Any = import_module(_MODULES[name])
-    elif name in __all__:
-        homes = map(import_module, _HOMES)
-        value = next(getattr(home, name) for home in homes if hasattr(home, name))
-    else:
-        raise AttributeError(f"module 'graveler' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "graveler.errors": (
+            "AlreadyExistsError",
+            "ConflictError",
+            "CorruptionError",
+            "ExpiredError",
+            "FencedError",
+            "GateFailedError",
+            "GravelerError",
+            "InvalidInputError",
+            "MergeConflictError",
+            "NoChangesError",
+            "NotFoundError",
+            "OutcomeUnknownError",
+            "ProtectedBranchError",
+            "RetryableError",
+            "RunStateError",
+        ),
+        "graveler.gates": ("Candidate", "Gate", "Verdict", "gate"),
+        "graveler.lake.attachment": ("attach",),
+        "graveler.lake.factory": ("init", "open"),
+        "graveler.lake.lake": ("Lake",),
+        "graveler.lake.repository": ("Repository",),
+        "graveler.model": ("Change", "Commit", "Conflict", "Entry", "Transfer"),
+        "graveler.reads": ("Ref",),
+        "graveler.repository": ("Branch", "MergePreview", "MergeResult"),
+        "graveler.runs": (
+            "OpenStep",
+            "Origin",
+            "PublishResult",
+            "Run",
+            "RunHandle",
+            "RunRecord",
+            "RunState",
+            "Step",
+        ),
+    },
+    modules=(
+        "graveler.errors",
+        "graveler.gates.checks",
+    ),
+)

@@ -1,8 +1,8 @@
 """Time, ids and randomness as ports, so that a test owns all three; and time as a number."""
 
+import os
 import random
 import time
-import uuid
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -59,7 +59,7 @@ class RandomIds(IdSource):
     def unique(self) -> str:
         """Return 12 hex digits of time and 20 random ones."""
         milliseconds = int(self._clock.now().timestamp() * 1000) & 0xFFFFFFFFFFFF
-        return f"{milliseconds:012x}{uuid.uuid4().hex[:20]}"
+        return f"{milliseconds:012x}{os.urandom(10).hex()}"
 
     def jitter(self) -> float:
         """Return a random number."""

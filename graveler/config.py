@@ -48,7 +48,6 @@ A lake without a file is ``env:NAME``: the environment variable NAME holds the s
 import json
 import os
 import pwd
-import secrets
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -502,7 +501,7 @@ def write_default_config(
     try:
         make_folder(folder)
         # atomic: a process that opens the folder at the same moment must not read half a file
-        prepared = folder / f"{PREPARED}{secrets.token_hex(8)}"
+        prepared = folder / f"{PREPARED}{os.urandom(8).hex()}"
         try:
             create_file(prepared)  # it may hold a password
             with prepared.open("w", encoding="utf-8") as output:

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -120,6 +119,8 @@ def _filled(text: str, what: str, environment: Callable[[str], str | None]) -> s
 
 
 def _printed(command: Any, what: str) -> str:
+    import subprocess  # noqa: PLC0415 - few settings are commands
+
     words = shlex.split(command) if isinstance(command, str) else command
     if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
         raise InvalidInputError(f"{what}: command is a command line, or a list of its words")

@@ -14,7 +14,6 @@ in its closure or a lake that it opens. Every function that changes a record fir
 """
 
 import concurrent.futures.thread
-import ctypes
 import logging
 import os
 from abc import ABC, abstractmethod
@@ -58,6 +57,8 @@ def abandon(resource: object) -> None:
     that a fork does not copy. A reference from a module is not enough: modules are emptied as the
     interpreter ends.
     """
+    import ctypes  # noqa: PLC0415 - few processes need it
+
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(resource))
 
 

@@ -1,63 +1,74 @@
 """Committed trees: ranges and metaranges, and how they are built, compared and merged."""
 
-from graveler.committed.apply import Applied, StagedChange, apply, keeping, reapply
-from graveler.committed.bases import CONFLICT, LEVELS, Base, Bases, BaseValues, Unresolved
-from graveler.committed.diff import RawChange, diff, differing_spans, same_records
-from graveler.committed.merge import (
-    Earlier,
-    Merged,
-    RawConflict,
-    Resolve,
-    merge,
-    merge_changes,
-)
-from graveler.committed.metarange import EMPTY_METARANGE, get, scan
-from graveler.committed.pack import Backlog, Packed, Packer, backlog, badly_cut
-from graveler.committed.range_store import RangeCache, RangeStore, Rescue, StoreStats
-from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting, changed, initial
-from graveler.committed.verify import Problem, verify_metarange, verify_range, verify_tree
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CONFLICT",
-    "EMPTY_METARANGE",
-    "LEVELS",
-    "Applied",
-    "Backlog",
-    "Base",
-    "BaseValues",
-    "Bases",
-    "Earlier",
-    "Merged",
-    "Packed",
-    "Packer",
-    "Problem",
-    "RangeCache",
-    "RangeStore",
-    "RangeWriter",
-    "RawChange",
-    "RawConflict",
-    "Rescue",
-    "Resolve",
-    "Splitting",
-    "StagedChange",
-    "StoreStats",
-    "Unresolved",
-    "apply",
-    "backlog",
-    "badly_cut",
-    "changed",
-    "diff",
-    "differing_spans",
-    "get",
-    "initial",
-    "keeping",
-    "merge",
-    "merge_changes",
-    "reapply",
-    "same_records",
-    "scan",
-    "verify_metarange",
-    "verify_range",
-    "verify_tree",
-]
+from graveler.exports import lazy_names
+
+if TYPE_CHECKING:
+    from graveler.committed.apply import Applied as Applied
+    from graveler.committed.apply import StagedChange as StagedChange
+    from graveler.committed.apply import keeping as keeping
+    from graveler.committed.apply import reapply as reapply
+    from graveler.committed.bases import CONFLICT as CONFLICT
+    from graveler.committed.bases import LEVELS as LEVELS
+    from graveler.committed.bases import Base as Base
+    from graveler.committed.bases import Bases as Bases
+    from graveler.committed.bases import BaseValues as BaseValues
+    from graveler.committed.bases import Unresolved as Unresolved
+    from graveler.committed.diff import RawChange as RawChange
+    from graveler.committed.diff import differing_spans as differing_spans
+    from graveler.committed.diff import same_records as same_records
+    from graveler.committed.merge import Earlier as Earlier
+    from graveler.committed.merge import Merged as Merged
+    from graveler.committed.merge import RawConflict as RawConflict
+    from graveler.committed.merge import Resolve as Resolve
+    from graveler.committed.merge import merge_changes as merge_changes
+    from graveler.committed.metarange import EMPTY_METARANGE as EMPTY_METARANGE
+    from graveler.committed.metarange import get as get
+    from graveler.committed.metarange import scan as scan
+    from graveler.committed.pack import Backlog as Backlog
+    from graveler.committed.pack import Packed as Packed
+    from graveler.committed.pack import Packer as Packer
+    from graveler.committed.pack import backlog as backlog
+    from graveler.committed.pack import badly_cut as badly_cut
+    from graveler.committed.range_store import RangeCache as RangeCache
+    from graveler.committed.range_store import RangeStore as RangeStore
+    from graveler.committed.range_store import Rescue as Rescue
+    from graveler.committed.range_store import StoreStats as StoreStats
+    from graveler.committed.range_writer import RangeWriter as RangeWriter
+    from graveler.committed.splitting import Splitting as Splitting
+    from graveler.committed.splitting import changed as changed
+    from graveler.committed.splitting import initial as initial
+    from graveler.committed.verify import Problem as Problem
+    from graveler.committed.verify import verify_metarange as verify_metarange
+    from graveler.committed.verify import verify_range as verify_range
+    from graveler.committed.verify import verify_tree as verify_tree
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "graveler.committed.apply": ("Applied", "StagedChange", "keeping", "reapply"),
+        "graveler.committed.bases": (
+            "CONFLICT",
+            "LEVELS",
+            "Base",
+            "Bases",
+            "BaseValues",
+            "Unresolved",
+        ),
+        "graveler.committed.diff": ("RawChange", "differing_spans", "same_records"),
+        "graveler.committed.merge": (
+            "Earlier",
+            "Merged",
+            "RawConflict",
+            "Resolve",
+            "merge_changes",
+        ),
+        "graveler.committed.metarange": ("EMPTY_METARANGE", "get", "scan"),
+        "graveler.committed.pack": ("Backlog", "Packed", "Packer", "backlog", "badly_cut"),
+        "graveler.committed.range_store": ("RangeCache", "RangeStore", "Rescue", "StoreStats"),
+        "graveler.committed.range_writer": ("RangeWriter",),
+        "graveler.committed.splitting": ("Splitting", "changed", "initial"),
+        "graveler.committed.verify": ("Problem", "verify_metarange", "verify_range", "verify_tree"),
+    },
+)

@@ -41,7 +41,6 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 from xxhash import xxh3_128_digest
 
@@ -228,7 +227,7 @@ class DiskCache:
         """
         try:
             make_folder(self._scratch)
-            table = self._scratch / uuid4().hex
+            table = self._scratch / os.urandom(16).hex()
             table.hardlink_to(path)
         except OSError:
             return self.add(name, data, record_ids)

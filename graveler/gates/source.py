@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, Final
 
-from graveler.committed import diff
+from graveler.committed.diff import diff
 from graveler.errors import InvalidInputError
 from graveler.gates.statistics import known, touching
 from graveler.model import Commit

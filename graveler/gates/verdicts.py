@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, Final, Self
 
 from graveler.clock import unix_us
-from graveler.committed import diff
+from graveler.committed.diff import diff
 from graveler.committed.metarange import prefix_end
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate

@@ -1,57 +1,71 @@
 """The public face: it chooses drivers and forwards; decisions are made below."""
 
-from graveler.lake.attachment import attach
-from graveler.lake.factory import init, open  # noqa: A004
-from graveler.lake.lake import Lake
-from graveler.lake.maintenance import BranchState, Maintenance
-from graveler.lake.repository import Repository
-from graveler.reads import Ref
-from graveler.repository import Branch, MergePreview, MergeResult
-from graveler.runs import (
-    Input,
-    OpenStep,
-    Origin,
-    Publish,
-    PublishResult,
-    Reaped,
-    Refusal,
-    Rollback,
-    RollbackPlan,
-    Run,
-    RunHandle,
-    RunRecord,
-    Runs,
-    RunState,
-    Step,
-    Why,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Branch",
-    "BranchState",
-    "Input",
-    "Lake",
-    "Maintenance",
-    "MergePreview",
-    "MergeResult",
-    "OpenStep",
-    "Origin",
-    "Publish",
-    "PublishResult",
-    "Reaped",
-    "Ref",
-    "Refusal",
-    "Repository",
-    "Rollback",
-    "RollbackPlan",
-    "Run",
-    "RunHandle",
-    "RunRecord",
-    "RunState",
-    "Runs",
-    "Step",
-    "Why",
-    "attach",
-    "init",
-    "open",
-]
+from graveler.exports import lazy_names
+
+if TYPE_CHECKING:
+    from graveler.lake import maintenance as maintenance
+    from graveler.lake import places as places
+    from graveler.lake.attachment import attach as attach
+    from graveler.lake.factory import init as init
+    from graveler.lake.factory import open as open  # noqa: A004
+    from graveler.lake.lake import Lake as Lake
+    from graveler.lake.maintenance import BranchState as BranchState
+    from graveler.lake.maintenance import Maintenance as Maintenance
+    from graveler.lake.repository import Repository as Repository
+    from graveler.reads import Ref as Ref
+    from graveler.repository import Branch as Branch
+    from graveler.repository import MergePreview as MergePreview
+    from graveler.repository import MergeResult as MergeResult
+    from graveler.runs import Input as Input
+    from graveler.runs import OpenStep as OpenStep
+    from graveler.runs import Origin as Origin
+    from graveler.runs import Publish as Publish
+    from graveler.runs import PublishResult as PublishResult
+    from graveler.runs import Reaped as Reaped
+    from graveler.runs import Refusal as Refusal
+    from graveler.runs import Rollback as Rollback
+    from graveler.runs import RollbackPlan as RollbackPlan
+    from graveler.runs import Run as Run
+    from graveler.runs import RunHandle as RunHandle
+    from graveler.runs import RunRecord as RunRecord
+    from graveler.runs import Runs as Runs
+    from graveler.runs import RunState as RunState
+    from graveler.runs import Step as Step
+    from graveler.runs import Why as Why
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "graveler.lake.attachment": ("attach",),
+        "graveler.lake.factory": ("init", "open"),
+        "graveler.lake.lake": ("Lake",),
+        "graveler.lake.maintenance": ("BranchState", "Maintenance"),
+        "graveler.lake.repository": ("Repository",),
+        "graveler.reads": ("Ref",),
+        "graveler.repository": ("Branch", "MergePreview", "MergeResult"),
+        "graveler.runs": (
+            "Input",
+            "OpenStep",
+            "Origin",
+            "Publish",
+            "PublishResult",
+            "Reaped",
+            "Refusal",
+            "Rollback",
+            "RollbackPlan",
+            "Run",
+            "RunHandle",
+            "RunRecord",
+            "RunState",
+            "Runs",
+            "Step",
+            "Why",
+        ),
+    },
+    modules=(
+        "graveler.lake.maintenance",
+        "graveler.lake.places",
+    ),
+)

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from graveler import refs
+from graveler import repository as use_cases
 from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
 from graveler.clock import Clock, IdSource
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting, initial
@@ -29,8 +31,6 @@ from graveler.process import Background
 from graveler.reads import Stores
 from graveler.records import Fields
 from graveler.refs import Refs
-from graveler.refs.dump import read_dump
-from graveler.repository.dumps import check_storage
 from graveler.repository.witness.marker import Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
@@ -244,12 +244,14 @@ class Lake:
         file = file_path(file, "file")
         name = None if name is None else text(name, "name")
         storage = None if storage is None else storage_text(storage)
-        contents = read_dump(Path(file))
+        contents = refs.dump.read_dump(Path(file))
         header = contents.header
         name = check_repository(name or header.repository)
         if not self._catalogue.has(name):
             root = storage or header.storage or self.default_storage(name)
-            check_storage(RangeStore(self._open_store(absolute(root)), self._cache), contents)
+            use_cases.dumps.check_storage(
+                RangeStore(self._open_store(absolute(root)), self._cache), contents
+            )
             if not take_over:
                 self._storages.check_unowned(absolute(root))
             repository = self.create_repository(

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
+from graveler import lake, publishing, refs, runs
+from graveler import repository as use_cases
 from graveler.arguments import (
     BranchLike,
     Moment,
@@ -25,13 +28,8 @@ from graveler.arguments import (
     text,
 )
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate
-from graveler.gates.gate import Check
-from graveler.lake.maintenance import Maintenance, Packing, maintain
-from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
-from graveler.publishing.landing import CommitSpec
 from graveler.reads import Ref, Stores, changes
 from graveler.refs import (
     RefMove,
@@ -42,30 +40,23 @@ from graveler.refs import (
     resolve_to_name,
     resolve_to_read,
 )
-from graveler.refs.dump import Contents
-from graveler.refs.selection import Selection
-from graveler.repository import (
-    Branch,
-    MergePreview,
-    MergeResult,
-    branches,
-    dumps,
-    merges,
-    packing,
-    preview,
-    reverts,
-)
-from graveler.repository.packing import PackResult, TreeStats
-from graveler.repository.strategies import Strategy, check_strategy
 from graveler.repository.witness.witness import Witness
-from graveler.runs import Run, Runs, RunTerms, Why
 
 if TYPE_CHECKING:
     from graveler.fsck import FsckReport
     from graveler.fsck.objects import Depth
+    from graveler.gates import Gate
+    from graveler.gates.gate import Check
     from graveler.gc import GarbageCollector
     from graveler.ingest import Ingestion
+    from graveler.lake.maintenance import Maintenance, Packing
+    from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
     from graveler.process import Progress
+    from graveler.refs.dump import Contents
+    from graveler.repository import Branch, MergePreview, MergeResult
+    from graveler.repository.packing import PackResult, TreeStats
+    from graveler.repository.strategies import Strategy
+    from graveler.runs import Run, Runs, RunTerms, Why
 
 
 class Repository:
@@ -73,7 +64,6 @@ class Repository:
 
     Attributes:
         stores: Its ports and settings.
-        runs: Its pipeline runs.
     """
 
     def __init__(
@@ -82,7 +72,6 @@ class Repository:
         self.stores = stores
         self._witness = witness
         self._default_storage = default_storage
-        self.runs = Runs(stores)
 
     def __repr__(self) -> str:
         return f"<Repository {self.name} of {self.stores.location}>"
@@ -92,25 +81,30 @@ class Repository:
         """Name of the repository."""
         return self.stores.name
 
+    @cached_property
+    def runs(self) -> "Runs":
+        """Its pipeline runs."""
+        return runs.Runs(self.stores)
+
     @property
-    def tags(self) -> Tags:
+    def tags(self) -> "Tags":
         """Names for commits."""
-        return Tags(self.stores)
+        return lake.places.Tags(self.stores)
 
     @property
-    def protection(self) -> Protection:
+    def protection(self) -> "Protection":
         """What may not be done to branches, by pattern."""
-        return Protection(self.stores)
+        return lake.places.Protection(self.stores)
 
     @property
-    def splitting(self) -> SplittingPolicy:
+    def splitting(self) -> "SplittingPolicy":
         """Where the ranges of its trees end."""
-        return SplittingPolicy(self.stores)
+        return lake.places.SplittingPolicy(self.stores)
 
     @property
-    def packing(self) -> Packing:
+    def packing(self) -> "Packing":
         """When its branches are packed."""
-        return Packing(self.stores)
+        return lake.maintenance.Packing(self.stores)
 
     def pack(
         self,
@@ -120,7 +114,7 @@ class Repository:
         limit: int | None = None,
         message: str = "",
         committer: str = "",
-    ) -> PackResult:
+    ) -> "PackResult":
         """Rewrite small and badly cut ranges of a branch's head, in a commit that changes no path.
 
         It may run beside writers and publishers, and may be repeated.
@@ -137,7 +131,7 @@ class Repository:
             FencedError: The branch belongs to a run.
         """
         flag(everything, "everything"), optional(count, limit, "limit")
-        return packing.pack(
+        return use_cases.packing.pack(
             self.stores,
             branch_text(branch, "branch"),
             everything=everything,
@@ -154,7 +148,7 @@ class Repository:
         gc: bool = True,
         dry_run: bool = False,
         progress: "Progress | None" = None,
-    ) -> Maintenance:
+    ) -> "Maintenance":
         """Do what a scheduler has to do daily, and return what was done.
 
         Branches are packed as the rule says (`packing`), runs that were not ended are reaped
@@ -170,7 +164,7 @@ class Repository:
             progress: Called with the progress of garbage collection.
         """
         flag(pack, "pack"), flag(reap, "reap"), flag(gc, "gc"), flag(dry_run, "dry_run")
-        return maintain(
+        return lake.maintenance.maintain(
             self.stores,
             packing=pack,
             runs=self.runs if reap else None,
@@ -179,23 +173,23 @@ class Repository:
             progress=progress,
         )
 
-    def stats(self, ref: str | Commit | RefLike = "main") -> TreeStats:
+    def stats(self, ref: str | Commit | RefLike = "main") -> "TreeStats":
         """Return how the tree of a commit is cut into ranges, and what a pack would give.
 
         Raises:
             RefNotFoundError: No such ref.
         """
-        return packing.tree_stats(self.stores, ref_text(ref, "ref"))
+        return use_cases.packing.tree_stats(self.stores, ref_text(ref, "ref"))
 
     @property
-    def gates(self) -> Gates:
+    def gates(self) -> "Gates":
         """The gates that branches require, and the verdicts."""
-        return Gates(self.stores)
+        return lake.places.Gates(self.stores)
 
     @property
-    def links(self) -> Links:
+    def links(self) -> "Links":
         """The places outside the storage that files may be linked from."""
-        return Links(self.stores)
+        return lake.places.Links(self.stores)
 
     @property
     def gc(self) -> "GarbageCollector":
@@ -263,11 +257,11 @@ class Repository:
         if self._witness is not None:
             self._witness.check()
 
-    def branch(self, name: str | BranchLike) -> Branch:
+    def branch(self, name: str | BranchLike) -> "Branch":
         """Return a branch to read and write, or raise RefNotFoundError."""
         name = branch_text(name, "name")
         self.stores.refs.branches.get(name)
-        return Branch(self.stores, name)
+        return use_cases.Branch(self.stores, name)
 
     def create_branch(
         self,
@@ -276,7 +270,7 @@ class Repository:
         *,
         exist_ok: bool = False,
         hidden: bool = False,
-    ) -> Branch:
+    ) -> "Branch":
         """Make a branch at the commit that `source` names; it copies nothing.
 
         Args:
@@ -290,13 +284,15 @@ class Repository:
         """
         name, source = text(name, "name"), ref_text(source, "source")
         flag(exist_ok, "exist_ok"), flag(hidden, "hidden")
-        branches.create_branch(self.stores, name, source, exist_ok=exist_ok, hidden=hidden)
-        return Branch(self.stores, name)
+        use_cases.branches.create_branch(
+            self.stores, name, source, exist_ok=exist_ok, hidden=hidden
+        )
+        return use_cases.Branch(self.stores, name)
 
     def delete_branch(self, name: str | BranchLike) -> None:
         """Remove a branch and what is staged on it; its commits stay."""
         name = branch_text(name, "name")
-        branches.delete_branch(self.stores, name)
+        use_cases.branches.delete_branch(self.stores, name)
 
     def branches(
         self, *, hidden: bool = False, limit: int | None = None, after: str = ""
@@ -368,7 +364,7 @@ class Repository:
         ref, path = ref_text(ref, "ref"), prefix_text(path, "path")
         prefix = prefix_text(prefix, "prefix")
         optional(count, limit, "limit"), flag(first_parent, "first_parent")
-        selection = Selection(
+        selection = refs.Selection(
             pairs(metadata, "metadata"),
             text(run, "run", empty=True),
             text(committer, "committer", empty=True),
@@ -403,10 +399,10 @@ class Repository:
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: Strategy | None = None,
+        strategy: "Strategy | None" = None,
         committer: str = "",
         dry_run: Literal[False] = False,
-    ) -> MergeResult: ...
+    ) -> "MergeResult": ...
 
     @overload
     def merge(
@@ -416,10 +412,10 @@ class Repository:
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: Strategy | None = None,
+        strategy: "Strategy | None" = None,
         committer: str = "",
         dry_run: Literal[True],
-    ) -> MergePreview: ...
+    ) -> "MergePreview": ...
 
     def merge(  # noqa: PLR0913 - the fields of a commit
         self,
@@ -428,10 +424,10 @@ class Repository:
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: Strategy | None = None,
+        strategy: "Strategy | None" = None,
         committer: str = "",
         dry_run: bool = False,
-    ) -> MergeResult | MergePreview:
+    ) -> "MergeResult | MergePreview":
         """Merge what `source` names into the branch `into`, always by a merge commit.
 
         Args:
@@ -453,7 +449,7 @@ class Repository:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
             ExpiredError: The tree of a merge base was removed by garbage collection.
         """
-        check_strategy(strategy)
+        use_cases.strategies.check_strategy(strategy)
         source, into = ref_text(source, "source"), branch_text(into, "into")
         if source == into:
             raise InvalidInputError(
@@ -461,15 +457,15 @@ class Repository:
             )
         commit_texts(message, committer)
         flag(dry_run, "dry_run")
-        spec = CommitSpec(
+        spec = publishing.CommitSpec(
             message or f"merge {source} into {into}",
             check_caller_pairs("merge", metadata),
             committer,
         )
         if dry_run:
             commit = resolve_to_name(self.stores.refs, source)
-            return preview.preview_merge(self.stores, commit, into, strategy=strategy)
-        return merges.merge_into(self.stores, source, into, spec, strategy=strategy)
+            return use_cases.preview.preview_merge(self.stores, commit, into, strategy=strategy)
+        return use_cases.merges.merge_into(self.stores, source, into, spec, strategy=strategy)
 
     def revert(  # noqa: PLR0913 - the fields of a commit
         self,
@@ -479,7 +475,7 @@ class Repository:
         parent: int | None = None,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: Strategy | None = None,
+        strategy: "Strategy | None" = None,
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
@@ -506,11 +502,13 @@ class Repository:
         commit, on = ref_text(commit, "commit"), branch_text(on, "on")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
-        check_strategy(strategy)
-        spec = CommitSpec(message or "", check_caller_pairs("revert", metadata), committer)
+        use_cases.strategies.check_strategy(strategy)
+        spec = publishing.CommitSpec(
+            message or "", check_caller_pairs("revert", metadata), committer
+        )
         target = resolve_to_name(self.stores.refs, commit)
-        pick = reverts.Pick(target, parent, strategy, allow_empty)
-        return reverts.revert(self.stores, on, pick, spec)
+        pick = use_cases.reverts.Pick(target, parent, strategy, allow_empty)
+        return use_cases.reverts.revert(self.stores, on, pick, spec)
 
     def cherry_pick(  # noqa: PLR0913 - the fields of a commit
         self,
@@ -520,7 +518,7 @@ class Repository:
         parent: int | None = None,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        strategy: Strategy | None = None,
+        strategy: "Strategy | None" = None,
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
@@ -547,11 +545,13 @@ class Repository:
         commit, onto = ref_text(commit, "commit"), branch_text(onto, "onto")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
-        check_strategy(strategy)
-        spec = CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata), committer)
+        use_cases.strategies.check_strategy(strategy)
+        spec = publishing.CommitSpec(
+            message or "", check_caller_pairs("cherry-pick", metadata), committer
+        )
         target = resolve_to_name(self.stores.refs, commit)
-        pick = reverts.Pick(target, parent, strategy, allow_empty)
-        return reverts.cherry_pick(self.stores, onto, pick, spec)
+        pick = use_cases.reverts.Pick(target, parent, strategy, allow_empty)
+        return use_cases.reverts.cherry_pick(self.stores, onto, pick, spec)
 
     def moves(
         self,
@@ -592,9 +592,9 @@ class Repository:
         """
         branch = branch_text(branch, "branch")
         count(to, "to", least=1)
-        return branches.undo(self.stores, branch, to)
+        return use_cases.branches.undo(self.stores, branch, to)
 
-    def dump_refs(self, file: str | Path) -> Contents:
+    def dump_refs(self, file: str | Path) -> "Contents":
         """Write branches, tags, protection, required gates and all commits they reach to a file.
 
         The dump holds neither staged writes, runs and the log of moves, nor the objects, which
@@ -605,9 +605,9 @@ class Repository:
         """
         file = file_path(file, "file")
         storage = "" if self._default_storage else self.stores.storage
-        return dumps.dump(self.stores, Path(file), storage=storage)
+        return use_cases.dumps.dump(self.stores, Path(file), storage=storage)
 
-    def restore_refs(self, file: str | Path) -> Contents:
+    def restore_refs(self, file: str | Path) -> "Contents":
         """Restore a dump of refs; what exists already stays.
 
         The repository is the one that the dump was made of, or one without history over the same
@@ -619,9 +619,9 @@ class Repository:
             AlreadyExistsError: Branches or tags of the same names are at other commits.
         """
         file = file_path(file, "file")
-        return dumps.restore(self.stores, Path(file))
+        return use_cases.dumps.restore(self.stores, Path(file))
 
-    def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
+    def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> "Why":
         """Return the provenance of a path: commit, run, step, gates and inputs.
 
         Args:
@@ -639,7 +639,7 @@ class Repository:
         branch: str | BranchLike = "ingest",
         *,
         into: str | BranchLike = "main",
-        gates: Iterable[Gate | Check] | Gate | Check = (),
+        gates: "Iterable[Gate | Check] | Gate | Check" = (),
         on_refusal: str = "hold",
     ) -> "Ingestion":
         """Return an ingestion branch: writers stage all the time, ticks publish by the hour.
@@ -660,10 +660,10 @@ class Repository:
         self,
         key: str,
         *,
-        gates: Iterable[Gate | Check] | Gate | Check = (),
-        strategy: Strategy | None = None,
-        **terms: Unpack[RunTerms],
-    ) -> AbstractContextManager[Run]:
+        gates: "Iterable[Gate | Check] | Gate | Check" = (),
+        strategy: "Strategy | None" = None,
+        **terms: "Unpack[RunTerms]",
+    ) -> "AbstractContextManager[Run]":
         """Work on a branch of its own and publish it: commit on success, park on failure.
 
         ::

@@ -1,6 +1,22 @@
 """The one way to move a branch: landing, candidates, and the panel of gates that judges them."""
 
-from graveler.publishing.candidacy import Candidacy, land
-from graveler.publishing.panel import Panel, RequiredGates, enforce
+from typing import TYPE_CHECKING
 
-__all__ = ["Candidacy", "Panel", "RequiredGates", "enforce", "land"]
+from graveler.exports import lazy_names
+
+if TYPE_CHECKING:
+    from graveler.publishing.candidacy import Candidacy as Candidacy
+    from graveler.publishing.candidacy import land as land
+    from graveler.publishing.landing import CommitSpec as CommitSpec
+    from graveler.publishing.panel import Panel as Panel
+    from graveler.publishing.panel import RequiredGates as RequiredGates
+    from graveler.publishing.panel import enforce as enforce
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "graveler.publishing.candidacy": ("Candidacy", "land"),
+        "graveler.publishing.landing": ("CommitSpec",),
+        "graveler.publishing.panel": ("Panel", "RequiredGates", "enforce"),
+    },
+)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from graveler.committed import EMPTY_METARANGE, diff, get
-from graveler.committed.diff import same_content
+from graveler.committed import EMPTY_METARANGE, get
+from graveler.committed.diff import diff, same_content
 from graveler.committed.metarange import prefix_end, read
 from graveler.errors import ExpiredError
 from graveler.model import Change, ChangeKind, Commit

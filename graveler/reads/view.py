@@ -41,9 +41,7 @@ from graveler.names import path_key, path_keys
 from graveler.parallel import thread_count
 from graveler.process import Progress, no_progress
 from graveler.reads.changes import change_of
-from graveler.reads.downloads import Source, download
 from graveler.reads.files import open_entry, read_entry
-from graveler.reads.folders import Pattern, check_apart
 from graveler.reads.listing import (
     Row,
     Scan,
@@ -292,6 +290,9 @@ class View(RefLike):
                 The others are written.
             StorageFullError: The local disk is full.
         """
+        from graveler.reads.downloads import Source, download  # noqa: PLC0415 - few processes do
+        from graveler.reads.folders import Pattern, check_apart  # noqa: PLC0415
+
         prefix = prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""
         first = first_key(start)

@@ -1,7 +1,38 @@
-"""The use cases of one repository, a module each, and the branches that its users write to."""
+"""The use cases of one repository, a module each, and the branches that its users write to.
 
-from graveler.repository.branch import Branch
-from graveler.repository.merges import MergeResult
-from graveler.repository.preview import MergePreview
+A module is loaded by the first call that needs it: most processes read.
+"""
 
-__all__ = ["Branch", "MergePreview", "MergeResult"]
+from typing import TYPE_CHECKING
+
+from graveler.exports import lazy_names
+
+if TYPE_CHECKING:
+    from graveler.repository import branches as branches
+    from graveler.repository import dumps as dumps
+    from graveler.repository import merges as merges
+    from graveler.repository import packing as packing
+    from graveler.repository import preview as preview
+    from graveler.repository import reverts as reverts
+    from graveler.repository import strategies as strategies
+    from graveler.repository.branch import Branch as Branch
+    from graveler.repository.merges import MergeResult as MergeResult
+    from graveler.repository.preview import MergePreview as MergePreview
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "graveler.repository.branch": ("Branch",),
+        "graveler.repository.merges": ("MergeResult",),
+        "graveler.repository.preview": ("MergePreview",),
+    },
+    modules=(
+        "graveler.repository.branches",
+        "graveler.repository.dumps",
+        "graveler.repository.merges",
+        "graveler.repository.packing",
+        "graveler.repository.preview",
+        "graveler.repository.reverts",
+        "graveler.repository.strategies",
+    ),
+)

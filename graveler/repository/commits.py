@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-from graveler.committed import Applied, StagedChange, apply, keeping, reapply, same_records
+from graveler.committed import Applied, StagedChange, keeping, reapply, same_records
+from graveler.committed.apply import apply
 from graveler.errors import (
     GateFailedError,
     NoChangesError,

@@ -4,14 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.committed import (
-    EMPTY_METARANGE,
-    Base,
-    Bases,
-    Earlier,
-    RawConflict,
-    merge,
-)
+from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, RawConflict
+from graveler.committed.merge import merge
 from graveler.errors import ConflictError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of

@@ -9,7 +9,7 @@ that runs at the same time may be at both paths: it is repeated when its token w
 
 from typing import Final
 
-from graveler.committed import diff
+from graveler.committed.diff import diff
 from graveler.errors import ThrottledError
 from graveler.model import BranchRecord
 from graveler.process import batches

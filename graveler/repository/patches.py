@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from graveler.committed import apply
+from graveler.committed.apply import apply
 from graveler.errors import (
     NoChangesError,
     OutcomeUnknownError,

@@ -13,7 +13,8 @@ same commit again, or any other commit, clears them.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from graveler.committed import apply, keeping
+from graveler.committed import keeping
+from graveler.committed.apply import apply
 from graveler.errors import NoChangesError
 from graveler.globs import compiled, literal_start
 from graveler.model import BranchRecord, Commit

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from graveler.committed import diff, get
+from graveler.committed import get
+from graveler.committed.diff import diff
 from graveler.errors import (
     MergeConflictError,
     NoChangesError,

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from graveler.committed import EMPTY_METARANGE, Splitting, StagedChange, apply, merge, metarange
+from graveler.committed import EMPTY_METARANGE, Splitting, StagedChange, metarange
+from graveler.committed.apply import apply
+from graveler.committed.merge import merge
 from graveler.model import RangeInfo
 from graveler.simulation.baseline import LAKEFS, apply_as_lakefs
 from graveler.simulation.history import Commits, History

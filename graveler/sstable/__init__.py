@@ -7,21 +7,14 @@ nothing that it reads. ``docs/formats/table.md`` is the format.
 
 from typing import TYPE_CHECKING
 
+from graveler.exports import lazy_names
+
 if TYPE_CHECKING:
-    from graveler.sstable.reader import TableReader
-    from graveler.sstable.writer import TableWriter
+    from graveler.sstable.reader import TableReader as TableReader
+    from graveler.sstable.writer import TableWriter as TableWriter
 
-__all__ = ["TableReader", "TableWriter"]
-
-
-def __getattr__(name: str) -> object:
-    # cramjam, xxhash and rocksdict load when the first table is touched, not with graveler
-    if name == "TableReader":
-        from graveler.sstable.reader import TableReader  # noqa: PLC0415
-
-        return TableReader
-    if name == "TableWriter":
-        from graveler.sstable.writer import TableWriter  # noqa: PLC0415
-
-        return TableWriter
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# cramjam, xxhash and rocksdict load when the first table is touched, not with graveler
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {"graveler.sstable.reader": ("TableReader",), "graveler.sstable.writer": ("TableWriter",)},
+)

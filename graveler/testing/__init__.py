@@ -5,23 +5,16 @@ itself) and :func:`simulate`, which runs a pipeline through every crash that it 
 """
 
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graveler.exports import lazy_names
 
 if TYPE_CHECKING:
-    from graveler.testing.clock import FakeClock
-    from graveler.testing.pipeline import Simulation, SimulationError, simulate
-    from graveler.testing.world import World
-
-_HOMES = {
-    "FakeClock": "clock",
-    "Simulation": "pipeline",
-    "SimulationError": "pipeline",
-    "World": "world",
-    "simulate": "pipeline",
-}
-
-__all__ = ["FakeClock", "Simulation", "SimulationError", "World", "simulate"]
+    from graveler.testing.clock import FakeClock as FakeClock
+    from graveler.testing.pipeline import Simulation as Simulation
+    from graveler.testing.pipeline import SimulationError as SimulationError
+    from graveler.testing.pipeline import simulate as simulate
+    from graveler.testing.world import World as World
 
 if "pytest" in sys.modules:
     import pytest
@@ -29,15 +22,11 @@ if "pytest" in sys.modules:
     # so that a failing assert in a suite shows its values
     pytest.register_assert_rewrite("graveler.testing.kv_suite", "graveler.testing.objects_suite")
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'graveler.testing' has no attribute {name!r}")
-    value = getattr(import_module(f"graveler.testing.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "graveler.testing.clock": ("FakeClock",),
+        "graveler.testing.pipeline": ("Simulation", "SimulationError", "simulate"),
+        "graveler.testing.world": ("World",),
+    },
+)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import graveler
-from graveler.committed import apply
+from graveler.committed.apply import apply
 from graveler.config import write_default_config
 from graveler.errors import GravelerError, NoChangesError
 from graveler.model import Entry

@@ -6,7 +6,14 @@ from random import Random
 
 import pytest
 
-from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splitting, apply, metarange
+from graveler.committed import (
+    EMPTY_METARANGE,
+    RangeCache,
+    RangeStore,
+    Splitting,
+    metarange,
+)
+from graveler.committed.apply import apply
 from graveler.committed.table import TableKind, table_properties
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError

@@ -7,13 +7,13 @@ from graveler.committed import (
     EMPTY_METARANGE,
     Earlier,
     Splitting,
-    apply,
-    diff,
     differing_spans,
-    merge,
     reapply,
     same_records,
 )
+from graveler.committed.apply import apply
+from graveler.committed.diff import diff
+from graveler.committed.merge import merge
 from tests.committed.trees import (
     CRUMBS,
     WHOLE,

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import graveler
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
     "airflow",
@@ -24,9 +26,50 @@ HEAVY = {
     "typer",
 }
 
+# imports each of the modules in a child that has loaded none of the others
+FIRST = """
+import os, sys
+sys.dont_write_bytecode = False  # each is compiled once
+for name in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        try:
+            __import__(name)
+        except BaseException as error:
+            if not isinstance(error, ModuleNotFoundError) or error.name.startswith("graveler"):
+                print(name, repr(error), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+# what a process that opens a lake and reads one entry does not need
+UNUSED = {
+    "graveler.committed.apply",
+    "graveler.committed.merge",
+    "graveler.committed.pack",
+    "graveler.committed.range_writer",
+    "graveler.fsck",
+    "graveler.gates",
+    "graveler.gc",
+    "graveler.ingest",
+    "graveler.lake.maintenance",
+    "graveler.lake.places",
+    "graveler.publishing.landing",
+    "graveler.reads.downloads",
+    "graveler.refs.dump",
+    "graveler.repository.branch",
+    "graveler.repository.commits",
+    "graveler.repository.merges",
+    "graveler.runs.runs",
+    "graveler.spark",
+    "ctypes",
+    "decimal",
+    "subprocess",
+    "uuid",
+}
 
-def modules_after(statement: str) -> set[str]:
-    """The top-level modules a fresh interpreter holds after `statement`."""
+
+def loaded_after(statement: str) -> set[str]:
+    """The modules a fresh interpreter holds after `statement`."""
     program = f"import json, sys; {statement}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -35,13 +78,49 @@ def modules_after(statement: str) -> set[str]:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+    return set(json.loads(done.stdout))
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level modules a fresh interpreter holds after `statement`."""
+    return {name.partition(".")[0] for name in loaded_after(statement)}
 
 
 def test_importing_graveler_imports_nothing_heavy():
     modules = modules_after("import graveler")
     assert "graveler" in modules
     assert sorted(modules & HEAVY) == []
+
+
+def test_a_process_that_reads_one_entry_loads_what_reads_need(tmp_path):
+    with graveler.init(tmp_path) as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("a", b"1")
+        main.commit("a file")
+    loaded = loaded_after(
+        f"import graveler; lake = graveler.open({str(tmp_path)!r}); "
+        "print(lake.repository('flights').ref('main').stat('a').size, file=sys.stderr); lake.close()"
+    )
+    assert "graveler.reads.view" in loaded
+    assert sorted(loaded & (HEAVY | UNUSED)) == []
+
+
+@pytest.mark.parametrize(
+    "package", ["committed", "lake", "publishing", "refs", "repository", "runs"]
+)
+def test_every_module_can_be_the_first_one(package):
+    files = (ROOT / "graveler" / package).rglob("*.py")
+    names = sorted(".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
+    modules = [name.removesuffix(".__init__") for name in names]
+    assert len(modules) > 3
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST, *modules],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == ""
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("package", ["graveler_airflow.get_provider_info", "dagster_graveler"])

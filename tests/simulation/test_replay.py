@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graveler.committed import EMPTY_METARANGE, Splitting, apply, metarange
+from graveler.committed import EMPTY_METARANGE, Splitting, metarange
+from graveler.committed.apply import apply
 from graveler.committed.splitting import DIRECTORY, HASH
 from graveler.model import RangeInfo
 from graveler.simulation import BASELINE, PATTERNS, History, Policy, figures, pattern, replay

@@ -19,7 +19,9 @@ from types import TracebackType
 from typing import Literal, Self
 
 from graveler.arguments import text
-from graveler.committed import CONFLICT, Unresolved, apply, diff, get, same_records
+from graveler.committed import CONFLICT, Unresolved, get, same_records
+from graveler.committed.apply import apply
+from graveler.committed.diff import diff
 from graveler.config import exported
 from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit

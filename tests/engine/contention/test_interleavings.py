@@ -9,7 +9,7 @@ from math import ceil
 
 import pytest
 
-from graveler.committed import apply
+from graveler.committed.apply import apply
 from graveler.errors import (
     AlreadyExistsError,
     MergeConflictError,

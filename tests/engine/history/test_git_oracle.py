@@ -18,8 +18,10 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.committed import EMPTY_METARANGE, Splitting, apply, diff, merge, merge_changes, scan
-from graveler.committed.merge import RawConflict
+from graveler.committed import EMPTY_METARANGE, Splitting, merge_changes, scan
+from graveler.committed.apply import apply
+from graveler.committed.diff import diff
+from graveler.committed.merge import RawConflict, merge
 from graveler.model import Commit, Entry
 from graveler.repository.merges import find_bases
 from graveler.values import decode_entry, encode_entry, record_id

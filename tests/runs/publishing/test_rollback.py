@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.committed import diff
+from graveler.committed.diff import diff
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
