@@ -19,6 +19,8 @@ from graveler.committed.tree import Tree, shared_ends, shared_start, tree_of
 from graveler.model import RangeInfo
 from graveler.values import value_identity
 
+_FEW: Final = 64
+
 Side = Sequence[RangeInfo]
 Segment = tuple[tuple[RangeInfo, ...], ...]
 """The ranges of each side, in the order the sides were given."""
@@ -29,11 +31,27 @@ def differing(*sides: Side) -> list[list[RangeInfo]]:
 
     A range that every side has is a segment of its own: within a side ranges do not
     overlap, so nothing of any side overlaps it. What all sides have at their start and at their
-    end is passed over in runs, and most of the rest at the price of a set look-up.
+    end is passed over in runs; what is between is halved at a key, until few ranges are left.
     """
-    trees = [tree_of(side) for side in sides]
-    head, tail = shared_ends(*trees)
-    trees = [tree[head : len(tree) - tail] for tree in trees]
+    rest: list[list[RangeInfo]] = [[] for _ in sides]
+    waiting = [[tree_of(side) for side in sides]]
+    while waiting:
+        trees = waiting.pop()
+        head, tail = shared_ends(*trees)
+        trees = [tree[head : len(tree) - tail] for tree in trees]
+        longest = max(trees, key=len)
+        if len(longest) > _FEW:
+            behind = longest.last_key(len(longest) // 2) + b"\0"
+            cuts = [tree.at_or_after(behind) for tree in trees]
+            waiting.append([tree[cut:] for tree, cut in zip(trees, cuts, strict=True)])
+            waiting.append([tree[:cut] for tree, cut in zip(trees, cuts, strict=True)])
+            continue
+        for found, infos in zip(rest, _not_shared(trees), strict=True):
+            found += infos
+    return rest
+
+
+def _not_shared(trees: Sequence[Tree]) -> list[list[RangeInfo]]:
     ids = [tree.ids() for tree in trees]
     shared = set(ids[0]).intersection(*ids[1:])
     return [

@@ -85,13 +85,19 @@ class RowList:
 class _Decoded:
     """Rows with what was decoded of them, shared by all views."""
 
-    __slots__ = ("infos", "keys", "lookups", "rows")
+    __slots__ = ("_record_ids", "infos", "keys", "lookups", "rows")
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.infos: dict[int, RangeInfo] = {}
         self.keys: Sequence[bytes] | None = None
         self.lookups = 0
+        self._record_ids: bytes | None = None
+
+    def record_ids(self) -> bytes:
+        if self._record_ids is None:
+            self._record_ids = self.rows.record_ids()
+        return self._record_ids
 
     def info(self, row: int) -> RangeInfo:
         info = self.infos.get(row)
@@ -192,6 +198,10 @@ class Tree(Sequence[RangeInfo]):
             last += 1
         return self[first:last]
 
+    def last_key(self, place: int) -> bytes:
+        """Return the last key of a range."""
+        return self._decoded.rows.key(self._start + place)
+
     def ids(self) -> list[bytes]:
         """Return the ids of the ranges."""
         return [value_identity(value) for value in self.values()]
@@ -206,7 +216,11 @@ class Tree(Sequence[RangeInfo]):
 
     def record_ids(self) -> bytes:
         """Return the record ids of the ranges in the metarange, 32 bytes each."""
-        return self._decoded.rows.record_ids(self._start, self._stop)
+        return self._decoded.record_ids()[_STEP * self._start : _STEP * self._stop]
+
+    def placed_ids(self) -> tuple[bytes, int, int]:
+        """Return record ids that hold those of the ranges, uncopied, and from and to which row."""
+        return self._decoded.record_ids(), self._start, self._stop
 
 
 class TreeBuilder:
@@ -273,33 +287,32 @@ def tree_of(infos: Sequence[RangeInfo]) -> Tree:
 
 def shared_ends(*trees: Tree) -> tuple[int, int]:
     """Return how many ranges all trees have in common at their start, and behind that at their end."""
-    ids = [tree.record_ids() for tree in trees]
     least = min(map(len, trees))
-    head = min((shared_start(ids[0], other, least) for other in ids[1:]), default=0)
-    tail = min((_shared_end(ids[0], other, least - head) for other in ids[1:]), default=0)
+    (ids, at, stop), *others = (tree.placed_ids() for tree in trees)
+    head = min((shared_start(ids, other, least, at, start) for other, start, _ in others), default=0)
+    least -= head
+    tail = min((_shared_end(ids, other, least, stop, end) for other, _, end in others), default=0)
     return head, tail
 
 
 def shared_start(one: bytes, other: bytes, most: int, at: int = 0, other_at: int = 0) -> int:
     """Return how many record ids are the same from the places `at` and `other_at` on, up to `most`."""
+    view = memoryview(other)  # nothing is copied
 
     def same(start: int, stop: int) -> bool:
-        return (
-            one[_STEP * (at + start) : _STEP * (at + stop)]
-            == other[_STEP * (other_at + start) : _STEP * (other_at + stop)]
-        )
+        part = view[_STEP * (other_at + start) : _STEP * (other_at + stop)]
+        return one.startswith(part, _STEP * (at + start))
 
     return _same_run(same, most)
 
 
-def _shared_end(one: bytes, other: bytes, most: int) -> int:
-    """Return how many record ids are the same at the end of both, up to `most`."""
+def _shared_end(one: bytes, other: bytes, most: int, end: int, other_end: int) -> int:
+    """Return how many record ids are the same before the places `end` and `other_end`, up to `most`."""
+    view = memoryview(other)
 
     def same(start: int, stop: int) -> bool:
-        return (
-            one[len(one) - _STEP * stop : len(one) - _STEP * start]
-            == other[len(other) - _STEP * stop : len(other) - _STEP * start]
-        )
+        part = view[_STEP * (other_end - stop) : _STEP * (other_end - start)]
+        return one.startswith(part, _STEP * (end - stop))
 
     return _same_run(same, most)
 
@@ -307,12 +320,12 @@ def _shared_end(one: bytes, other: bytes, most: int) -> int:
 def _same_run(same: Callable[[int, int], bool], most: int) -> int:
     """Return how many places are the same from the first on, up to `most`.
 
-    Runs are compared at once, each twice as long as the one before, so that a difference that is far
-    away costs little more than one that is near.
+    Runs are compared at once, each eight times as long as the one before, so that a difference that is
+    far away costs little more than one that is near.
     """
     low, step = 0, 1
     while low < most and same(low, min(low + step, most)):
-        low, step = min(low + step, most), 2 * step
+        low, step = min(low + step, most), 8 * step
     if low == most:
         return low
     high = min(low + step, most)
