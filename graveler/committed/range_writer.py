@@ -11,19 +11,17 @@ after fragments are first held in memory. Three things can follow:
 """
 
 from collections import deque
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, count, islice
 from operator import lt
 from types import TracebackType
 from typing import Final
 
-from xxhash import xxh64_intdigest as xxh64
-
 from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
-from graveler.committed.splitting import Cutter, Splitting
+from graveler.committed.splitting import MANY, Cutter, Splitting
 from graveler.committed.table import Scratch, TableFile, TableKind, table_properties
 from graveler.committed.tree import Tree, TreeBuilder
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
@@ -33,6 +31,7 @@ from graveler.values import RECORD_ID_BYTES, range_id, total
 
 _WAITING_EACH: Final = 2
 _BATCH: Final = 512
+_SMALL_BATCHES: Final = 64
 _ABSORB: Final = 2
 
 
@@ -164,8 +163,7 @@ class RangeWriter:
         """Write records in key order; raises as `add` does."""
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
-        left = iter(records)
-        while batch := list(islice(left, _BATCH)):
+        for batch in _batches(records):
             key, last = batch[0][0], self._last
             if key <= last:
                 _refuse([key], last)
@@ -254,11 +252,9 @@ class RangeWriter:
         if not all(map(lt, keys, keys[1:])):  # no table checks them yet
             _refuse(keys, self._last)
         self._held += batch
-        size = self._cutter.reaches(self._last, self._size, batch)
-        if size is None:
+        cuts, self._size = self._cutter.cuts(self._last, self._size, keys, _sizes(batch))
+        if cuts:
             self._write_again(self._fragments)
-        else:
-            self._size = size
 
     def _end(self, next_key: bytes | None) -> None:
         """End the current range, or the last one, before `next_key`."""
@@ -279,10 +275,10 @@ class RangeWriter:
     def _absorbed(self) -> int:
         """Return how many of the fragments are to be written with the records held."""
         size = sum(len(key) + len(value) for key, _, value in self._held)
-        for count in range(self._fragments):
-            fragment = self._infos[-1 - count].size
+        for at in range(self._fragments):
+            fragment = self._infos[-1 - at].size
             if fragment > _ABSORB * size:
-                return count
+                return at
             size += fragment
         return self._fragments
 
@@ -294,51 +290,48 @@ class RangeWriter:
         self.reused -= count
         self._size = 0
         records = chain.from_iterable(self._store.open_range(info).records() for info in infos)
-        left = chain(records, held)
-        while batch := list(islice(left, _BATCH)):
+        for batch in _batches(chain(records, held)):
             self._write(batch)
 
     def _write(self, batch: Sequence[Record]) -> None:
         """Write records, in the ranges that the policy makes of them."""
-        cutter = self._cutter
-        cut, seed, low_bits, most = cutter.cut, cutter.seed, cutter.low_bits, cutter.most
-        table = None if self._table is None else self._table.records
-        ids = self._ids  # grows in place: one run of bytes is hashed and kept at the end
-        last, size = self._end_key, self._size
-        # a million records may pass here: all names are local
-        for run in cutter.runs(batch):
-            digest = 0
-            for key, record_id, value in run:
-                if (
-                    (size >= most or not digest & low_bits)
-                    and table is not None
-                    and cut(last, key, size)
-                ):
-                    self._end_key, self._size = last, size
-                    self._close(natural=True)
-                    table = None
-                if table is None:
-                    table, size = self._start(key), 0
-                length = len(key)
-                if length > PATH_BYTES:
-                    _refuse([key], b"")
-                try:
-                    table[key] = value  # within a table RocksDB checks the order
-                except Exception as error:
-                    if key <= last:  # RocksDB has no error of its own for this
-                        _refuse([key], last, error)
-                    raise
-                ids += record_id
-                last = key
-                size += length + len(value)
-                digest = xxh64(key, seed)
-        self._end_key, self._size = last, size
+        keys, sizes = [key for key, _, _ in batch], _sizes(batch)
+        if max(sizes) > PATH_BYTES:  # only then may a key be too long
+            _refuse(keys, b"")
+        size = 0 if self._table is None else self._size
+        cuts, left = self._cutter.cuts(self._end_key, size, keys, sizes)
+        start = 0
+        for place, ended in cuts:
+            self._fill(batch[start:place])
+            self._size = ended
+            self._close(natural=True)
+            start = place
+        self._fill(batch[start:])
+        self._size = left
 
-    def _start(self, key: bytes) -> MutableMapping[bytes, bytes]:
+    def _fill(self, records: Sequence[Record]) -> None:
+        """Add records to the current range."""
+        if not records:
+            return
+        table = self._table
+        if table is None:
+            _refuse((records[0][0],), self._end_key)
+            table = self._start(records[0][0])
+        sink = table.records  # a million records may pass here: the loop has one call for each
+        try:
+            for key, _, value in records:
+                sink[key] = value
+        except Exception as error:  # RocksDB has no error of its own for a wrong order
+            _refuse([key for key, _, _ in records], self._end_key, error)
+            raise
+        self._ids += b"".join([record_id for _, record_id, _ in records])
+        self._end_key = records[-1][0]
+
+    def _start(self, key: bytes) -> TableWriter:
         self._file = self._scratch.file()
         self._table = self._store.table_writer(self._file)
         self._first = key
-        return self._table.records
+        return self._table
 
     def _close(self, *, natural: bool) -> None:
         if self._table is None or self._file is None:
@@ -360,6 +353,21 @@ class RangeWriter:
         self._own = len(self._infos)
         self.written += 1
         self._publisher.add(info.id, self._file, record_ids)
+
+
+def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield the records some at a time, small batches first: few records need no numpy."""
+    left = iter(records)
+    for number in count():
+        batch = list(islice(left, _BATCH if number < _SMALL_BATCHES else MANY))
+        if not batch:
+            return
+        yield batch
+
+
+def _sizes(records: Iterable[Record]) -> list[int]:
+    """Return the logical bytes of each record."""
+    return [len(key) + len(value) for key, _, value in records]
 
 
 def _refuse(keys: Iterable[bytes], last: bytes, cause: Exception | None = None) -> None:

@@ -15,14 +15,15 @@ number and the binary key, so that a job on a cluster cuts where a single proces
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
-from typing import Any, Final, Self
+from itertools import pairwise, repeat
+from typing import Any, Final, Self, cast
 
+from xxhash import xxh64_digest
 from xxhash import xxh64_intdigest as xxh64
 
-from graveler.committed.flat import Record
 from graveler.errors import InvalidInputError
 from graveler.records import Fields
 
@@ -44,6 +45,7 @@ _PARTS: Final = 4
 _TABLE_LEVELS: Final = 3
 _SLASH: Final = ord("/")
 _BEHIND: Final = b"0"
+_FIRST_WIDTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,9 @@ class Splitting:
             raise stored.wrong("max_bytes", str(error)) from error
 
 
+MANY: Final = 4_096
+"""From so many keys at once on numpy looks at them. It takes some 100 ms to load."""
+
 PARAMETERS: Final = tuple(field.name for field in fields(Splitting))[1:]
 """The parameters of all policies, in the order of `Splitting`."""
 
@@ -223,33 +228,23 @@ def _is_table(before: bytes, after: bytes) -> bool:
 
 
 class Cutter:
-    """Decides where ranges end: `cut` is the rule.
-
-    A builder asks it between two records only where `runs` starts a run, where the hash of the first
-    key has none of `low_bits`, and where the range has reached `most` bytes. Everywhere else the answer
-    is no.
+    """Decides where ranges end: `cut` is the rule, `cuts` follows it through many records.
 
     Args:
         splitting: The policy.
-
-    Attributes:
-        seed: Of the hashes of keys.
-        low_bits: A key after which a range ends by its hash has none of these bits in it. A bitwise
-            and costs less than a remainder of 63 bits, and nearly all keys fail it.
-        most: The policy's `max_bytes`.
     """
 
-    __slots__ = ("_directories", "_hard", "_least", "_rule", "low_bits", "most", "seed")
+    __slots__ = ("_directories", "_hard", "_least", "_low_bits", "_rule", "_seed")
 
     def __init__(self, splitting: Splitting) -> None:
         self._rule = splitting
         self._directories = splitting.policy == DIRECTORY
         self._hard = splitting.raggedness * splitting.hard
         self._least = splitting.key_bytes if self._directories else splitting.min_bytes
-        self.seed = splitting.seed
-        # a multiple of the raggedness is a multiple of its power of two
-        self.low_bits = (splitting.raggedness & -splitting.raggedness) - 1
-        self.most = splitting.max_bytes
+        self._seed = splitting.seed
+        # A range ends after a key by its hash only where the hash has none of these bits: a multiple of
+        # the raggedness is a multiple of its power of two. Nearly all keys have one of them.
+        self._low_bits = (splitting.raggedness & -splitting.raggedness) - 1
 
     def cut(self, key: bytes, next_key: bytes | None, size: int) -> bool:
         """Return whether a range ends after `key`.
@@ -261,8 +256,8 @@ class Cutter:
         """
         if size >= self._rule.max_bytes:
             return True
-        digest = xxh64(key, self.seed)
-        if not digest & self.low_bits:
+        digest = xxh64(key, self._seed)
+        if not digest & self._low_bits:
             digest &= HASH_MASK
             if digest % self._hard == 0 or (
                 size >= self._least and digest % self._rule.raggedness == 0
@@ -270,9 +265,42 @@ class Cutter:
                 return True
         return self._directories and next_key is not None and self._leaves(key, next_key, size)
 
+    def cuts(
+        self, last: bytes, size: int, keys: Sequence[bytes], sizes: Sequence[int]
+    ) -> tuple[list[tuple[int, int]], int]:
+        """Follow the rule through records.
+
+        Args:
+            last: The last key of the range so far.
+            size: Its logical bytes; 0: no range has begun.
+            keys: Of the records that follow, in order.
+            sizes: The logical bytes of each.
+
+        Returns:
+            Where ranges end: the place of the record before which one does, and its size. Then the size
+            of the range that has not ended.
+        """
+        found: list[tuple[int, int]] = []
+        most = self._rule.max_bytes
+        for start, stop in pairwise([*self._places(keys), len(keys)]):
+            if size and self.cut(last, keys[start], size):
+                found.append((start, size))
+                size = 0
+            added = sum(sizes[start:stop])
+            if size + added < most:
+                size += added
+            else:  # the largest size is reached among them, or with the last
+                for place in range(start, stop):
+                    if size >= most:
+                        found.append((place, size))
+                        size = 0
+                    size += sizes[place]
+            last = keys[stop - 1]
+        return found, size
+
     def hard(self, key: bytes, next_key: bytes | None) -> bool:
         """Return whether there is a hard break between two keys that follow each other."""
-        if not (xxh64(key, self.seed) & HASH_MASK) % self._hard:
+        if not (xxh64(key, self._seed) & HASH_MASK) % self._hard:
             return True
         return self._directories and next_key is not None and self._leaves(key, next_key, -1)
 
@@ -281,7 +309,7 @@ class Cutter:
         before, after = directory_of(key), directory_of(next_key)
         if before == after:
             return False
-        rule, seed = self._rule, self.seed
+        rule, seed = self._rule, self._seed
         if size >= rule.directory_bytes or not (
             (xxh64(after, seed) & HASH_MASK) % rule.hard_directories
         ):
@@ -293,49 +321,57 @@ class Cutter:
             )
         return size >= rule.table_bytes and _is_table(before, after)
 
-    def runs(self, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-        """Yield the records in runs: the policy may look at what follows only between two of them.
+    def _places(self, keys: Sequence[bytes]) -> list[int]:
+        """Return the places before which a range may end, the first one included.
 
-        Args:
-            records: In key order.
+        Elsewhere one ends only because of its size.
         """
-        if not self._directories:
-            yield records
-            return
-        start, count = 0, len(records)
-        directory = directory_of(records[0][0]) if records else b""
-        while start < count:
-            stop = start + 1
-            following = directory_of(records[stop][0]) if stop < count else b""
-            if stop < count and following == directory:
-                stop, following = _run(records, stop, directory)
-            yield records[start:stop]
-            start, directory = stop, following
+        if not keys:
+            return []
+        many = len(keys) >= MANY
+        found = {0, *(place + 1 for place in self._selected(keys[:-1], many=many))}
+        if self._directories:
+            place = _directory_end(keys, 0, many=many)
+            while place < len(keys):
+                found.add(place)
+                place = _directory_end(keys, place, many=many)
+        return sorted(found)
 
-    def reaches(self, last: bytes, size: int, records: Sequence[Record]) -> int | None:
-        """Return the size that a range has after these records, None if it ends before or among them.
+    def _selected(self, keys: Sequence[bytes], *, many: bool) -> Sequence[int]:
+        """Return the places of the keys whose hash has none of the low bits."""
+        if not many:
+            seed, low_bits = self._seed, self._low_bits
+            return [place for place, key in enumerate(keys) if not xxh64(key, seed) & low_bits]
+        import numpy  # noqa: PLC0415 - it takes longer to load than a few thousand keys take
 
-        Args:
-            last: Its last key so far.
-            size: Logical bytes so far.
-            records: What follows, in key order.
-        """
-        for run in self.runs(records):
-            digest = 0
-            for key, _, value in run:
-                if (size >= self.most or not digest & self.low_bits) and self.cut(last, key, size):
-                    return None
-                last = key
-                size += len(key) + len(value)
-                digest = xxh64(key, self.seed)
-        return size
+        digests = b"".join(map(xxh64_digest, keys, repeat(self._seed)))
+        low = numpy.frombuffer(digests, ">u8") & numpy.uint64(self._low_bits)
+        return cast("list[int]", numpy.flatnonzero(low == 0).tolist())
 
 
-def _run(records: Sequence[Record], start: int, directory: bytes) -> tuple[int, bytes]:
-    """Return where the directory ends that has the record at `start`, and the one that follows."""
-    length = len(directory)
+def _directory_end(keys: Sequence[bytes], start: int, *, many: bool) -> int:
+    """Return the place of the first key behind `start` that is in another directory."""
+    directory = directory_of(keys[start])
+    stop, count = start + 1, len(keys)
+    if stop == count or directory_of(keys[stop]) != directory:
+        return stop
     # keys are sorted: what is below a directory comes before the name that follows it
-    end = bisect_left(records, (directory[:-1] + _BEHIND,), start) if directory else len(records)
-    deeper = [_SLASH in key[length:] for key, _, _ in records[start:end]]
-    stop = start + deeper.index(True) if True in deeper else end
-    return stop, directory_of(records[stop][0]) if stop < len(records) else b""
+    end = bisect_left(keys, directory[:-1] + _BEHIND, stop) if directory else count
+    slashes, width = directory.count(b"/"), _FIRST_WIDTH
+    while stop < end:  # in growing steps: below the directory may be others
+        some = keys[stop : min(stop + width, end)]
+        if _slashes(some, many=many) != slashes * len(some):
+            return stop + next(at for at, key in enumerate(some) if key.count(b"/") != slashes)
+        stop += len(some)
+        width *= 4
+    return end
+
+
+def _slashes(keys: Sequence[bytes], *, many: bool) -> int:
+    """Return how many slashes the keys have together."""
+    joined = b"".join(keys)
+    if not many or len(keys) <= _FIRST_WIDTH:
+        return joined.count(b"/")
+    import numpy  # noqa: PLC0415 - as above
+
+    return int(numpy.count_nonzero(numpy.frombuffer(joined, numpy.uint8) == _SLASH))

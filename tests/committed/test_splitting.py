@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
+from graveler.committed import splitting
 from graveler.committed.splitting import (
     DEFAULT,
     DIRECTORY,
@@ -79,32 +80,41 @@ def test_the_seed_is_the_hash_of_the_repositorys_number():
     assert Splitting(number=258).seed == xxh64_intdigest(b"\x02\x01" + bytes(6), 42)
 
 
+@pytest.mark.parametrize("many", [1, 1_000])
 @settings(max_examples=300, deadline=None)
-@given(RULES, RECORDS)
-def test_ranges_end_only_where_the_rule_is_to_be_asked(rule, records):
+@given(RULES, RECORDS, st.integers(0, 100), st.integers(1, 60))
+def test_records_at_once_are_cut_where_the_rule_cuts_between_two(many, rule, records, begun, step):
     cutter = Cutter(rule)
-    triples = [(key, b"", value) for key, value in records]
-    runs = [list(run) for run in cutter.runs(triples)] if triples else []
-    assert [item for run in runs for item in run] == triples
-    starts = {run[0][0] for run in runs}
-    for keys, size in chunks(cutter, records)[:-1]:
-        following = records[[key for key, _ in records].index(keys[-1]) + 1][0]
-        digest = xxh64_intdigest(keys[-1], rule.seed)
-        assert following in starts or not digest & cutter.low_bits or size >= cutter.most
+    last, size, expected = b"\0", begun, []
+    for at, (key, value) in enumerate(records):
+        if size and cutter.cut(last, key, size):
+            expected.append((at, size))
+            size = 0
+        last, size = key, size + len(key) + len(value)
+    found, last, left = [], b"\0", begun
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splitting, "MANY", many)
+        for start in range(0, len(records), step):
+            some = records[start : start + step]
+            keys = [key for key, _ in some]
+            cuts, left = cutter.cuts(last, left, keys, [len(k) + len(v) for k, v in some])
+            found += [(start + place, ended) for place, ended in cuts]
+            last = keys[-1]
+    assert (found, left) == (expected, size)
 
 
-@settings(max_examples=300, deadline=None)
-@given(RULES, RECORDS, st.integers(1, 100))
-def test_a_range_goes_on_until_the_rule_ends_it(rule, records, size):
-    cutter = Cutter(rule)
-    last, expected = b"\0", size
-    for key, value in records:
-        if cutter.cut(last, key, expected):
-            expected = None
-            break
-        last, expected = key, expected + len(key) + len(value)
-    triples = [(key, b"", value) for key, value in records]
-    assert cutter.reaches(b"\0", size, triples) == expected
+@pytest.mark.parametrize("many", [1, 1_000])
+def test_a_directory_with_directories_between_its_files_is_cut_at_each(many, monkeypatch):
+    monkeypatch.setattr(splitting, "MANY", many)
+    names = [f"t/{number:04d}" for number in range(300)]
+    names += ["t/0020/a/b", "t/0020/c", "t/0150/x", "t/0299/1", "t/0299/2", "u", "s/1", "/"]
+    keys = sorted(name.encode() for name in names)
+    rule = Splitting(DIRECTORY, max_bytes=NEVER, raggedness=NEVER, hard_directories=1)
+    cuts, _ = Cutter(rule).cuts(keys[0], 0, keys, [1] * len(keys))
+    expected = [
+        at for at in range(1, len(keys)) if directory_of(keys[at - 1]) != directory_of(keys[at])
+    ]
+    assert [place for place, _ in cuts] == expected
 
 
 @settings(max_examples=200, deadline=None)
