@@ -206,23 +206,16 @@ def apply(
             tally = rewrite(store, writer, infos, changes, _overwrite)
             if not tally.total:
                 return Applied(base, Summary(ranges_reused=len(infos)), changed=False)
-            result = writer.finish()
+            made, _ = metarange.finish(store, writer)
         else:
             # a million entries may pass here: the deletions are left out without a Python frame
             writer.add_all(cast("Iterable[Record]", filter(itemgetter(2), changes)))
-            result = writer.finish()
-            tally = Tally(added=sum(info.count for info in result))
-    return _applied(store, writer, result, [tally], changed=tally.total > 0)
+            made, tree = metarange.finish(store, writer)
+            tally = Tally(added=sum(info.count for info in tree))
+    return _applied(writer, made, [tally], changed=tally.total > 0)
 
 
-def _applied(
-    store: RangeStore,
-    writer: RangeWriter,
-    infos: Sequence[RangeInfo],
-    tallies: Sequence[Tally],
-    *,
-    changed: bool,
-) -> Applied:
+def _applied(writer: RangeWriter, made: str, tallies: Sequence[Tally], *, changed: bool) -> Applied:
     summary = Summary(
         added=sum(tally.added for tally in tallies),
         changed=sum(tally.changed for tally in tallies),
@@ -230,7 +223,7 @@ def _applied(
         ranges_reused=writer.reused,
         ranges_written=writer.written,
     )
-    return Applied(metarange.write(store, infos), summary, changed=changed)
+    return Applied(made, summary, changed=changed)
 
 
 def keeping(
@@ -290,9 +283,9 @@ def reapply(
                 tallies.append(
                     rewrite(store, writer, tree_of(now), changes(first, last), _overwrite)
                 )
-        result = writer.finish()
+        made, _ = metarange.finish(store, writer)
     changed = changed or any(tally.total for tally in tallies)
-    return _applied(store, writer, result, tallies, changed=changed)
+    return _applied(writer, made, tallies, changed=changed)
 
 
 def _overwrite(change: StagedChange, record: Record | None) -> Record | None:

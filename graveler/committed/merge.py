@@ -134,8 +134,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         sides.write(writer, judge)
         if judge.conflict_count:
             return Merged("", tuple(judge.conflicts), judge.conflict_count)
-        infos = writer.finish()
-    return Merged(metarange.write(store, infos))
+        return Merged(metarange.finish(store, writer)[0])
 
 
 def merge_changes(

@@ -11,9 +11,10 @@ after fragments are first held in memory. Three things can follow:
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count, islice
 from operator import lt
 from types import TracebackType
@@ -59,12 +60,18 @@ class Publisher:
         if not self._hold and len(self._kept) + len(self._waiting) > 1:
             self._submit()
 
-    def finish(self) -> None:
-        """Return when all files are in the store; raises the first error."""
-        if self._pool is None and len(self._kept) == 1:
+    def finish(self, beside: Callable[[], None] | None = None) -> None:
+        """Return when all files are in the store; raises the first error.
+
+        Args:
+            beside: Called while threads put the last files; by a store without threads, after that.
+        """
+        if self._pool is None and len(self._kept) == 1 and beside is None:
             self._put(*self._kept[0])
             self._kept.clear()
         self._submit()
+        if beside is not None:
+            beside()
         while self._waiting:
             self._settle_first()
 
@@ -201,18 +208,23 @@ class RangeWriter:
         """Return whether the policy ends a range between the last record and `next_key`."""
         return self._table is None or self._cutter.cut(self._last, next_key, self._size)
 
-    def finish(self, *, before: bytes | None = None) -> Tree:
+    def finish(
+        self, *, before: bytes | None = None, beside: Callable[[Tree], None] | None = None
+    ) -> Tree:
         """End the last range, publish the ranges that were held, return all in key order.
 
         Args:
             before: The key that follows in the tree, None where none does.
+            beside: Called with the ranges while the last ones are put. It may not make them known:
+                only after the return all of them are in the store.
         """
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
         self._end(before)
-        self._publisher.finish()
+        tree = self._infos.tree()
+        self._publisher.finish(None if beside is None else partial(beside, tree))
         self.abort()
-        return self._infos.tree()
+        return tree
 
     def abort(self) -> None:
         """Drop the ranges that are not published; does nothing after `finish`."""

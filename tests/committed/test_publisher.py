@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
@@ -53,13 +54,12 @@ def store(request, tmp_path):
     assert list(tmp_path.glob("cache/tmp/*")) == []
 
 
-@pytest.mark.parametrize("place", range(1, len(RECORDS) + 1))
-def test_after_a_failed_put_a_retry_makes_the_range(store, place):
+@pytest.mark.parametrize("place", range(1, len(RECORDS) + 2))
+def test_after_a_failed_put_a_retry_makes_the_tree(store, place):
     store.objects.before = fails_at(place)
     with pytest.raises(BackendUnavailableError, match="network"):
         apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH)
-    assert len(store.objects.done) < len(RECORDS)
-    assert store.stats.metaranges_written == 0
+    assert len(store.objects.done) <= len(RECORDS)
     store.objects.before = fails_at()
     tree = apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH).metarange
     assert len(contents(store, tree)) == len(RECORDS)
@@ -72,12 +72,15 @@ def test_a_merge_fails_with_the_put_of_a_held_range(store, place):
     later = [record(f"new-{n}") for n in range(6)]
     source = apply(store, base, later[::2], Splitting()).metarange
     dest = apply(store, base, later[1::2], Splitting()).metarange
-    before = store.stats.metaranges_written
     store.objects.numbers = count(1)
     store.objects.before = fails_at(place)
     with pytest.raises(BackendUnavailableError):
         merge(store, base, source, dest, splitting=ONE_EACH)
-    assert store.stats.metaranges_written == before
+    store.objects.before = fails_at()
+    tree = merge(store, base, source, dest, splitting=ONE_EACH).metarange
+    assert contents(store, tree) == {key.decode(): "1" for key, _, _ in (*RECORDS, *later)}
+    stored = {info.key for info in store.objects.list()}
+    assert {store.key(info.id) for info in metarange.read(store, tree)} < stored
 
 
 def test_a_range_that_could_not_be_put_is_not_forgotten():
@@ -120,8 +123,57 @@ def test_a_foreign_error_of_records_is_not_taken_for_bad_order(store):
 def test_one_range_alone_is_put_by_the_caller(store):
     putters = []
     store.objects.before = lambda _number: putters.append(threading.current_thread())
-    apply(store, EMPTY_METARANGE, RECORDS[:1], ONE_EACH)
-    assert set(putters) == {threading.current_thread()}
+    with RangeWriter(store, ONE_EACH) as writer:
+        writer.add_all(RECORDS[:1])
+        writer.finish()
+    assert putters == [threading.current_thread()]
+
+
+@pytest.mark.parametrize("ranges", [1, 3])
+def test_a_tree_is_put_beside_its_last_ranges(store, ranges):
+    together = threading.Barrier(ranges + 1)
+    store.objects.before = lambda _number: together.wait(30)  # fails where fewer come
+    tree = apply(store, EMPTY_METARANGE, RECORDS[:ranges], ONE_EACH).metarange
+    assert store.key(bytes.fromhex(tree)) in store.objects.done
+    assert len(store.objects.done) == ranges + 1
+
+
+def test_a_tree_is_not_known_before_its_ranges_are_stored(store):
+    go, tree_is_there, made = threading.Event(), threading.Event(), []
+
+    class Slow(Puts):
+        def put_if_absent(self, key, body):
+            if threading.current_thread() is not caller:
+                assert go.wait(30)
+            put = super().put_if_absent(key, body)
+            tree_is_there.set()
+            return put
+
+    def write():
+        made.append(apply(store, EMPTY_METARANGE, RECORDS[:1], ONE_EACH).metarange)
+
+    store.objects = Slow()
+    caller = threading.Thread(target=write)
+    caller.start()
+    assert tree_is_there.wait(30)
+    caller.join(0.2)
+    assert not made
+    go.set()
+    caller.join(30)
+    assert len(contents(store, made[0])) == 1
+
+
+def test_a_tree_that_could_not_be_put_raises_after_its_ranges(store):
+    caller = threading.current_thread()
+
+    def before(_number):
+        if threading.current_thread() is caller:
+            raise BackendUnavailableError("the network is down")
+
+    store.objects.before = before
+    with pytest.raises(BackendUnavailableError):
+        apply(store, EMPTY_METARANGE, RECORDS[:3], ONE_EACH)
+    assert store.stats.metaranges_written == 0
 
 
 def test_a_store_that_wants_no_threads_is_served_by_the_caller():
