@@ -1,20 +1,30 @@
-"""lakeFS's rule, for comparison: where it ends ranges, and which ranges a commit writes again."""
+"""lakeFS's rule, for comparison: where it ends ranges, and which ranges a commit writes again.
 
+Where tables share its large ranges, a commit writes nearly the whole tree again. So records are columns
+here, and what lies between two changes is copied at once.
+"""
+
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
-from typing import Final
+from itertools import groupby
+from typing import Final, cast
 
-from graveler.committed import RangeStore, RangeWriter, Splitting, StagedChange, metarange
-from graveler.committed.flat import Record
+import numpy as np
+from xxhash import xxh64_intdigest as xxh64
+
+from graveler.committed import Splitting, StagedChange, metarange
+from graveler.committed.splitting import HASH_MASK
 from graveler.model import RangeInfo
+from graveler.simulation.memory import MemoryRange, MemoryRanges
+from graveler.values import RECORD_ID_BYTES, range_id
 
 LAKEFS: Final = Splitting("hash", max_bytes=20 << 20, raggedness=50_000, hard=1)
 """Its defaults: a range ends at 20 MiB, or after one key in 50,000."""
 
 
 def apply_as_lakefs(
-    store: RangeStore, base: str, changes: Iterable[StagedChange], splitting: Splitting
+    store: MemoryRanges, base: str, changes: Iterable[StagedChange], splitting: Splitting
 ) -> str:
     """Return the tree that `base` becomes by `changes`, rewritten as lakeFS does.
 
@@ -22,39 +32,106 @@ def apply_as_lakefs(
     first key of that range. A touched range is written again. An untouched one is taken over by its
     id, and ends the range that is being written. Changes after the last range make a range of their
     own.
+
+    Args:
+        store: Where trees are; those that this function did not write cannot be a base.
+        base: Metarange id.
+        changes: In key order, each key once.
+        splitting: Its largest size, raggedness and number count.
     """
     infos = metarange.read(store, base)
     touched = groupby(changes, key=lambda change: infos.at_or_after(change[0]))
     result: list[RangeInfo] = []
-    records: list[Iterator[Record]] = []  # of touched ranges that follow each other
+    rows = _Columns(splitting)  # of touched ranges that follow each other
     at = 0
-
-    def write() -> None:
-        # a writer of its own: what lies to the left is not joined to it
-        with RangeWriter(store, splitting) as writer:
-            writer.add_all(chain.from_iterable(records))
-            result.extend(writer.finish())
-        records.clear()
-
     for place, group in touched:
-        if place > at and records:
-            write()
+        if place > at:
+            result += rows.written(store)
+            rows = _Columns(splitting)
         result += infos[at:place]
-        old = store.open_range(infos[place]).records() if place < len(infos) else []
-        records.append(iter(list(_laid_over(old, group))))
+        # all ranges of the base were made below
+        old = cast("_Range", store.open_range(infos[place])) if place < len(infos) else None
+        rows.lay(old, group)
         at = place + 1
-    write()
+    result += rows.written(store)
     result += infos[at:]
     return metarange.write(store, result)
 
 
-def _laid_over(records: list[Record], changes: Iterable[StagedChange]) -> Iterator[Record]:
-    keys = [record[0] for record in records]
-    at = 0
-    for key, identifier, value in changes:
-        place = bisect_left(keys, key, at)
-        yield from records[at:place]
-        at = place + (place < len(keys) and keys[place] == key)
-        if identifier is not None and value is not None:
-            yield key, identifier, value
-    yield from records[at:]
+class _Range(MemoryRange):
+    """A range with what the next rewriting needs.
+
+    Attributes:
+        sizes: Logical bytes of each record.
+        breaks: Rows after which the hash of the key ends a range.
+    """
+
+    def __init__(self, rows: "_Columns", start: int, stop: int) -> None:
+        ids = bytes(rows.ids[RECORD_ID_BYTES * start : RECORD_ID_BYTES * stop])
+        super().__init__(rows.keys[start:stop], rows.values[start:stop], ids)
+        self.sizes = rows.sizes[start:stop]
+        self.breaks = [row - start for row in rows.breaks if start <= row < stop]
+
+
+class _Columns:
+    """Records that follow each other and are to be cut into ranges."""
+
+    def __init__(self, splitting: Splitting) -> None:
+        self._most = splitting.max_bytes
+        self._raggedness = splitting.raggedness
+        self._seed = splitting.seed
+        self.keys: list[bytes] = []
+        self.values: list[bytes] = []
+        self.ids = bytearray()
+        self.sizes = array("q")
+        self.breaks: list[int] = []
+
+    def lay(self, old: _Range | None, changes: Iterable[StagedChange]) -> None:
+        """Add the records of a range with the changes laid over them."""
+        keys = [] if old is None else old.keys()
+        at = 0
+        for key, identifier, value in changes:
+            place = bisect_left(keys, key, at)
+            self._copy(old, at, place)
+            at = place + (place < len(keys) and keys[place] == key)
+            if identifier is not None and value is not None:
+                self._add(key, identifier, value)
+        self._copy(old, at, len(keys))
+
+    def _add(self, key: bytes, identifier: bytes, value: bytes) -> None:
+        if not (xxh64(key, self._seed) & HASH_MASK) % self._raggedness:
+            self.breaks.append(len(self.keys))
+        self.keys.append(key)
+        self.values.append(value)
+        self.ids += identifier
+        self.sizes.append(len(key) + len(value))
+
+    def _copy(self, old: _Range | None, start: int, stop: int) -> None:
+        if old is None or start == stop:
+            return
+        moved = len(self.keys) - start
+        self.breaks += (row + moved for row in old.breaks if start <= row < stop)
+        self.keys += old.keys(start, stop)
+        self.values += old.values(start, stop)
+        self.ids += old.record_ids(start, stop)
+        self.sizes += old.sizes[start:stop]
+
+    def written(self, store: MemoryRanges) -> Iterator[RangeInfo]:
+        """Cut the records into ranges, and yield these."""
+        ends = np.cumsum(np.frombuffer(self.sizes, np.int64)) if self.sizes else np.zeros(0)
+        breaks = iter(self.breaks)
+        hashed = next(breaks, None)
+        start, size = 0, 0
+        while start < len(self.keys):
+            last = min(int(np.searchsorted(ends, size + self._most)), len(self.keys) - 1)
+            if hashed is not None and hashed <= last:
+                last, hashed = hashed, next(breaks, None)
+            yield self._range(store, start, last + 1, int(ends[last]) - size)
+            start, size = last + 1, int(ends[last])
+
+    def _range(self, store: MemoryRanges, start: int, stop: int, size: int) -> RangeInfo:
+        made = _Range(self, start, stop)
+        natural = size >= self._most or bool(made.breaks)
+        identifier = range_id((made.record_ids(),))
+        store.keep(identifier, made)
+        return RangeInfo(identifier, made.key(0), made.key(-1), made.count, size, natural=natural)

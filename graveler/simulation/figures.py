@@ -102,7 +102,7 @@ def figures(replay: Replay) -> Figures:
     total = sum(step.size for step in steps)
     sizes = sorted(info.size for info in infos)
     size = sum(sizes)
-    merge = replay.merge
+    merge, most = replay.merge, replay.policy.splitting.max_bytes
     return Figures(
         policy=replay.policy.name,
         commits=len(steps),
@@ -121,7 +121,7 @@ def figures(replay: Replay) -> Figures:
         well_sized=_share(
             sum(each for each in sizes if _WELL_SIZED[0] <= each <= _WELL_SIZED[1]), size
         ),
-        natural=_share(sum(info.natural for info in infos), len(infos)),
+        natural=_share(sum(info.natural and info.size < most for info in infos), len(infos)),
         history_bytes=replay.base + written,
         listing_cost=(REQUEST_BYTES * len(infos) + size) / _MIB,
         merge=None

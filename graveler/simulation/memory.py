@@ -41,9 +41,9 @@ class _TableInMemory(TableWriter):
 class MemoryRange(RowList):
     """The records of a range."""
 
-    def __init__(self, records: Mapping[bytes, bytes], ids: bytes) -> None:
-        self._sorted = list(records)
-        super().__init__(self._sorted, list(records.values()), ids)
+    def __init__(self, keys: list[bytes], values: list[bytes], ids: bytes) -> None:
+        super().__init__(keys, values, ids)
+        self._sorted = keys
 
     def records(self) -> list[Record]:
         """Return every record with its id."""
@@ -94,7 +94,11 @@ class MemoryRanges(RangeStore):
         """Keep a finished range."""
         records = self._finished.pop(identifier, {})
         if kind is TableKind.RANGE:
-            self._ranges.setdefault(identifier, MemoryRange(records, record_ids))
+            self.keep(identifier, MemoryRange(list(records), list(records.values()), record_ids))
+
+    def keep(self, identifier: bytes, records: MemoryRange) -> None:
+        """Keep a range under its id."""
+        self._ranges.setdefault(identifier, records)
 
     def open_range(  # type: ignore[override]  # of no file
         self, info: RangeInfo, *, keep: bool = True

@@ -3,10 +3,11 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xxhash import xxh64_intdigest as xxh64
 
 from graveler.committed import EMPTY_METARANGE, Splitting, metarange
 from graveler.committed.apply import apply
-from graveler.committed.splitting import DIRECTORY, HASH
+from graveler.committed.splitting import DIRECTORY, HASH, HASH_MASK
 from graveler.model import RangeInfo
 from graveler.simulation import BASELINE, PATTERNS, History, Policy, figures, pattern, replay
 from graveler.simulation.history import nothing, removed, sorted_changes, written
@@ -70,6 +71,45 @@ def test_the_baseline_holds_the_same_entries(versions):
     assert sum(info.count for info in found.ranges) == len(contents((), commits))
 
 
+def as_lakefs(tree, commit, splitting):
+    """Return the tree that a commit makes of a tree, one list of (key, version) for each range."""
+    touched = {}
+    for key, version in sorted(commit.items()):
+        place = next((at for at, each in enumerate(tree) if each[-1][0] >= key), len(tree))
+        touched.setdefault(place, {})[key] = version
+    result, current = [], []
+    for at, old in enumerate([*tree, []]):
+        if at not in touched:
+            result += [current, old]
+            current = []
+            continue
+        for key, version in sorted({**dict(old), **touched[at]}.items()):
+            if version < 0:
+                continue
+            current.append((key, version))
+            size = sum(len(each) + len(written(each, of)[2] or b"") for each, of in current)
+            digest = xxh64(key, splitting.seed) & HASH_MASK
+            if size >= splitting.max_bytes or digest % splitting.raggedness == 0:
+                result.append(current)
+                current = []
+    return [each for each in (*result, current) if each]
+
+
+@settings(max_examples=200, deadline=None)
+@given(COMMITS, st.integers(1, 8), st.integers(100, 3_000))
+def test_the_baseline_cuts_and_rewrites_as_lakefs_does(versions, raggedness, most):
+    splitting = Splitting(HASH, max_bytes=most, raggedness=raggedness, hard=1)
+    found = replay(history(*map(changes, versions)), Policy("lakefs", splitting, as_lakefs=True))
+    tree: list[list[tuple[bytes, int]]] = []
+    for commit, step in zip(versions, found.steps, strict=True):
+        before, tree = tree, as_lakefs(tree, commit, splitting)
+        sizes = [sum(len(written(*each)[2]) + len(each[0]) for each in part) for part in tree]
+        new = [size for size, part in zip(sizes, tree, strict=True) if part not in before]
+        assert (step.ranges, step.size) == (len(tree), sum(sizes))
+        assert step.written == tuple(new)
+    assert keys_of(found.ranges) == [(part[0][0], part[-1][0], len(part)) for part in tree]
+
+
 def test_the_baseline_rewrites_the_range_that_follows_a_gap():
     base = [written(b"a"), written(b"c")]
     found = replay(history([written(b"d")], [written(b"b")], base=base), BASELINE)
@@ -114,7 +154,8 @@ def test_the_figures_are_those_of_the_steps():
         Step(MIB, 3, 7 * MIB // 2, (MIB // 2,), (MIB, MIB), 1500),
     )
     merge = Merge((MIB, 3 * MIB), 4 * MIB, MIB)
-    found = figures(Replay(Policy("name", SMALL[0]), MIB, steps, ranges, merge))
+    policy = Policy("name", Splitting(HASH, max_bytes=2 * MIB))
+    found = figures(Replay(policy, MIB, steps, ranges, merge))
     assert (found.policy, found.commits, found.ranges, found.bytes) == ("name", 2, 3, 7 * MIB // 2)
     assert (found.ranges_written, found.bytes_written) == (1.5, 7 * MIB / 4)
     assert (found.ranges_read, found.bytes_read) == (1, MIB)
@@ -126,7 +167,7 @@ def test_the_figures_are_those_of_the_steps():
     assert found.sizes == (MIB // 2, MIB, 2 * MIB)
     assert found.small == pytest.approx(1 / 3)
     assert found.well_sized == pytest.approx(3 / 3.5)
-    assert found.natural == pytest.approx(2 / 3)
+    assert found.natural == pytest.approx(1 / 3)  # the largest size ended one of the two
     assert found.history_bytes == MIB + 7 * MIB // 2
     assert found.listing_cost == pytest.approx(3 * 4 + 3.5)
     assert found.merge is not None
