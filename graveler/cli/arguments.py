@@ -26,6 +26,7 @@ _BYTES: Final = {
     **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb"), 1)},
     **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib"), 1)},
 }
+_DIGITS: Final = re.compile(r"[0-9]{1,19}")
 _RATE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
 
 MetaOption = Annotated[
@@ -145,6 +146,8 @@ def read_number(option: str, text: str) -> int:
     Raises:
         UsageError: The text is no such number.
     """
+    if _DIGITS.fullmatch(text):
+        return int(text)  # without the rounding of large numbers
     number = None if text.endswith("/s") else _bytes(text)
     if number is None or number != int(number):
         raise UsageError(f"{option} {text!r}: give a whole number, as in 50000 or 4MiB")

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from graveler.cli.arguments import read_number
 from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
@@ -12,8 +13,8 @@ from graveler.cli.verbs import simulate
 _splitting = typer.Typer(help="Where ranges of the metadata end.", no_args_is_help=True)
 simulate.add_to(_splitting)
 
-_Bytes = Annotated[int | None, typer.Option(metavar="BYTES", min=0)]
-_Count = Annotated[int | None, typer.Option(metavar="N", min=0)]
+_Bytes = Annotated[str | None, typer.Option(metavar="BYTES", help="As 5242880 or 5MiB.")]
+_Count = Annotated[str | None, typer.Option(metavar="N")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,8 +46,7 @@ def _set(  # noqa: PLR0913 - one option per parameter
     hard_directories: _Count = None,
 ) -> None:
     """Change the policy or parameters of it; what is written already stays as it is."""
-    given: dict[str, Any] = {
-        "policy": policy or None,
+    given = {
         "max_bytes": max_bytes,
         "min_bytes": min_bytes,
         "table_bytes": table_bytes,
@@ -57,7 +57,13 @@ def _set(  # noqa: PLR0913 - one option per parameter
         "hard": hard,
         "hard_directories": hard_directories,
     }
-    parameters = {name: value for name, value in given.items() if value is not None}
+    parameters: dict[str, Any] = {
+        name: read_number(f"--{name.replace('_', '-')}", text)
+        for name, text in given.items()
+        if text is not None
+    }
+    if policy:
+        parameters["policy"] = policy
     if not parameters:
         raise UsageError("nothing to set: give --policy, --max-bytes or another parameter")
     _show_policy(session, session.repository.splitting.set(**parameters))
