@@ -1,6 +1,6 @@
 """Simulation of splitting policies: a history replayed without files, and what it costs."""
 
-from graveler.simulation.figures import Figures, MergeFigures, figures
+from graveler.simulation.figures import Figures, MergeFigures, cost_of, figures
 from graveler.simulation.history import History
 from graveler.simulation.listing import S3_COLUMNS
 from graveler.simulation.patterns import PATTERNS, changed_by, pattern
@@ -17,6 +17,7 @@ __all__ = [
     "Policy",
     "branch_history",
     "changed_by",
+    "cost_of",
     "figures",
     "listed_history",
     "listed_tree",

@@ -8,7 +8,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from xxhash import xxh64_intdigest as xxh64
@@ -56,6 +56,25 @@ def apply_as_lakefs(
     result += rows.written(store)
     result += infos[at:]
     return metarange.write(store, result)
+
+
+def cuts(ends: "np.typing.NDArray[Any]", breaks: Iterable[int], most: int) -> Iterator[int]:
+    """Yield the last row of each range that rows are cut into.
+
+    Args:
+        ends: Logical bytes up to each row, itself included.
+        breaks: Rows after which the hash of the key ends a range, ascending.
+        most: Bytes at which a range ends.
+    """
+    left = iter(breaks)
+    hashed = next(left, None)
+    start, size = 0, 0
+    while start < len(ends):
+        last = min(int(np.searchsorted(ends, size + most)), len(ends) - 1)
+        if hashed is not None and hashed <= last:
+            last, hashed = hashed, next(left, None)
+        yield last
+        start, size = last + 1, int(ends[last])
 
 
 class _Range(MemoryRange):
@@ -119,13 +138,8 @@ class _Columns:
     def written(self, store: MemoryRanges) -> Iterator[RangeInfo]:
         """Cut the records into ranges, and yield these."""
         ends = np.cumsum(np.frombuffer(self.sizes, np.int64)) if self.sizes else np.zeros(0)
-        breaks = iter(self.breaks)
-        hashed = next(breaks, None)
         start, size = 0, 0
-        while start < len(self.keys):
-            last = min(int(np.searchsorted(ends, size + self._most)), len(self.keys) - 1)
-            if hashed is not None and hashed <= last:
-                last, hashed = hashed, next(breaks, None)
+        for last in cuts(ends, self.breaks, self._most):
             yield self._range(store, start, last + 1, int(ends[last]) - size)
             start, size = last + 1, int(ends[last])
 

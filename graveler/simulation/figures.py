@@ -58,7 +58,7 @@ class Figures:
         natural: Of the ranges at the end: the share that ended by the policy, not by a commit or
             by the largest size.
         history_bytes: Bytes of all ranges that the history has written.
-        listing_cost: Cost of reading all ranges at the end in MiB: a request and the bytes for each.
+        listing_cost: Cost of reading all ranges at the end in MiB: of a request and an object for each.
         merge: The merge, where the history has a second branch.
     """
 
@@ -87,8 +87,8 @@ class Figures:
         return asdict(self)
 
 
-def put_cost(sizes: Iterable[int]) -> float:
-    """Return the cost of putting objects of these sizes, in MiB."""
+def cost_of(sizes: Iterable[int]) -> float:
+    """Return the cost of putting or getting objects of these sizes, in MiB."""
     return sum(REQUEST_BYTES + max(size, LEAST_BYTES) for size in sizes) / _MIB
 
 
@@ -113,7 +113,7 @@ def figures(replay: Replay) -> Figures:
         amplification=_share(written, sum(step.changed for step in steps)),
         ranges_reused=1 - _share(ranges_written, ranges),
         bytes_reused=1 - _share(written, total),
-        write_cost=sum(put_cost((*step.written, step.metarange)) for step in steps) / count,
+        write_cost=sum(cost_of((*step.written, step.metarange)) for step in steps) / count,
         ranges=len(infos),
         bytes=size,
         sizes=(_at(sizes, 0.1), _at(sizes, 0.5), _at(sizes, 0.9)),
@@ -123,7 +123,7 @@ def figures(replay: Replay) -> Figures:
         ),
         natural=_share(sum(info.natural and info.size < most for info in infos), len(infos)),
         history_bytes=replay.base + written,
-        listing_cost=(REQUEST_BYTES * len(infos) + size) / _MIB,
+        listing_cost=cost_of(sizes),
         merge=None
         if merge is None
         else MergeFigures(len(merge.opened), sum(merge.opened), _share(merge.shared, merge.added)),

@@ -144,7 +144,7 @@ def test_branches_that_add_equal_files_share_their_ranges():
 
 
 def test_the_figures_are_those_of_the_steps():
-    sizes = (MIB // 2, MIB, 2 * MIB)
+    sizes = (MIB // 4, MIB, 9 * MIB // 4)
     ranges = tuple(
         RangeInfo(bytes([at]), b"%d" % at, b"%d" % at, 1, size, natural=at > 0)
         for at, size in enumerate(sizes)
@@ -164,12 +164,12 @@ def test_the_figures_are_those_of_the_steps():
     assert found.bytes_reused == pytest.approx(1 - 3.5 / 6.5)
     # a request costs 4 MiB, an object half a MiB or more; each commit puts a metarange
     assert found.write_cost == pytest.approx((3 * 4 + 1 + 2 + 0.5 + 2 * 4 + 0.5 + 0.5) / 2)
-    assert found.sizes == (MIB // 2, MIB, 2 * MIB)
+    assert found.sizes == sizes
     assert found.small == pytest.approx(1 / 3)
-    assert found.well_sized == pytest.approx(3 / 3.5)
+    assert found.well_sized == pytest.approx(3.25 / 3.5)
     assert found.natural == pytest.approx(1 / 3)  # the largest size ended one of the two
     assert found.history_bytes == MIB + 7 * MIB // 2
-    assert found.listing_cost == pytest.approx(3 * 4 + 3.5)
+    assert found.listing_cost == pytest.approx(3 * 4 + 0.5 + 1 + 2.25)
     assert found.merge is not None
     assert (found.merge.ranges_read, found.merge.bytes_read) == (2, 4 * MIB)
     assert found.merge.bytes_shared == pytest.approx(0.25)

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.measure import Result
-from tests.bench.scale import bulk, changes, histories, listings, lookups, metaranges, statements
+from tests.bench.scale import (
+    bulk,
+    changes,
+    histories,
+    listings,
+    lookups,
+    metaranges,
+    packing,
+    seeds,
+    statements,
+)
 from tests.bench.scale.children import ChildError, in_child
 from tests.bench.scale.contention import contention
 from tests.bench.scale.place import Place
@@ -33,8 +43,8 @@ ROWS: Final[dict[str, Callable[[Place], list[Result]]]] = {
     "metaranges": metaranges.metaranges,
     "hourly": histories.hourly,
     "tables": histories.tables,
-    "seeds": histories.seeds,
-    "pack": histories.pack,
+    "seeds": seeds.seeds,
+    "pack": packing.pack,
     "statements": statements.statements,
     "many_files": many_files,
     "wall": wall,
