@@ -33,6 +33,7 @@ from graveler.model import (
 
 _SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
+_DIGITS: Final = re.compile(r"-?[0-9]{1,20}")
 _LARGEST: Final = 2**63 - 1
 _brief: Final = reprlib.Repr()
 _brief.maxstring = _brief.maxother = 80
@@ -175,6 +176,23 @@ def read_duration(given: str) -> timedelta | None:
         return None
     seconds = 0.0 if match[1] is None else float(match[1]) * _SECONDS[match[2]]
     return timedelta(seconds=min(seconds, LONGEST_DURATION.total_seconds() + 1))
+
+
+def whole_number(cell: Any) -> int:
+    """Return the whole number of a cell of a table: a number, or text of ASCII digits.
+
+    Raises:
+        ValueError: It is none, where Python's own `int` would take ``1_0`` or cut ``1.5`` off.
+    """
+    if isinstance(cell, str) and _DIGITS.fullmatch(cell) is None:
+        raise ValueError(f"{cell!r} is no whole number")
+    try:
+        number = int(cell)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"{cell!r} is no whole number") from error
+    if isinstance(cell, bool) or (number != cell and not isinstance(cell, str)):
+        raise ValueError(f"{cell!r} is no whole number")
+    return number
 
 
 def duration(value: Any, name: str, *, zero: bool = True) -> timedelta:

@@ -1,7 +1,8 @@
 """The files of a repository, read by their entries and compared with them."""
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,6 +10,7 @@ from graveler.errors import CorruptionError, PreconditionFailedError, SourceChan
 from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectStore, version_of
 from graveler.objects.verified import Verifier, verified_stream
+from graveler.reads.folders import remove_parts, whole_file
 from graveler.reads.stores import Stores
 
 
@@ -48,23 +50,31 @@ def open_entry(stores: Stores, entry: Entry) -> BinaryIO:
 def download(
     stores: Stores, entry: Entry, target: Path, progress: Callable[[int], object] = int
 ) -> None:
-    """Write an entry's file to a local one, which is removed if it cannot be completed.
+    """Write an entry's file to a local one, which appears whole or stays as it was.
 
     Args:
         stores: The repository.
         entry: The entry.
-        target: The local file; an existing one is replaced.
+        target: The local file; an existing one is replaced, a device or a pipe is written to.
         progress: Called with the bytes of each piece.
     """
-    with open_entry(stores, entry) as source, target.open("wb") as out:
-        try:
-            while piece := source.read(PIECE_BYTES):
-                out.write(piece)
-                progress(len(piece))
-        except BaseException:
-            if target.is_file():  # and not a device
-                target.unlink()
-            raise
+    with open_entry(stores, entry) as source, _written(target) as out:
+        while piece := source.read(PIECE_BYTES):
+            out.write(piece)
+            progress(len(piece))
+
+
+@contextmanager
+def _written(target: Path) -> Iterator[BinaryIO]:
+    place = Path(os.path.realpath(target))  # a link stays, what it points to is replaced
+    if place.exists() and not place.is_file():
+        with place.open("wb") as out:
+            yield out
+        return
+    with suppress(OSError):  # a folder that cannot be listed, or is not there
+        remove_parts(place.parent)
+    with whole_file(place) as out:
+        yield out
 
 
 def verifier_of(stores: Stores, entry: Entry) -> Verifier:

@@ -218,13 +218,13 @@ class Place:
                     "link, or choose another folder"
                 )
         folder.mkdir(parents=not name, exist_ok=True)
-        _remove_parts(folder)
+        remove_parts(folder)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known.add(name)
 
 
-def _remove_parts(folder: Path) -> None:
+def remove_parts(folder: Path) -> None:
     """Remove the parts that dead processes have left."""
     with os.scandir(folder) as found:
         parts = [Path(entry.path) for entry in found if entry.name.startswith(_PART)]

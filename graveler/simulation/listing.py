@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from graveler.arguments import whole_number
 from graveler.errors import InvalidInputError, MissingDependencyError, UnsortedKeysError
 from graveler.names import check_path
 
@@ -245,8 +246,8 @@ def _key(cell: Any, place: str, *, encoded: bool) -> bytes:
 
 def _size(cell: Any, place: str) -> int:
     try:
-        size = int(cell)
-    except (TypeError, ValueError):
+        size = whole_number(cell)
+    except ValueError:
         size = -1
     if size < 0:
         raise InvalidInputError(

@@ -1,3 +1,8 @@
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
 import graveler
@@ -126,6 +131,50 @@ def test_get_into_a_folder_keeps_the_name_and_json_needs_a_file(cli, history, tm
     assert cli("get", "main:readme.txt", tmp_path / "no" / "such").code == 2
 
 
+def test_get_replaces_what_is_there_and_writes_through_a_link_or_a_device(cli, history, tmp_path):
+    real = tmp_path / "deep" / "real.txt"
+    real.parent.mkdir()
+    real.write_text("before")
+    (tmp_path / "link").symlink_to(real)
+    assert cli("get", "main:input/05:00/a.csv", tmp_path / "link").code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert real.read_bytes() == b"a\n1\n"
+    assert [file.name for file in real.parent.iterdir()] == ["real.txt"]
+    assert cli("get", "main:input/05:00/a.csv", "/dev/null").code == 0
+    os.mkfifo(tmp_path / "pipe")
+    with os.fdopen(os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:
+        assert cli("get", "main:input/05:00/a.csv", tmp_path / "pipe").code == 0
+        assert pipe.read() == b"a\n1\n"
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+import graveler
+from graveler.reads.files import download
+
+lake, target = sys.argv[1:]
+view = graveler.open(lake).repository("flights").branch("main")
+download(view.repository, view.stat("a"), Path(target), lambda _: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+@pytest.mark.parametrize("there", [None, b"before"])
+def test_a_killed_get_leaves_no_half_file(cli, folder, tmp_path, there):
+    with graveler.open(folder) as lake:
+        lake.repository("flights").branch("main").put("a", b"x" * 20_000_000)
+    (tmp_path / "out").mkdir()
+    target = tmp_path / "out" / "got"
+    if there is not None:
+        target.write_bytes(there)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, folder, target], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (target.read_bytes() if target.exists() else None) == there
+    assert cli("get", "main:a", target).code == 0
+    assert target.stat().st_size == 20_000_000
+    assert list(target.parent.iterdir()) == [target]  # what was left behind is gone
+
+
 def test_removing_takes_files_or_what_lies_below_a_folder(cli, history):
     history.branch("main").put("input/05:00/b.csv", b"")
     assert cli("rm", "main:input").code == 1
@@ -164,11 +213,24 @@ def test_files_and_folders_are_copied_and_moved(cli, history):
     said = cli("cp", "-r", "main:input", "dev:old", "--json")
     assert said.json == {"branch": "dev", "path": "input/", "to": "old/", "count": 1}
     assert cli("mv", "-r", "dev:old", "dev:new/").out == "moved 1 file to new/ on dev\n"
-    assert cli("mv", "dev:docs/readme.txt", "r.txt").code == 0
+    assert cli("mv", "dev:docs/readme.txt", ":r.txt").code == 0
     paths = {entry.path for entry in history.branch("dev").entries()}
     assert paths >= {"new/05:00/a.csv", "r.txt"}
     assert not paths & {"old/05:00/a.csv", "docs/readme.txt"}
     assert cli("cp", "-r", "main:input", "dev:new", "--replace").code == 0
+
+
+def test_a_target_without_a_colon_is_a_branch_as_for_every_verb(cli, history, tmp_path):
+    """`put file dev`, `import folder dev` and `cp main:file dev` write to the same branch."""
+    (tmp_path / "f.txt").write_text("f")
+    assert cli("put", tmp_path / "f.txt", "dev").code == 0
+    said = cli("cp", "main:input/05:00/a.csv", "dev", "--json")
+    assert said.json == {"branch": "dev", "path": "input/05:00/a.csv", "to": "a.csv", "count": 1}
+    assert cli("cp", "-r", "main:input", "dev").out == "copied 1 file to / on dev\n"
+    paths = {entry.path for entry in history.branch("dev").entries()}
+    assert paths >= {"f.txt", "a.csv", "05:00/a.csv"}
+    assert not history.branch("main").exists("dev")
+    assert cli("cp", "main:readme.txt", ":copy.txt").out == "copied 1 file to copy.txt on main\n"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +238,11 @@ def test_files_and_folders_are_copied_and_moved(cli, history):
     [
         (("cp", "main:input/", "dev:x"), "-r"),
         (("cp", "main", "dev:x"), "-r"),
+        (("cp", "main:readme.txt", "docs/x"), "or :PATH on the default branch"),
         (("mv", "main:readme.txt", "dev:x"), "graveler cp"),
+        (("mv", "main:readme.txt", "dev"), "graveler cp"),
+        (("mv", "main:readme.txt", "main"), "names no path"),
+        (("mv", "main:readme.txt", "docs/x"), "or :PATH"),
     ],
 )
 def test_copies_that_make_no_sense_are_usage_errors(cli, history, arguments, said):

@@ -158,6 +158,10 @@ BAD = {
     "a size below zero": (changed(5, size=-1), "row 6: .*size=-1"),
     "a time that is none": (changed(1, mtime="yesterday"), "row 2: time 'yesterday': give ISO"),
     "a time too early": (changed(1, mtime="0001-01-01T00:00:00+14:00"), "row 2: time '0001-.*ISO"),
+    **{
+        f"a size {size!r}": (changed(2, size=size), "row 3: size .*give a whole number of bytes")
+        for size in ("1_0", " 10", "+10", "1e1", "1.5", "٣", "")
+    },
     "no version": (changed(1, mtime=""), "row 2: .*verify=True"),
     "an address that is none": (changed(5, address="s4:/x"), "row 6: .*s4:/x"),
     "no size": (without("size"), "no column size; its columns are path, address, mtime"),

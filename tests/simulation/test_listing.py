@@ -117,6 +117,7 @@ def test_a_path_that_is_listed_twice_is_refused(write, sort):
         ((line("a"), line("%00")), r"listing\.csv:2: path .* NUL"),
         ((line("a", size="big"),), r"listing\.csv:1: size 'big': give a number of bytes"),
         ((line("a", size="-1"),), r"listing\.csv:1: size '-1'"),
+        ((line("a", size="1_0"),), r"listing\.csv:1: size '1_0'"),
         ((line("a", modified="noon"),), r"listing\.csv:1: time 'noon': give it in ISO 8601"),
         ((line("a"), '"bucket","b"'), r"listing\.csv:2: 2 columns, and 5 are expected"),
         ((line("a"), '"bucket"x,"b"'), r"listing\.csv:2: not CSV"),

@@ -16,7 +16,8 @@ _Recursive = Annotated[
 _Target = Annotated[
     str,
     typer.Argument(
-        metavar="[BRANCH:]PATH", help="Where to; with its own name below it, if it ends with '/'."
+        metavar="[BRANCH][:PATH]",
+        help="Where to: with its own name below PATH, if that is empty or ends with '/'.",
     ),
 ]
 _FILES: Final = {True: "files", False: "file"}
@@ -70,6 +71,8 @@ def _mv(
             f"{source!r} to {target!r}: files move within one branch; copy them to another one with "
             "`graveler cp`, and remove them with `graveler rm`"
         )
+    if not goal.path and ":" not in target:
+        Address.of_file(target)
     path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(origin.ref)
     count = branch.move(path, to)
@@ -125,8 +128,13 @@ def _import(
 
 
 def _goal(text: str) -> Address:
-    """Return a target; a text without a colon is a path."""
-    return Address.parse(text) if ":" in text else Address("", text)
+    """Return a target; a text without a colon is a branch, as for every verb.
+
+    Raises:
+        UsageError: It has a slash, so it can only be meant as a path.
+    """
+    goal = Address.parse(text)
+    return goal if goal.path or "/" not in goal.ref else Address.of_file(text)
 
 
 def _paths(path: str, to: str, *, recursive: bool) -> tuple[str, str]:

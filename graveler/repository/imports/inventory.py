@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from graveler.arguments import whole_number
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.reads.stores import Stores
@@ -199,8 +200,8 @@ class _Reader:
 
 def _size(value: Any) -> int:
     try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError) as error:
+        return whole_number(value)
+    except ValueError as error:
         raise ValueError(f"size {value!r}: give a whole number of bytes") from error
 
 
