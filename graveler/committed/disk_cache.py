@@ -33,7 +33,7 @@ import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from mmap import ACCESS_READ, mmap
@@ -45,6 +45,7 @@ from typing import Final, NamedTuple
 from xxhash import xxh3_128_digest
 
 from graveler.clock import SystemClock
+from graveler.committed.form import Piece
 from graveler.privacy import make_folder
 from graveler.process import watch
 from graveler.telemetry import cache as counts
@@ -201,11 +202,11 @@ class DiskCache:
                     flock(descriptor, LOCK_UN)
                 os.close(descriptor)
 
-    def add_flat(self, name: str, data: bytes) -> bool:
+    def add_flat(self, name: str, form: Sequence[Piece]) -> bool:
         """Keep the local form of a table, in place of any other; return whether it was kept."""
         try:
             make_folder(self._scratch)
-            if not self._place(name, {_FLAT: self._write(data)}, len(data)):
+            if not self._place(name, {_FLAT: self._write(*form)}, sum(map(len, form))):
                 return False
         except OSError as error:
             return self._not_kept(name, error)
@@ -282,12 +283,12 @@ class DiskCache:
                 path.unlink(missing_ok=True)
         return True
 
-    def _write(self, data: bytes) -> Path:
+    def _write(self, *pieces: Piece) -> Path:
         handle, name = tempfile.mkstemp(dir=self._scratch)
         path = Path(name)
         try:
             with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-                file.write(data)
+                file.writelines(pieces)
         except OSError:
             path.unlink(missing_ok=True)
             raise

@@ -7,7 +7,7 @@ the table arrives on a host, and holds the same records:
 header          magic and version, kind, id, counts, checksums
 page sums       xxh3-64 of each 4 KiB of the data
 index           xxh3-64 of each key, ascending, and the row of each; where rows begin; lengths of keys
-data            record ids, 32 each; rows: key and value record, side by side; in key order
+data            rows: key and value record, side by side; then record ids, 32 each; in key order
 ==============  =====================================================================
 
 ``docs/formats/flat.md`` has the byte table. The bytes follow from the records, so that every process
@@ -31,16 +31,15 @@ from typing import Final, NamedTuple, Self
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from graveler.errors import CorruptionError, InvalidInputError
+from graveler.errors import CorruptionError
 from graveler.values import RECORD_ID_BYTES
 
-_MAGIC: Final = b"graveler flat"
-VERSION: Final = 1
-_HEADER: Final = Struct("<13sBBx32sQQ16s16s")
+MAGIC: Final = b"graveler flat"
+VERSION: Final = 2
+HEADER: Final = Struct("<13sBBx32sQQ16s16s")
+BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
 _SHIFT: Final = 12
 PAGE_BYTES: Final = 1 << _SHIFT
-_MOST_BYTES: Final = (1 << 32) - 1
-_LONGEST_KEY: Final = (1 << 16) - 1
 _STEP: Final = RECORD_ID_BYTES
 _ROWS_AT_ONCE: Final = 8_192
 _FIRST_ROWS: Final = 16
@@ -51,20 +50,6 @@ Buffer = bytes | mmap
 
 Record = tuple[bytes, bytes, bytes]
 """Key, record id, value record."""
-
-
-class Records(NamedTuple):
-    """The records of a table, column by column.
-
-    Attributes:
-        keys: Ascending.
-        values: The value record behind each key.
-        record_ids: 32 bytes each, in key order.
-    """
-
-    keys: Sequence[bytes]
-    values: Sequence[bytes]
-    record_ids: bytes
 
 
 class Run(NamedTuple):
@@ -105,65 +90,7 @@ class Run(NamedTuple):
 
 
 class DamagedFileError(Exception):
-    """A file is not what `build` made: it is damaged, or of another version or table."""
-
-
-def build(kind: int, identifier: bytes, records: Records) -> bytes:
-    """Return the local form of a table.
-
-    Args:
-        kind: What the table holds, a number of the caller's.
-        identifier: The id of the table, 32 bytes.
-        records: Its checked records.
-
-    Raises:
-        InvalidInputError: Keys or values take more than 4 GiB.
-    """
-    keys, values, record_ids = records
-    count = len(keys)
-    lengths = list(map(len, keys))
-    ends = list(accumulate(map(add, lengths, map(len, values)), initial=0))
-    if ends[-1] > _MOST_BYTES or max(lengths) > _LONGEST_KEY:
-        raise InvalidInputError(
-            f"table {identifier.hex()} has {ends[-1]} bytes in keys of up to {max(lengths)} bytes "
-            f"and values: up to {_MOST_BYTES} and {_LONGEST_KEY}; give its repository smaller ranges"
-        )
-    hashes = list(map(xxh3_64_intdigest, keys))
-    rows = sorted(range(count), key=hashes.__getitem__)
-    index = b"".join(
-        [
-            _packed("Q", [hashes[row] for row in rows]),
-            _packed("I", rows),
-            _packed("I", ends),
-            _packed("H", lengths),
-        ]
-    )
-    data = b"".join([record_ids, *chain.from_iterable(zip(keys, values, strict=True))])
-    view = memoryview(data)
-    sums = _packed(
-        "Q",
-        [xxh3_64_intdigest(view[at : at + PAGE_BYTES]) for at in range(0, len(data), PAGE_BYTES)],
-    )
-    head = _head(kind, identifier, (count, ends[-1]), xxh3_128_digest(index), sums)
-    return b"".join((head, sums, index, data))
-
-
-def _packed(code: str, numbers: Sequence[int]) -> bytes:
-    packed = array(code, numbers)
-    if _BIG_ENDIAN:
-        packed.byteswap()
-    raw = packed.tobytes()
-    return raw + bytes(-len(raw) % 8)
-
-
-_BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
-
-
-def _head(
-    kind: int, identifier: bytes, sizes: tuple[int, int], index_sum: bytes, sums: bytes
-) -> bytes:
-    fields = (_MAGIC, VERSION, kind, identifier, *sizes, index_sum)
-    return _HEADER.pack(*fields, xxh3_128_digest(_HEADER.pack(*fields, bytes(16)) + sums))
+    """A file is not what `Form` made: it is damaged, or of another version or table."""
 
 
 Rebuild = Callable[[], bytes]
@@ -199,7 +126,7 @@ class FlatTable:
     """
 
     __slots__ = (
-        "_data", "_hashes", "_id", "_rebuild", "_row_of", "_sums", "_verified", "buffer", "checked",
+        "_hashes", "_id", "_ids_at", "_rebuild", "_row_of", "_sums", "_verified", "buffer", "checked",
         "count", "ends", "kind", "lengths", "memory_bytes", "name", "rows_at", "used",
     )  # fmt: skip
 
@@ -216,16 +143,16 @@ class FlatTable:
 
     def _open(self, buffer: Buffer) -> None:
         try:
-            *known, row_bytes, index_sum, head_sum = _HEADER.unpack_from(buffer)
+            *known, row_bytes, index_sum, head_sum = HEADER.unpack_from(buffer)
         except StructError as error:
             raise DamagedFileError(f"{self.name}: {error}") from error
         magic, version, kind, identifier, count = known
-        if (magic, version) != (_MAGIC, VERSION):
+        if (magic, version) != (MAGIC, VERSION):
             raise DamagedFileError(f"{self.name} is no local form of version {VERSION}")
         if (kind, identifier) != (self.kind, self._id):
             raise DamagedFileError(f"{self.name} is the form of {kind} {identifier.hex()}")
         pages = -(-(_STEP * count + row_bytes) // PAGE_BYTES)
-        index_at = _HEADER.size + 8 * pages
+        index_at = HEADER.size + 8 * pages
         sizes = (8 * count, 4 * count, 4 * count + 4, 2 * count)
         places = list(accumulate((size + -size % 8 for size in sizes), initial=index_at))
         if places[-1] + _STEP * count + row_bytes != len(buffer):
@@ -233,7 +160,7 @@ class FlatTable:
                 f"{self.name} has {len(buffer)} bytes, not those of {count} rows"
             )
         view = memoryview(buffer)
-        head = _HEADER.size
+        head = HEADER.size
         blank = bytes(view[: head - 16]) + bytes(16)
         if (
             xxh3_128_digest(blank + bytes(view[head:index_at])) != head_sum
@@ -245,8 +172,8 @@ class FlatTable:
             _numbers(view[start : start + size], code)
             for start, size, code in zip(places, sizes, "QIIH", strict=False)
         )
-        self._data = places[-1]
-        self.rows_at: int = self._data + _STEP * count
+        self.rows_at = places[-1]
+        self._ids_at: int = self.rows_at + row_bytes
         self._verified = bytearray(pages)
         self.count: int = count
         self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
@@ -256,7 +183,7 @@ class FlatTable:
         """Return bytes of the data, of places in the file, verified."""
         if start == stop:
             return b""
-        data = self._data
+        data = self.rows_at
         first, last = (start - data) >> _SHIFT, (stop - data - 1) >> _SHIFT
         if not self._verified[first] or self._verified.find(0, first, last + 1) >= 0:
             self._verify(first, last)
@@ -266,7 +193,7 @@ class FlatTable:
         for page in range(first, last + 1):
             if self._verified[page]:
                 continue
-            at = self._data + (page << _SHIFT)
+            at = self.rows_at + (page << _SHIFT)
             if xxh3_64_intdigest(self.buffer[at : at + PAGE_BYTES]) != self._sums[page]:
                 self._heal()
                 return
@@ -318,7 +245,7 @@ class FlatTable:
     def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the record ids of the rows from `start` up to `stop`, 32 bytes each."""
         stop = self.count if stop is None else stop
-        at = self._data
+        at = self._ids_at
         return self._read(at + _STEP * start, at + _STEP * max(start, stop))
 
     def bisect(self, key: bytes, low: int = 0, high: int | None = None) -> int:
@@ -398,7 +325,7 @@ class FlatTable:
 
 
 def _numbers(view: memoryview, code: str) -> Sequence[int]:
-    if not _BIG_ENDIAN:
+    if not BIG_ENDIAN:
         return view.cast(code)  # type: ignore[call-overload,no-any-return]
     numbers = array(code, bytes(view))
     numbers.byteswap()

@@ -21,14 +21,14 @@ from graveler.committed.flat import (
     DamagedFileError,
     FlatTable,
     Rebuild,
-    Records,
-    build,
 )
+from graveler.committed.form import Piece
 from graveler.committed.table import (
+    KINDS,
     TableFile,
     TableKind,
     check_table,
-    read_records,
+    own_table,
 )
 from graveler.committed.tree import Tree
 from graveler.errors import CorruptionError, ObjectNotFoundError
@@ -42,7 +42,6 @@ from graveler.values import range_id, record_id
 
 _MEMORY_BYTES: Final = 128 << 20
 _ONLY_BYTES: Final = 1 << 30
-_KINDS: Final = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
 _LOCKS: Final = 64
 _FETCHERS: Final = 16
 """Ranges that a scan fetches at once, where the object store is far away."""
@@ -118,7 +117,7 @@ class RangeCache:
     def known(self, identifier: bytes, kind: TableKind) -> FlatTable | None:
         """Return a table that is open in memory, None where it is not."""
         table = self._opened.get(identifier)
-        if type(table) is not FlatTable or table.kind != _KINDS[kind]:
+        if type(table) is not FlatTable or table.kind != KINDS[kind]:
             return None
         table.used = True
         counts.memory += 1
@@ -164,20 +163,20 @@ class RangeCache:
         reader = TableReader(left.data, name=identifier.hex())
         try:
             if left.own:
-                records = read_records(reader, left.record_ids)
+                form = own_table(reader, identifier, kind, left.record_ids)
             else:
-                records = check_table(reader, identifier, kind)
+                form = check_table(reader, identifier, kind)
         except CorruptionError:
             if self._disk is not None:
                 self._disk.drop_damaged(identifier.hex())
             return None
-        return self.add(identifier, kind, flat(identifier, kind, records), rebuild, keep=keep)
+        return self.add(identifier, kind, form, rebuild, keep=keep)
 
     def add(
         self,
         identifier: bytes,
         kind: TableKind,
-        form: bytes,
+        form: Sequence[Piece],
         rebuild: Rebuild,
         *,
         keep: bool = True,
@@ -187,9 +186,9 @@ class RangeCache:
             table = self.get(identifier, kind, rebuild, keep=keep)
             if table is not None:
                 return table
-        return self._hold(identifier, _opened(form, identifier, kind, rebuild))
+        return self._hold(identifier, _opened(b"".join(form), identifier, kind, rebuild))
 
-    def mend(self, identifier: bytes, form: bytes) -> bytes:
+    def mend(self, identifier: bytes, form: Sequence[Piece]) -> bytes:
         """Keep the local form that was built in place of a damaged one, and return it.
 
         A table that is open with it is given up, to its last reader; the next one maps the new file.
@@ -200,7 +199,7 @@ class RangeCache:
             name = identifier.hex()
             self._disk.drop_damaged(name)
             self._disk.add_flat(name, form)
-        return form
+        return b"".join(form)
 
     def adopt(
         self,
@@ -272,14 +271,9 @@ class RangeCache:
             self._memory_bytes -= table.memory_bytes
 
 
-def flat(identifier: bytes, kind: TableKind, records: Records) -> bytes:
-    """Return the local form of a table."""
-    return build(_KINDS[kind], identifier, records)
-
-
 def _opened(buffer: Buffer, identifier: bytes, kind: TableKind, rebuild: Rebuild) -> FlatTable:
     name = f"{kind} {identifier.hex()}"
-    return FlatTable(buffer, _KINDS[kind], identifier, name=name, rebuild=rebuild)
+    return FlatTable(buffer, KINDS[kind], identifier, name=name, rebuild=rebuild)
 
 
 def _check_ids(table: FlatTable, identifier: bytes) -> None:
@@ -492,16 +486,16 @@ class RangeStore:
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _fetch(self, identifier: bytes, kind: TableKind) -> bytes:
+    def _fetch(self, identifier: bytes, kind: TableKind) -> list[Piece]:
         """Return the local form of a table of the object store, built of its checked records."""
         key = self.key(identifier)
 
-        def fetch() -> bytes:
+        def fetch() -> list[Piece]:
             with self._lock:
                 self.stats.fetched += 1
                 counts.misses += 1
             reader = TableReader(self.objects.get(key), name=key)
-            return flat(identifier, kind, check_table(reader, identifier, kind))
+            return check_table(reader, identifier, kind)
 
         try:
             try:

@@ -11,21 +11,19 @@ and into a scratch folder elsewhere.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from graveler.committed.flat import Records
+from graveler.committed.form import Form, Piece
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
 from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 from graveler.values import record_id
 
-_AT_ONCE: Final = 2_048
 _MOST_IN_MEMORY: Final = 10
 """Files at once: as many as the publisher puts and one writer writes."""
 _LARGEST_IN_MEMORY: Final = 64 << 20
@@ -122,6 +120,10 @@ class TableKind(StrEnum):
     METARANGE = "metarange"
 
 
+KINDS: Final = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
+"""Their numbers in the local form."""
+
+
 def table_properties(kind: TableKind, info: RangeInfo) -> dict[str, str]:
     """Return the user properties of the file of a table."""
     return {
@@ -134,8 +136,22 @@ def table_properties(kind: TableKind, info: RangeInfo) -> dict[str, str]:
     }
 
 
-def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> Records:
-    """Return the records of a sound table, each with its id.
+class Records(NamedTuple):
+    """Records of a table, column by column.
+
+    Attributes:
+        keys: Ascending.
+        values: The value record behind each key.
+        record_ids: 32 bytes each, in key order.
+    """
+
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+    record_ids: bytes
+
+
+def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> list[Piece]:
+    """Return the local form of a sound table.
 
     Raises:
         CorruptionError: A block is damaged, keys do not ascend, the records give another
@@ -143,14 +159,12 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> Reco
         NewerFormatError: A newer graveler wrote it.
         OlderFormatError: An older graveler wrote it.
     """
-    keys: list[bytes] = []
-    values: list[bytes] = []
+    form = Form()
     ids: list[bytes] = []
     for records in checked(reader, identifier, kind):
-        keys += records.keys
-        values += records.values
+        form.add(records.keys, records.values)
         ids.append(records.record_ids)
-    return Records(keys, values, b"".join(ids))
+    return form.finish(KINDS[kind], identifier, b"".join(ids))
 
 
 def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator[Records]:
@@ -165,9 +179,7 @@ def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator
     digest = sha256()
     first = last = b""
     count = size = 0
-    items = reader.items()  # the reader checks that keys ascend
-    while batch := list(islice(items, _AT_ONCE)):
-        keys, values = [key for key, _ in batch], [value for _, value in batch]
+    for keys, values in reader.columns():  # the reader checks that keys ascend
         ids = b"".join(map(record_id, keys, values))
         digest.update(ids)
         first, last = first or keys[0], keys[-1]
@@ -184,7 +196,15 @@ def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator
             )
 
 
-def read_records(reader: TableReader, record_ids: bytes) -> Records:
-    """Return the records of a table whose ids are known."""
-    items = list(reader.items())
-    return Records([key for key, _ in items], [value for _, value in items], record_ids)
+def own_table(
+    reader: TableReader, identifier: bytes, kind: TableKind, record_ids: bytes
+) -> list[Piece]:
+    """Return the local form of a table that was written here, of which the record ids are known.
+
+    Raises:
+        CorruptionError: A block is damaged.
+    """
+    form = Form()
+    for keys, values in reader.columns():
+        form.add(keys, values)
+    return form.finish(KINDS[kind], identifier, record_ids)

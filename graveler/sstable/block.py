@@ -116,7 +116,7 @@ Batch = list[tuple[bytes, bytes]]
 _PUT: Final = 1
 _STEP: Final = 32 * 1024  # bytes of a block between two looks at how many were decoded
 _BATCH: Final = 1024
-_MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
+MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
 
 
 def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[Batch]:
@@ -161,7 +161,7 @@ def _batches(  # noqa: C901, PLR0912, PLR0915 - a call in here costs more than w
                     shared, at = read_varint(block, at)
                     rest, at = read_varint(block, at)
                     length, at = read_varint(block, at)
-                    if shared + rest > _MAX_KEY:
+                    if shared + rest > MAX_KEY:
                         raise DamageError(f"a key of {shared + rest} bytes: up to {KEY_BYTES}")
                 elif length < 128:
                     at += 3

@@ -3,11 +3,14 @@
 Every block is read by its handle, verified and decompressed.
 """
 
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from mmap import mmap
+from operator import itemgetter
 from typing import Final
 
 import cramjam
@@ -38,6 +41,10 @@ from graveler.sstable.metadata import (
     user_properties,
 )
 
+_TOGETHER: Final = 4 << 20
+"""Bytes of blocks that are decoded together, about."""
+_MANY: Final = 50_000
+"""Records that take as long to decode one by one as numpy takes to load."""
 NO_COMPRESSION: Final = 0
 _SNAPPY: Final = 1
 _LZ4: Final = frozenset((4, 5))
@@ -83,6 +90,8 @@ def _exactly(size: int, fill: Callable[[bytearray], int]) -> bytes:
 Data = bytes | bytearray | memoryview | mmap
 """The whole file, in memory or mapped."""
 _INDEX: Final = b"rocksdb.index"
+_KEY: Final = itemgetter(0)
+_VALUE: Final = itemgetter(1)
 _MASK_32: Final = 0xFFFFFFFF
 
 
@@ -156,6 +165,28 @@ class BlockFile:
         return compression, stored
 
 
+Columns = tuple[list[bytes], list[bytes]]
+"""Keys and values of records that follow each other."""
+
+
+class _Decoded:
+    """What this process has decoded one by one.
+
+    Attributes:
+        records: How many, by the tables' own word.
+    """
+
+    records = 0
+
+
+def loaded(records: int) -> bool:
+    """Return whether numpy serves these records: it is loaded, or has become worth it."""
+    if "numpy" in sys.modules:
+        return True
+    _Decoded.records += records
+    return _Decoded.records >= _MANY
+
+
 class TableReader:
     """The records of a table, in order or by key.
 
@@ -214,6 +245,46 @@ class TableReader:
         """
         return chain.from_iterable(self._batches(start))
 
+    def columns(self) -> Iterator[Columns]:
+        """Yield keys and values of all records in key order, some thousand at a time.
+
+        Raises:
+            CorruptionError: While iterating; what came before was right.
+        """
+        together = loaded(self.count or 0)
+        total = position = 0
+        while position < len(self._index.handles):
+            start = position
+            if together:
+                for complete, keys, values in self._together(start):
+                    position = start + complete
+                    total += len(keys)
+                    yield keys, values
+                together = position > start
+            if not together:
+                for batch in self._block(position, b""):
+                    total += len(batch)
+                    yield list(map(_KEY, batch)), list(map(_VALUE, batch))
+                position += 1
+        self._check_total(total)
+
+    def _together(self, start: int) -> Iterator[tuple[int, list[bytes], list[bytes]]]:
+        """Yield records from a block on, with the number of blocks that are complete then.
+
+        It ends after some MiB, or where a block is damaged or has an uncommon form.
+        """
+        from graveler.sstable.columns import Blocks  # noqa: PLC0415 - it loads numpy
+
+        separators, handles = self._index
+        blocks, stop = Blocks(), start
+        with suppress(DamageError):
+            while stop < len(handles) and blocks.size < _TOGETHER:
+                blocks.add(self._blocks.read(handles[stop]))
+                stop += 1
+            if blocks.size < 2 * _TOGETHER:
+                after = separators[start - 1] if start else b""
+                yield from blocks.columns(separators[start:stop], after)
+
     def get(self, key: bytes) -> bytes | None:
         """Return the value under `key`, None where there is none.
 
@@ -234,7 +305,11 @@ class TableReader:
                 total += len(batch)
                 # a tuple of the key alone sorts before the record of that key
                 yield batch[bisect_left(batch, (start,)) :] if position == first else batch
-        if not start and self.count is not None and total != self.count:
+        if not start:
+            self._check_total(total)
+
+    def _check_total(self, total: int) -> None:
+        if self.count is not None and total != self.count:
             raise self._corruption(f"{total} records, but its properties say {self.count}")
 
     def _block(self, position: int, start: bytes, most: int | None = None) -> Iterator[Batch]:

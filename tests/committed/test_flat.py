@@ -1,14 +1,18 @@
 """The local form of a table against a dict, and the ranges of a tree against a list."""
 
+import sys
 from bisect import bisect_left
 from itertools import chain
+from unittest.mock import patch
 
+import numpy  # noqa: F401 - forms are made with it, and without it
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.committed import flat
-from graveler.committed.flat import DamagedFileError, FlatTable, Records, Run, build
+from graveler.committed import flat, form
+from graveler.committed.flat import DamagedFileError, FlatTable, Run
+from graveler.committed.form import Form
 from graveler.committed.tree import TreeBuilder, shared_ends, shared_start, tree_of
 from graveler.errors import InvalidInputError
 from graveler.model import RangeInfo
@@ -19,10 +23,17 @@ KEYS = st.binary(min_size=1, max_size=6)
 ROWS = st.dictionaries(KEYS, st.binary(max_size=40), min_size=1, max_size=40)
 
 
-def records_of(rows):
+def build(kind, identifier, rows, at_once=7):
     keys = sorted(rows)
-    values = [rows[key] for key in keys]
-    return Records(keys, values, b"".join(map(record_id, keys, values)))
+    made = Form()
+    for start in range(0, len(keys), at_once):
+        some = keys[start : start + at_once]
+        made.add(some, [rows[key] for key in some])
+    return b"".join(made.finish(kind, identifier, b"".join(ids_of(rows))))
+
+
+def ids_of(rows):
+    return [record_id(key, value) for key, value in sorted(rows.items())]
 
 
 def refuse():
@@ -30,7 +41,7 @@ def refuse():
 
 
 def table_of(rows):
-    form = build(1, ID, records_of(rows))
+    form = build(1, ID, rows)
     return FlatTable(form, 1, ID, name="range", rebuild=refuse)
 
 
@@ -43,7 +54,8 @@ def test_look_ups_give_what_a_dict_gives(rows, others):
 
 
 def test_keys_of_one_hash_are_told_apart(monkeypatch):
-    monkeypatch.setattr(flat, "xxh3_64_intdigest", lambda key: 7 if len(key) < 100 else 8)
+    for module in (flat, form):
+        monkeypatch.setattr(module, "xxh3_64_intdigest", lambda key: 7 if len(key) < 100 else 8)
     rows = {f"k{n:02}".encode(): f"{n}".encode() for n in range(30)}
     table = table_of(rows)
     sought = [*rows, b"k", b"k99", b"x" * 200]
@@ -63,21 +75,30 @@ def test_rows_are_read_from_a_key_to_another(rows, start, stop):
 
 @given(ROWS)
 def test_rows_keep_their_ids_and_places(rows):
-    table, records = table_of(rows), records_of(rows)
-    ids = [records.record_ids[at : at + 32] for at in range(0, 32 * len(rows), 32)]
-    assert table.records() == list(zip(records.keys, ids, records.values, strict=True))
-    assert [table.key(row) for row in range(table.count)] == records.keys
-    assert [table.value(row) for row in range(table.count)] == records.values
+    table, ids = table_of(rows), ids_of(rows)
+    keys, values = sorted(rows), [value for _, value in sorted(rows.items())]
+    assert table.records() == list(zip(keys, ids, values, strict=True))
+    assert [table.key(row) for row in range(table.count)] == keys
+    assert [table.value(row) for row in range(table.count)] == values
     for start in range(table.count + 1):
-        assert table.keys(start) == records.keys[start:]
-        assert table.record_ids(start) == records.record_ids[32 * start :]
+        assert table.keys(start) == keys[start:]
+        assert table.record_ids(start) == b"".join(ids[start:])
 
 
 @given(ROWS)
 def test_equal_records_have_equal_forms(rows):
-    form = build(1, ID, records_of(rows))
-    assert form == build(1, ID, records_of(dict(reversed(rows.items()))))
+    form = build(1, ID, rows)
+    assert form == build(1, ID, rows, at_once=3)
     assert FlatTable(form, 1, ID, name="again", rebuild=refuse).count == len(rows)
+
+
+@given(ROWS)
+def test_the_form_is_the_same_with_and_without_numpy(rows):
+    assert "numpy" in sys.modules
+    form = build(1, ID, rows)
+    with patch.dict(sys.modules):
+        del sys.modules["numpy"]
+        assert build(1, ID, rows) == form
 
 
 @given(ROWS)
@@ -89,13 +110,13 @@ def test_a_run_gives_back_the_rows_that_it_was_made_of(rows):
 @pytest.mark.parametrize("other", [(2, ID), (1, bytes(32))])
 def test_the_form_of_another_table_is_refused(other):
     with pytest.raises(DamagedFileError):
-        FlatTable(build(1, ID, records_of({b"a": b"1"})), *other, name="x", rebuild=refuse)
+        FlatTable(build(1, ID, {b"a": b"1"}), *other, name="x", rebuild=refuse)
 
 
 def test_a_form_that_would_be_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(flat, "_MOST_BYTES", 100)
+    monkeypatch.setattr(form, "_MOST_BYTES", 100)
     with pytest.raises(InvalidInputError, match="smaller ranges"):
-        build(1, ID, records_of({b"a": bytes(100)}))
+        build(1, ID, {b"a": bytes(100)})
 
 
 def ranges(numbers, label=0):

@@ -13,10 +13,10 @@ import pytest
 from graveler.committed import disk_cache, metarange
 from graveler.committed.apply import apply
 from graveler.committed.disk_cache import DiskCache
-from graveler.committed.flat import Records
+from graveler.committed.form import Form
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeCache, RangeStore, flat
-from graveler.committed.table import TableKind
+from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.table import KINDS, TableKind
 from graveler.errors import CorruptionError
 from graveler.objects.local import LocalStore
 from graveler.objects.memory import MemoryStore
@@ -236,8 +236,10 @@ def test_a_file_of_another_user_is_checked_against_its_id(tmp_path, monkeypatch)
     assert honest.open(info.id).get(b"b") == record("b")[2]
     assert honest.stats.fetched == 0
     # a file whose checksums are right, and whose records are not those of the id
-    lie = Records([b"a", b"b", b"c"], [record("x", "9")[2]] * 3, bytes(96))
-    (tmp_path / (info.id.hex() + ".flat")).write_bytes(flat(info.id, TableKind.RANGE, lie))
+    lie = Form()
+    lie.add([b"a", b"b", b"c"], [record("x", "9")[2]] * 3)
+    pieces = lie.finish(KINDS[TableKind.RANGE], info.id, bytes(96))
+    (tmp_path / (info.id.hex() + ".flat")).write_bytes(b"".join(pieces))
     deceived = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
     assert deceived.open(info.id).get(b"b") == record("b")[2]
     assert (deceived.stats.fetched, deceived.cache.damaged) == (1, 1)

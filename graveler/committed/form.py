@@ -1,0 +1,105 @@
+"""The local form in the making: records in, the bytes of the file out.
+
+Records come some at a time, so that the memory of their keys and values is used again and again. What is
+kept of them are their rows, joined, with what the index needs.
+"""
+
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import add
+from typing import Final
+
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
+
+from graveler.committed.flat import BIG_ENDIAN, HEADER, MAGIC, PAGE_BYTES, VERSION
+from graveler.errors import InvalidInputError
+
+_MOST_BYTES: Final = (1 << 32) - 1
+_LONGEST_KEY: Final = (1 << 16) - 1
+
+Piece = bytes | memoryview
+
+
+class Form:
+    """The local form of a table whose records are added in key order."""
+
+    def __init__(self) -> None:
+        self._hashes = array("Q")
+        self._lengths = array("I")  # of each key, and of the value record behind it
+        self._pages: list[Piece] = []  # whole ones
+        self._sums: list[int] = []
+        self._rest = b""  # behind them
+
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add records."""
+        parts = [self._rest] * (1 + 2 * len(keys))
+        parts[1::2], parts[2::2] = keys, values
+        self._hashes.extend(map(xxh3_64_intdigest, keys))
+        self._lengths.extend(map(len, parts[1:]))
+        self._add(b"".join(parts))
+
+    def _add(self, data: bytes) -> None:
+        view = memoryview(data)
+        whole = len(data) - len(data) % PAGE_BYTES
+        self._sums += map(
+            xxh3_64_intdigest,
+            [view[at : at + PAGE_BYTES] for at in range(0, whole, PAGE_BYTES)],
+        )
+        self._pages.append(view[:whole])
+        self._rest = data[whole:]
+
+    def finish(self, kind: int, identifier: bytes, record_ids: bytes) -> list[Piece]:
+        """Return the file, in pieces; nothing may be added afterwards.
+
+        Args:
+            kind: What the table holds, a number of the caller's.
+            identifier: The id of the table, 32 bytes.
+            record_ids: Of the records, 32 bytes each.
+
+        Raises:
+            InvalidInputError: Keys or values take more than 4 GiB.
+        """
+        size = sum(map(len, self._pages)) + len(self._rest)
+        longest = max(self._lengths[::2])
+        if size > _MOST_BYTES or longest > _LONGEST_KEY:
+            raise InvalidInputError(
+                f"table {identifier.hex()} has {size} bytes in keys of up to {longest} bytes and "
+                f"values: up to {_MOST_BYTES} and {_LONGEST_KEY}; give its repository smaller ranges"
+            )
+        self._add(self._rest + record_ids)
+        if self._rest:
+            self._sums.append(xxh3_64_intdigest(self._rest))
+        sums = _packed("Q", self._sums)
+        index = b"".join(raw + bytes(-len(raw) % 8) for raw in self._index())
+        fields = (MAGIC, VERSION, kind, identifier, len(self._hashes), size, xxh3_128_digest(index))
+        head = HEADER.pack(*fields, xxh3_128_digest(HEADER.pack(*fields, bytes(16)) + sums))
+        return [head, sums, index, *self._pages, self._rest]
+
+    def _index(self) -> Sequence[bytes]:
+        """Return hashes, rows, ends and lengths of keys."""
+        hashes, lengths = self._hashes, self._lengths
+        if "numpy" not in sys.modules:
+            rows = sorted(range(len(hashes)), key=hashes.__getitem__)
+            ends = accumulate(map(add, lengths[::2], lengths[1::2]), initial=0)
+            return (
+                _packed("Q", map(hashes.__getitem__, rows)),
+                _packed("I", rows),
+                _packed("I", ends),
+                _packed("H", lengths[::2]),
+            )
+        import numpy  # noqa: PLC0415 - loaded by who needs it: the bytes are the same
+
+        each, pairs = numpy.asarray(hashes), numpy.asarray(lengths).reshape(-1, 2)
+        order = each.argsort(kind="stable")
+        places = numpy.concatenate(([0], pairs.sum(axis=1, dtype="u8").cumsum()))
+        columns = (each[order], "<u8"), (order, "<u4"), (places, "<u4"), (pairs[:, 0], "<u2")
+        return [numbers.astype(code).tobytes() for numbers, code in columns]
+
+
+def _packed(code: str, numbers: Iterable[int]) -> bytes:
+    packed = array(code, numbers)
+    if BIG_ENDIAN:
+        packed.byteswap()
+    return packed.tobytes()

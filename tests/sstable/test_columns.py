@@ -1,0 +1,173 @@
+"""Blocks that are decoded together give the records, and the refusals, of those read one by one."""
+
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+
+from graveler.errors import CorruptionError
+from graveler.sstable import TableReader, columns, reader
+from graveler.sstable.block import encode_block
+from tests.sstable.tables import (
+    PUT,
+    Records,
+    forged,
+    records_block,
+    resealed,
+    rocksdb_written,
+    some_records,
+    written,
+)
+from tests.sstable.test_table_fuzz import mutations
+from tests.sstable.test_table_reader import tables
+
+
+def read(data: bytes, *, together: bool) -> Records | str:
+    """Return the records by columns, or the text of the error."""
+    with patch.object(reader, "loaded", lambda _records: together):
+        try:
+            found = list(TableReader(data).columns())
+        except CorruptionError as error:
+            return str(error)
+    return [row for keys, values in found for row in zip(keys, values, strict=True)]
+
+
+def one_by_one(data: bytes) -> Records | str:
+    try:
+        return list(TableReader(data).items())
+    except CorruptionError as error:
+        return str(error)
+
+
+def agreed(data: bytes) -> Records | str:
+    """Return what all three ways of reading give."""
+    result = one_by_one(data)
+    assert read(data, together=False) == result
+    assert read(data, together=True) == result
+    return result
+
+
+def decoded_together(data: bytes) -> int:
+    """Return how many records are not left to the slow way."""
+    table = TableReader(data)
+    return sum(len(keys) for _, keys, _ in table._together(0))
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=tables)
+def test_any_records_come_back(content):
+    records = sorted(content.items())
+    assert agreed(written(records)) == records
+
+
+@pytest.mark.parametrize("restart", [1, 3, 16, 64, 65, 1000])
+@pytest.mark.parametrize("block_bytes", [256, 4096])
+def test_tables_with_runs_of_any_length_are_read(tmp_path, restart, block_bytes):
+    records = some_records(2_500)
+    data = rocksdb_written(tmp_path / "t", records, restart=restart, block_bytes=block_bytes)
+    assert agreed(data) == records
+    usual = restart <= 64 or block_bytes == 256
+    assert decoded_together(data) == (2_500 if usual else 0)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
+def test_tables_of_every_version_are_read(tmp_path, version):
+    records = some_records(300)
+    assert agreed(rocksdb_written(tmp_path / "t", records, version=version)) == records
+
+
+@pytest.mark.parametrize("length", [20, 119, 120, 127, 128, 129, 1000, 1024, 4096])
+def test_long_keys_and_values_are_decoded_together(length):
+    stem = b"k" * (length - 4)
+    records = [(stem + b"%04d" % i, b"v" * (length + i)) for i in range(1_500)]
+    data = written(records)
+    assert agreed(data) == records
+    assert decoded_together(data) > 800  # some MiB at once
+
+
+def test_a_block_with_an_uncommon_value_is_left_to_the_slow_way_and_all_behind_it(monkeypatch):
+    monkeypatch.setattr(reader, "_TOGETHER", 40_000)  # two blocks
+    records = some_records(4_000)
+    records[2_000] = records[2_000][0], bytes(70_000)
+    data = written(records)
+    assert agreed(data) == records
+    assert 0 < decoded_together(data) < 2_000
+
+
+def test_a_block_too_large_to_be_decoded_with_others_is_read_alone(monkeypatch):
+    monkeypatch.setattr(reader, "_TOGETHER", 1_000)
+    records = some_records(500)
+    data = written(records)
+    assert agreed(data) == records
+    assert decoded_together(data) == 0
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1_024])
+def test_keys_that_do_not_ascend_are_refused_wherever_they_are(monkeypatch, rows):
+    monkeypatch.setattr(columns, "_ROWS", rows)
+    for at in (1, 15, 16, 17, 30, 59):
+        records = some_records(60)
+        records[at] = records[at - 1][0], b""
+        half = len(records) // 2
+        blocks = [(records_block(records[:half]), 0), (records_block(records[half:]), 0)]
+        separators = [records[half - 1][0], records[-1][0]]
+        assert "data block" in agreed(forged(blocks, separators, count=60))
+
+
+def test_keys_outside_the_index_entry_of_their_block_are_refused():
+    one, late = records_block([(b"a", b"1")]), records_block([(b"c", b"")])
+    early = records_block([(b"a", b""), (b"c", b"")])
+    for data in (
+        forged([(late, 0)], [b"b"]),
+        forged([(one, 0), (late, 0)], [b"c", b"d"], count=2),
+        forged([(one, 0), (one, 0)], [b"a", b"b"], count=2),
+        forged([(one, 0), (early, 0)], [b"b", b"d"], count=3),
+        forged([(one, 0), (records_block([]), 0), (late, 0)], [b"a", b"b", b"d"], count=2),
+        forged([(records_block([]), 0)], [b"b"], count=0),
+    ):
+        agreed(data)
+
+
+def test_an_entry_that_is_no_put_and_a_trailer_that_is_shared_are_left_to_the_slow_way():
+    deleted = encode_block([(b"a" + bytes(8), b"")], 16)
+    assert "only puts" in agreed(forged([(deleted, 0)], [b"b"]))
+    pairs = [(b"a", b"1"), (b"a\x01", b"2"), (b"a\x01\x00", b"3"), (b"a\x01\x00\x01", b"4")]
+    data = forged([(records_block(pairs), 0)], [b"b"], count=4)
+    assert agreed(data) == pairs
+    assert decoded_together(data) == 0
+    assert agreed(forged([(encode_block([(PUT, b"")], 16), 0)], [b"b"])) == [(b"", b"")]
+
+
+@pytest.mark.usefixtures("_in_bounded_time")
+@pytest.mark.parametrize("kind", ["snappy", "none"])
+def test_damage_with_right_checksums_is_seen_alike(tmp_path, kind):
+    random = Random(15)
+    for data in (
+        written(some_records(300, value_bytes=300), compression=kind),
+        rocksdb_written(tmp_path / "t", some_records(200), restart=4, block_bytes=512),
+    ):
+        for damaged in mutations(data, random, 400):
+            try:
+                TableReader(damaged)
+            except CorruptionError:
+                continue
+            agreed(damaged)
+
+
+def test_a_damaged_block_is_named_after_the_records_before_it(monkeypatch):
+    monkeypatch.setattr(reader, "_TOGETHER", 20_000)
+    data = written(some_records(4_000), compression="none")
+    handle = TableReader(data)._index.handles[2]
+    damaged = bytearray(data)
+    damaged[handle.offset + 9] ^= 1
+    assert f"data block at {handle.offset}: checksum" in agreed(bytes(damaged))
+    assert f"data block at {handle.offset}" in agreed(
+        resealed(data[: handle.offset] + b"\xff" * 12 + data[handle.offset + 12 :], handle)
+    )
+
+
+def test_numpy_is_loaded_when_it_pays(monkeypatch):
+    monkeypatch.setattr(reader, "sys", type("Sys", (), {"modules": {}}))
+    monkeypatch.setattr(reader._Decoded, "records", 0)
+    assert [reader.loaded(20_000) for _ in range(4)] == [False, False, True, True]
