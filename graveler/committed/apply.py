@@ -206,11 +206,11 @@ def apply(
             tally = rewrite(store, writer, infos, changes, _overwrite)
             if not tally.total:
                 return Applied(base, Summary(ranges_reused=len(infos)), changed=False)
-            made, _ = metarange.finish(store, writer)
+            made, _ = writer.finish_tree()
         else:
             # a million entries may pass here: the deletions are left out without a Python frame
             writer.add_all(cast("Iterable[Record]", filter(itemgetter(2), changes)))
-            made, tree = metarange.finish(store, writer)
+            made, tree = writer.finish_tree()
             tally = Tally(added=sum(info.count for info in tree))
     return _applied(writer, made, [tally], changed=tally.total > 0)
 
@@ -283,7 +283,7 @@ def reapply(
                 tallies.append(
                     rewrite(store, writer, tree_of(now), changes(first, last), _overwrite)
                 )
-        made, _ = metarange.finish(store, writer)
+        made, _ = writer.finish_tree()
     changed = changed or any(tally.total for tally in tallies)
     return _applied(writer, made, tallies, changed=changed)
 

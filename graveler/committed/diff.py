@@ -46,8 +46,8 @@ def differing(*sides: Side) -> list[list[RangeInfo]]:
             waiting.append([tree[cut:] for tree, cut in zip(trees, cuts, strict=True)])
             waiting.append([tree[:cut] for tree, cut in zip(trees, cuts, strict=True)])
             continue
-        for found, infos in zip(rest, _not_shared(trees), strict=True):
-            found += infos
+        for side, infos in zip(rest, _not_shared(trees), strict=True):
+            side.extend(infos)
     return rest
 
 

@@ -14,9 +14,9 @@ data            rows: key and value record, side by side; then record ids, 32 ea
 of a host can build the file, and the same file serves all of them.
 
 The records are checked against the id of the table before the form is built. The checksums find what
-happens to the file after that: header, page sums and index are checked when the file is opened, each
-page of the data when this process reads it first. A damaged page is never read: the form is built
-again from the object store.
+happens to the file after that: header and page sums are checked when the file is opened, the index and
+each page of the data when this process reads them first. What is damaged is never read: the form is
+built again from the object store.
 """
 
 from array import array
@@ -27,7 +27,7 @@ from mmap import mmap
 from operator import add
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the name says what it is
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
@@ -44,6 +44,7 @@ _STEP: Final = RECORD_ID_BYTES
 _ROWS_AT_ONCE: Final = 8_192
 _FIRST_ROWS: Final = 16
 _BATCH: Final = 16
+_INDEX: Final = {"_hashes", "_row_of", "ends", "lengths"}
 
 Buffer = bytes | mmap
 """A whole file, in memory or mapped."""
@@ -126,7 +127,8 @@ class FlatTable:
     """
 
     __slots__ = (
-        "_hashes", "_id", "_ids_at", "_rebuild", "_row_of", "_sums", "_verified", "buffer", "checked",
+        "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sums", "_verified", "buffer",
+        "checked",
         "count", "ends", "kind", "lengths", "memory_bytes", "name", "rows_at", "used",
     )  # fmt: skip
 
@@ -162,22 +164,35 @@ class FlatTable:
         view = memoryview(buffer)
         head = HEADER.size
         blank = bytes(view[: head - 16]) + bytes(16)
-        if (
-            xxh3_128_digest(blank + bytes(view[head:index_at])) != head_sum
-            or xxh3_128_digest(view[index_at : places[-1]]) != index_sum
-        ):
+        if xxh3_128_digest(blank + bytes(view[head:index_at])) != head_sum:
             raise DamagedFileError(f"{self.name} is damaged")
         self._sums = _numbers(view[head:index_at], "Q")
-        self._hashes, self._row_of, self.ends, self.lengths = (
-            _numbers(view[start : start + size], code)
-            for start, size, code in zip(places, sizes, "QIIH", strict=False)
-        )
-        self.rows_at = places[-1]
+        self._index = view, index_sum, places, sizes
+        self.rows_at: int = places[-1]
         self._ids_at: int = self.rows_at + row_bytes
         self._verified = bytearray(pages)
         self.count: int = count
         self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
         self.buffer = buffer
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a part of the index, which is not there before it is verified."""
+        if name not in _INDEX:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        try:
+            self._read_index()
+        except DamagedFileError:
+            self._heal()
+        return getattr(self, name)
+
+    def _read_index(self) -> None:
+        view, index_sum, places, sizes = self._index
+        if xxh3_128_digest(view[places[0] : self.rows_at]) != index_sum:
+            raise DamagedFileError(f"{self.name} is damaged")
+        self._hashes, self._row_of, self.ends, self.lengths = (
+            _numbers(view[start : start + size], code)
+            for start, size, code in zip(places, sizes, "QIIH", strict=False)
+        )
 
     def _read(self, start: int, stop: int) -> bytes:
         """Return bytes of the data, of places in the file, verified."""
@@ -203,6 +218,7 @@ class FlatTable:
         """Take the form that is built again in place of a damaged one: it has the same bytes."""
         try:
             self._open(self._rebuild())
+            self._read_index()
         except DamagedFileError as error:
             raise CorruptionError(f"table {self.name} was built twice, differently") from error
         self._verified = bytearray(b"\1") * len(self._verified)

@@ -134,7 +134,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         sides.write(writer, judge)
         if judge.conflict_count:
             return Merged("", tuple(judge.conflicts), judge.conflict_count)
-        return Merged(metarange.finish(store, writer)[0])
+        return Merged(writer.finish_tree()[0])
 
 
 def merge_changes(

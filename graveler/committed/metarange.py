@@ -10,7 +10,6 @@ from typing import Final
 
 from graveler.committed.flat import Run
 from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
 from graveler.committed.table import Scratch, TableKind, table_properties
 from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
@@ -41,17 +40,6 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
     finally:
         scratch.close()
     return identifier.hex()
-
-
-def finish(store: RangeStore, writer: RangeWriter) -> tuple[str, Tree]:
-    """Finish a tree's writer; publish the tree beside its last ranges.
-
-    Returns:
-        The id of the tree in hex, and its ranges. All of it is in the store.
-    """
-    made: list[str] = []
-    tree = writer.finish(beside=lambda infos: made.append(write(store, infos)))
-    return made[0], tree
 
 
 _EMPTY: Final = tree_of(())

@@ -20,6 +20,7 @@ from operator import lt
 from types import TracebackType
 from typing import Final
 
+from graveler.committed import metarange
 from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import MANY, Cutter, Splitting
@@ -225,6 +226,16 @@ class RangeWriter:
         self._publisher.finish(None if beside is None else partial(beside, tree))
         self.abort()
         return tree
+
+    def finish_tree(self) -> tuple[str, Tree]:
+        """Finish as `finish` does, and publish the tree beside its last ranges.
+
+        Returns:
+            The id of the tree in hex, and its ranges. All of it is in the store.
+        """
+        made: list[str] = []
+        tree = self.finish(beside=lambda infos: made.append(metarange.write(self._store, infos)))
+        return made[0], tree
 
     def abort(self) -> None:
         """Drop the ranges that are not published; does nothing after `finish`."""

@@ -289,7 +289,9 @@ def shared_ends(*trees: Tree) -> tuple[int, int]:
     """Return how many ranges all trees have in common at their start, and behind that at their end."""
     least = min(map(len, trees))
     (ids, at, stop), *others = (tree.placed_ids() for tree in trees)
-    head = min((shared_start(ids, other, least, at, start) for other, start, _ in others), default=0)
+    head = min(
+        (shared_start(ids, other, least, at, start) for other, start, _ in others), default=0
+    )
     least -= head
     tail = min((_shared_end(ids, other, least, stop, end) for other, _, end in others), default=0)
     return head, tail

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from graveler.committed.apply import apply
 from graveler.committed.diff import diff, differing, pieces, same_records, segments
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
+from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
 from tests.committed.trees import CRUMBS, Forest, between, new_store, record, text_of
 
@@ -182,6 +184,45 @@ def test_a_range_of_all_sides_is_a_segment_of_its_own(sides):
     alone = [group for group in segments(*sides) if len({group[0], *group}) == 1]
     assert [info for group in alone for info in group[0]] == common
     assert sum(len(side) for side in rest) == sum(map(len, sides)) - len(common) * len(sides)
+
+
+def numbered(*numbers, natural=True):
+    return [
+        RangeInfo(
+            bytes(28) + n.to_bytes(4), b"%06d" % (2 * n), b"%06d" % (2 * n + 1), 1, 1, natural
+        )
+        for n in numbers
+    ]
+
+
+SPOTS = st.lists(st.integers(0, 3_000), max_size=6)
+
+
+@given(st.lists(st.tuples(SPOTS, SPOTS, st.booleans()), min_size=2, max_size=3))
+def test_differences_are_found_wherever_they_are(sides):
+    trees, ids = [], []
+    for gone, others, natural in sides:
+        numbers = sorted({*range(0, 2_000, 2), *others} - {*gone})
+        trees.append(tree_of([*numbered(*numbers[:-1]), *numbered(*numbers[-1:], natural=natural)]))
+        ids.append([info.id for info in trees[-1]])
+    shared = set(ids[0]).intersection(*ids[1:])
+    rest = differing(*trees)
+    assert [[info.id for info in side] for side in rest] == [
+        [identifier for identifier in side if identifier not in shared] for side in ids
+    ]
+
+
+def test_two_differences_far_apart_decode_few_ranges(monkeypatch):
+    before = numbered(*range(20_000))
+    after = [*numbered(30_000), *before[1:-1], *numbered(40_000)]
+    after[0] = replace(after[0], min_key=before[0].min_key, max_key=before[0].max_key)
+    trees = tree_of(before), tree_of(after)
+    decoded = []
+    ids = Tree.ids
+    monkeypatch.setattr(Tree, "ids", lambda tree: decoded.append(len(tree)) or ids(tree))
+    rest = differing(*trees)
+    assert rest == [[before[0], before[-1]], [after[0], after[-1]]]
+    assert sum(decoded) <= 4
 
 
 @pytest.mark.parametrize(

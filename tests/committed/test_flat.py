@@ -14,7 +14,7 @@ from graveler.committed import flat, form
 from graveler.committed.flat import DamagedFileError, FlatTable, Run
 from graveler.committed.form import Form
 from graveler.committed.tree import TreeBuilder, shared_ends, shared_start, tree_of
-from graveler.errors import InvalidInputError
+from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import RangeInfo
 from graveler.values import record_id
 
@@ -105,6 +105,55 @@ def test_the_form_is_the_same_with_and_without_numpy(rows):
 def test_a_run_gives_back_the_rows_that_it_was_made_of(rows):
     items = sorted(rows.items())
     assert list(zip(*Run.of(items).columns(), strict=True)) == items
+
+
+ANSWERS = [
+    lambda table: table.get(b"b"),
+    lambda table: table.find_many([b"b"] * 20),
+    lambda table: table.key(1),
+    lambda table: table.value(2),
+    lambda table: list(table.items()),
+    lambda table: table.records(),
+    lambda table: table.bisect(b"b"),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_damaged_byte_is_found_by_the_first_read_that_needs_it(answer):
+    rows = {b"a": b"1", b"b": b"22", b"c": b"333"}
+    form, expected = build(1, ID, rows), answer(table_of(rows))
+    refused, healed = [], []
+    for at in range(len(form)):
+        damaged = form[:at] + bytes([form[at] ^ 1]) + form[at + 1 :]
+        rebuilt = []
+        try:
+            table = FlatTable(
+                damaged, 1, ID, name="range", rebuild=lambda calls=rebuilt: calls.append(1) or form
+            )
+        except DamagedFileError:
+            refused.append(at)
+            continue
+        assert (table.count, rebuilt) == (3, [])  # the index is read when it is needed
+        assert answer(table) == expected, at
+        healed += [at] * len(rebuilt)
+    index = 96 + 8
+    assert refused == list(range(index))  # header and page sums
+    assert set(range(index, index + 24 + 16 + 16 + 8)) <= set(healed)
+    assert len(set(healed)) == len(healed)  # once each
+
+
+def test_a_form_that_is_built_again_with_damage_is_an_error():
+    form = build(1, ID, {b"a": b"1"})
+    damaged = form[:125] + bytes([form[125] ^ 1]) + form[126:]
+    table = FlatTable(damaged, 1, ID, name="range x", rebuild=lambda: damaged)
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match="range x"):
+            table.get(b"a")
+
+
+def test_a_table_has_no_other_attributes():
+    with pytest.raises(AttributeError, match="'FlatTable' object has no attribute 'size'"):
+        table_of({b"a": b"1"}).size  # noqa: B018
 
 
 @pytest.mark.parametrize("other", [(2, ID), (1, bytes(32))])
