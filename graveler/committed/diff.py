@@ -20,6 +20,7 @@ from graveler.model import RangeInfo
 from graveler.values import value_identity
 
 _FEW: Final = 64
+"""Ranges of a side that are compared one by one."""
 
 Side = Sequence[RangeInfo]
 Segment = tuple[tuple[RangeInfo, ...], ...]
@@ -40,7 +41,7 @@ def differing(*sides: Side) -> list[list[RangeInfo]]:
         head, tail = shared_ends(*trees)
         trees = [tree[head : len(tree) - tail] for tree in trees]
         longest = max(trees, key=len)
-        if len(longest) > _FEW:
+        if len(longest) > _FEW and all(trees):
             behind = longest.last_key(len(longest) // 2) + b"\0"
             cuts = [tree.at_or_after(behind) for tree in trees]
             waiting.append([tree[cut:] for tree, cut in zip(trees, cuts, strict=True)])
