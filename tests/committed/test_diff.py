@@ -217,12 +217,17 @@ def test_two_differences_far_apart_decode_few_ranges(monkeypatch):
     after = [*numbered(30_000), *before[1:-1], *numbered(40_000)]
     after[0] = replace(after[0], min_key=before[0].min_key, max_key=before[0].max_key)
     trees = tree_of(before), tree_of(after)
-    decoded = []
-    ids = Tree.ids
-    monkeypatch.setattr(Tree, "ids", lambda tree: decoded.append(len(tree)) or ids(tree))
-    rest = differing(*trees)
-    assert rest == [[before[0], before[-1]], [after[0], after[-1]]]
-    assert sum(decoded) <= 4
+    decoded = 0
+    values = Tree.values
+
+    def counted(tree):
+        nonlocal decoded
+        decoded += len(tree)
+        return values(tree)
+
+    monkeypatch.setattr(Tree, "values", counted)
+    assert differing(*trees) == [[before[0], before[-1]], [after[0], after[-1]]]
+    assert decoded == 4
 
 
 @pytest.mark.parametrize(
