@@ -54,10 +54,11 @@ class _Lake:
     def __init__(self, sizes: Sizes) -> None:
         self._random = Random(sizes.seed)  # noqa: S311 - an invented lake
         self.tables = range(sizes.tables)
+        self._digits = max(2, len(str(sizes.tables - 1)))  # their names sort as their numbers
 
     def hour(self, table: int, at: datetime, files: int) -> list[bytes]:
         """Return the paths of the files of an hour, in key order."""
-        folder = f"input/table-{table:02d}/{at:%Y/%m/%d/%H:00}/part-"
+        folder = f"input/table-{table:0{self._digits}d}/{at:%Y/%m/%d/%H:00}/part-"
         bits = self._random.getrandbits
         return [b"%b%05d-%032x.parquet" % (folder.encode(), at, bits(128)) for at in range(files)]
 

@@ -206,6 +206,11 @@ def test_a_pattern_follows_its_seed_and_has_its_keys_in_order(name):
         assert keys == sorted(set(keys))
 
 
+def test_a_pattern_has_as_many_tables_as_one_wants():
+    found = replay(pattern("tables", files=1, commits=2, tables=101, base=0), BASELINE)
+    assert sum(info.count for info in found.ranges) == 202
+
+
 def test_progress_is_told_after_each_commit():
     told: list[int] = []
     replay(pattern("branches", **SIZES), BASELINE, told.append)

@@ -1,4 +1,4 @@
-"""Rows of packs: of thirty days of hourly commits, and of a tree that came from lakeFS."""
+"""Rows of packs: of hourly commits, large ones and many small ones, and of a tree that came from lakeFS."""
 
 import time
 from collections.abc import Sequence
@@ -16,6 +16,9 @@ from tests.bench.scale.histories import HOURLY, changes_of, hours_of, nothing
 from tests.bench.scale.place import Place, entry_of, ranges_of
 from tests.harness.lakefs import LakefsWriter, Obj, Records
 
+_TABLES: Final = 100
+_FILES: Final = 8
+_TABLE_HOURS: Final = 120
 _MIB: Final = 1 << 20
 _MIB_A_SECOND: Final = 900 / 8
 """Of one connection to S3, as lakeFS's authors measured it."""
@@ -23,7 +26,7 @@ _MIB_A_SECOND: Final = 900 / 8
 
 def pack(place: Place) -> list[Result]:
     """Pack what hourly commits of our own leave, and what lakeFS's leave."""
-    return [*_month(place), *_imported(place)]
+    return [*_month(place), *_small_tables(place), *_imported(place)]
 
 
 def _month(place: Place) -> list[Result]:
@@ -57,6 +60,22 @@ def _month(place: Place) -> list[Result]:
         ),
         *packed,
     ]
+
+
+def _small_tables(place: Place) -> list[Result]:
+    """Commit few files to each of many tables hour by hour, and pack the branch."""
+    hours = min(place.hours, _TABLE_HOURS)
+    progress(f"{hours} hours of {_FILES} files in each of {_TABLES} tables, from an empty branch")
+    with graveler.init(place.scratch / "tables") as lake:
+        repo = lake.create_repository("bench")
+        main = repo.branch("main")
+        for hour in range(hours):
+            numbers = range(hour * _FILES, (hour + 1) * _FILES)
+            roots = (f"input/table-{table:02d}" for table in range(_TABLES))
+            link_unseen(main, [entry_of(at, root, _FILES) for root in roots for at in numbers])
+            main.commit("an hour")
+        what = f"{hours} hourly commits of {_FILES} files to each of {_TABLES} tables"
+        return _packed(place, repo, main, what, "pack-tables")
 
 
 def _imported(place: Place) -> list[Result]:
