@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,16 @@ in processes of its own. Rates of two processes are added by the wall clock.
 """
 
 
+def tables(results: list[Result]) -> str:
+    """Return the results in Markdown: a table of those that have a limit, and one of the others."""
+    parts = []
+    if any(result.limit for result in results):
+        parts.append(judged_table(results))
+    if not all(result.limit for result in results):
+        parts.append(reported_table(results))
+    return "\n".join(parts)
+
+
 def section(entries: int, results: list[Result], plots: list[Plot]) -> str:
     """Return the part of the page."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
@@ -43,8 +54,7 @@ def section(entries: int, results: list[Result], plots: list[Plot]) -> str:
             SCALE,
             _INTRODUCTION.format(entries=entries),
             run,
-            judged_table(results),
-            reported_table(results),
+            tables(results),
             *images,
         ]
     )
@@ -73,15 +83,17 @@ def main(arguments: list[str]) -> int:
     results: list[Result] = []
     plots: list[Plot] = []
     for name in given.rows or ROWS:
+        began = time.perf_counter()
         found, drawn = measured(name, place)
+        print(f"\n{tables(found)}\n   {time.perf_counter() - began:,.0f} s\n", flush=True)
         results += found
         plots += drawn
-    text = section(given.entries, results, plots)
-    print("\n" + text)
     if not given.rows:
-        _write(text, plots)
+        _write(section(given.entries, results, plots), plots)
         print(f"written to {PAGE}")
-    return 0 if all(result.holds for result in results) else 1
+    if failing := [result.name for result in results if not result.holds]:
+        print(f"{len(failing)} of {len(results)} do not hold: {'; '.join(failing)}")
+    return 1 if failing else 0
 
 
 if __name__ == "__main__":

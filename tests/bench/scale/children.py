@@ -80,7 +80,12 @@ def _together(run: Callable[..., Any], count: int, *arguments: Any) -> list[Any]
     ]
     for process in processes:
         process.start()
-    found = [_next_answer(answers, processes) for _ in processes]
+    try:
+        found = [_next_answer(answers, processes) for _ in processes]
+    except ChildError:
+        for process in processes:
+            process.terminate()  # one that waits for the dead one would wait for an hour
+        raise
     for process in processes:
         process.join()
     for failed, answer in found:

@@ -55,7 +55,9 @@ ROWS: Final[dict[str, Callable[[Place], list[Result]]]] = {
 def measured(name: str, place: Place) -> tuple[list[Result], list[Plot]]:
     """Run one row in a process of its own; a row that fails is a result that does not hold."""
     print(f"== {name}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="graveler-scale-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="graveler-scale-", ignore_cleanup_errors=True
+    ) as folder:
         try:
             results, plots = in_child(_row, name, replace(place, scratch=Path(folder)))
         except ChildError as error:

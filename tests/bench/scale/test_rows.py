@@ -1,16 +1,20 @@
 """Each row of the benchmark at scale runs, on lakes that are tiny."""
 
 import math
+import multiprocessing
 import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from tests.bench.__main__ import SCALE
+from tests.bench.measure import Result, reported
+from tests.bench.scale import __main__ as scale
 from tests.bench.scale.__main__ import section
-from tests.bench.scale.children import ChildError, in_child, with_memory
+from tests.bench.scale.children import ChildError, in_child, rate, with_memory
 from tests.bench.scale.place import Place, entry_of, path_of
 from tests.bench.scale.plots import Plot
 from tests.bench.scale.rows import ROWS, measured
@@ -56,6 +60,35 @@ def test_entries_differ_in_address_checksum_size_and_time():
 def test_what_goes_wrong_in_a_child_is_raised(call, argument, words):
     with pytest.raises(ChildError, match=words):
         in_child(call, argument)
+
+
+def test_processes_that_wait_for_one_that_died_are_ended():
+    began = time.monotonic()
+    with pytest.raises(ChildError, match="ended without an answer"):
+        rate(_dies)
+    assert time.monotonic() - began < 60
+    assert multiprocessing.active_children() == []
+
+
+def _dies(ready, number):
+    if number:
+        os._exit(3)
+    ready()
+
+
+def test_each_row_is_shown_when_it_is_done(monkeypatch, capsys, tmp_path):
+    def row(name, place):
+        if name == "start":
+            return [Result("row `start`", "fails", "runs", holds=False, details="ValueError")], []
+        shown = capsys.readouterr().out
+        assert "| row `start` | fails | runs | **no** | ValueError |" in shown
+        return [reported("wall", "1 s")], []
+
+    monkeypatch.setattr(scale, "measured", row)
+    assert scale.main(["start", "wall", "--folder", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert "| wall | 1 s |  |" in shown
+    assert "1 of 2 do not hold: row `start`" in shown
 
 
 def test_the_memory_of_a_process_is_its_peak():
