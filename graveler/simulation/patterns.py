@@ -220,12 +220,26 @@ def pattern(
     sizes = replace(
         sizes, seed=seed, **{key: value for key, value in given.items() if value is not None}
     )
-    about = (
-        f"{sizes.files:,} files a commit"
-        f"{f' in each of {sizes.tables} tables' if sizes.tables > 1 else ''}, "
-        f"{sizes.commits:,} commits, from {f'{sizes.base:,} files' if sizes.base else 'an empty tree'}"
-    )
+    start = f"{sizes.base:,} files" if sizes.base else "an empty tree"
+    if sizes.base and name in {"compaction", "updates"}:
+        start += f" in {sizes.tables} tables"
+    about = f"{_what(name, sizes)}, {sizes.commits:,} commits, from {start}"
+    if name == "branches":
+        about += (
+            f"; a second branch commits the same every {_HOURS_OF_B} hours, one folder in "
+            f"{_OTHER_FOLDERS} with other files, and is merged"
+        )
     return replace(make(sizes), name=name, about=about)
+
+
+def _what(name: str, sizes: Sizes) -> str:
+    """Return what a commit of a pattern does."""
+    if name == "compaction":
+        return f"{_FOLDERS_OF_A_COMPACTION} folders a commit, {_COMPACTED} files of each become one"
+    if name == "updates":
+        return f"{sizes.files:,} files written again a commit, chosen at random"
+    each = f" in each of {sizes.tables} tables" if sizes.tables > 1 else ""
+    return f"{sizes.files:,} new files a commit{each}"
 
 
 def changed_by(
@@ -250,5 +264,5 @@ def changed_by(
         return sorted_changes(tree.values())
 
     sizes = Sizes(files, commits, seed=seed)
-    about = f"{files:,} files a commit, {commits:,} commits, from {history.about}"
+    about = f"{_what(name, sizes)}, {commits:,} commits, from {history.about}"
     return replace(makers[name](whole, sizes), name=f"{name} of {history.name}", about=about)

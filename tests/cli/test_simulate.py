@@ -9,12 +9,13 @@ def test_the_report_has_a_column_for_each_policy(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no lake is needed
     said = cli("splitting", "simulate", "--pattern", "hourly", *SMALL)
     lines = said.out.splitlines()
-    assert lines[0] == "hourly: 3 files a commit, 4 commits, from an empty tree"
+    assert lines[0] == "hourly: 3 new files a commit, 4 commits, from an empty tree"
     assert lines[2].split() == ["lakefs", "hash", "directory"]
-    rows = {line[:34].strip(): line[34:].split() for line in lines[3:]}
+    rows = {line[:34].strip(): line[34:].split() for line in lines[3:-4]}
     assert rows["commits"] == ["4", "4", "4"]
     assert rows["ranges at the end"] == ["4", "2", "2"]
     assert "bytes that a merge reads" not in rows
+    assert lines[-1] == "lakefs is lakeFS's rule with its defaults, for comparison."
 
 
 def test_a_program_gets_an_object_for_each_policy(cli, tmp_path, monkeypatch):
@@ -40,7 +41,7 @@ def test_a_listing_is_replayed_by_the_times_of_its_files(cli, tmp_path, monkeypa
     assert said.out.startswith("listing.csv: 2 files, 2 commits, from 0 files\n")
     said = cli("splitting", "simulate", "--listing", file, "--pattern", "updates")
     assert said.out.startswith(
-        "updates of listing.csv: 20 files a commit, 48 commits, from 2 files"
+        "updates of listing.csv: 20 files written again a commit, chosen at random, 48 commits, from 2 files"
     )
     file.write_text("b,b,1,2021-04-26T02:00:00Z,x\nb,a,1,2021-04-26T03:00:00Z,x\n")
     said = cli("splitting", "simulate", "--listing", file, "--json")

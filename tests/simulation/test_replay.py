@@ -206,6 +206,31 @@ def test_a_pattern_follows_its_seed_and_has_its_keys_in_order(name):
         assert keys == sorted(set(keys))
 
 
+@pytest.mark.parametrize(
+    ("name", "about"),
+    [
+        ("hourly", "40 new files a commit, 720 commits, from an empty tree"),
+        ("tables", "100 new files a commit in each of 20 tables, 72 commits, from 200,000 files"),
+        (
+            "compaction",
+            "5 folders a commit, 10 files of each become one, 48 commits, from 500,000 files in 20 tables",
+        ),
+        (
+            "updates",
+            "20 files written again a commit, chosen at random, 48 commits, from 500,000 files in 20 "
+            "tables",
+        ),
+        (
+            "branches",
+            "1,000 new files a commit, 72 commits, from 100,000 files; a second branch commits the same "
+            "every 3 hours, one folder in 33 with other files, and is merged",
+        ),
+    ],
+)
+def test_a_pattern_says_what_it_does(name, about):
+    assert pattern(name).about == about
+
+
 def test_a_pattern_has_as_many_tables_as_one_wants():
     found = replay(pattern("tables", files=1, commits=2, tables=101, base=0), BASELINE)
     assert sum(info.count for info in found.ranges) == 202

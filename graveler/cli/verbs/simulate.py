@@ -186,6 +186,13 @@ def _show(session: Session, history: "History", results: "Sequence[Figures]") ->
             f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True)
         )
         session.out.line(session.out.style(line, bold=not number))
+    session.out.line()
+    session.out.line(
+        "Bytes are those of paths and records, before compression. Costs are those of an object store:"
+    )
+    session.out.line("a request as much as 4 MiB, an object at least as much as 512 KiB.")
+    if any(result.policy == "lakefs" for result in results):
+        session.out.line("lakefs is lakeFS's rule with its defaults, for comparison.")
 
 
 def _percent(share: float) -> str:
@@ -196,7 +203,7 @@ _ROWS: "Final[Sequence[tuple[str, Callable[[Figures], str]]]]" = (
     ("commits", lambda it: f"{it.commits:,}"),
     ("ranges written per commit", lambda it: f"{it.ranges_written:.2f}"),
     ("bytes written per commit", lambda it: size_text(round(it.bytes_written))),
-    ("bytes written over bytes changed", lambda it: f"{it.amplification:.1f}"),
+    ("bytes written over bytes changed", lambda it: f"{it.amplification:,.1f}"),
     ("bytes read per commit", lambda it: size_text(round(it.bytes_read))),
     ("cost of a commit", lambda it: f"{it.write_cost:.1f} MiB"),
     ("ranges reused", lambda it: _percent(it.ranges_reused)),
