@@ -1,9 +1,10 @@
 """Bundles: many writes of one operation, visible on the branch all together or not at all.
 
-The rows of a small bundle are staged under the live token, like those of any write. Those of a large
-one are staged chunk by chunk under a token of their own, a hold, which no branch names. One
-compare-and-set then puts this token behind the sealed ones of the branch. Up to that step the branch
-is as it was: an error removes the rows, and those of a dead process are removed by collection.
+The row of a single write is staged under the live token. Several are staged, chunk by chunk, under a
+token of their own, a hold, which no branch names: a commit or a listing that reads the live token row
+by row would see some of them, and a store may write many rows in several steps. One compare-and-set
+then puts this token behind the sealed ones of the branch. Up to that step the branch is as it was: an
+error removes the rows, and those of a dead process are removed by collection.
 
 What is under the live token by then is older than the bundle, so the same step seals it. A bundle may
 also be laid *beneath* the live token: then the writes there count as newer ones.
@@ -75,7 +76,7 @@ class Bundle:
             FencedError: A newer attempt of the run owns the branch.
             ProtectedBranchError: The branch accepts no writes.
         """
-        if self._hold.token:
+        if self._hold.token or len(self._rows) > 1:
             self._spill()
             self._attach(lambda _: None, beneath=False)
         elif self._rows:
@@ -112,10 +113,10 @@ class Bundle:
         def change(record: BranchRecord) -> BranchRecord:
             nonlocal first
             first = first or record
-            check_fence(record, self._writes.fence)
-            self._writes.check_protection()
             if token in record.sealed_tokens:
                 return record
+            check_fence(record, self._writes.fence)
+            self._writes.check_protection()
             _check_room(record)
             settle(record)
             self._spill()

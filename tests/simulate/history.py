@@ -22,6 +22,7 @@ class Operation:
         branch: Of which branch.
         writes: The value each path gets by it, None for a deletion.
         path: What was read.
+        paths: What a commit of some paths takes.
         empty: It makes a commit whether anything changed or not.
         message: Of the commit that it makes.
         before: The bits of all that had ended before it began; None while it has not.
@@ -39,6 +40,7 @@ class Operation:
     branch: str
     writes: dict[str, str | None] = field(default_factory=dict)
     path: str = ""
+    paths: tuple[str, ...] = ()
     empty: bool = False
     message: str = ""
     before: int | None = None

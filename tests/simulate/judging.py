@@ -66,7 +66,7 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
     )
 
 
-_MAKERS = frozenset({"commit", "merge", "revert"})
+_MAKERS = frozenset({"commit", "commit_paths", "merge", "revert"})
 
 
 def _missing(run: Run, repository: Repository, heads: Iterable[str]) -> list[str]:

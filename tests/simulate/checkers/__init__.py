@@ -2,6 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from tests.simulate.checkers.bundles import (
+    bundles_show_whole,
+    chosen_paths_are_committed_alone,
+)
 from tests.simulate.checkers.contents import (
     commits_hold_a_listing,
     commits_hold_what_came_before,
@@ -29,7 +33,15 @@ from tests.simulate.checkers.refs import (
 )
 from tests.simulate.evidence import Evidence
 
-__all__ = ["CHECKERS", "EVERYWHERE", "Checker", "listings_show_one_version", "verdict"]
+__all__ = [
+    "CHECKERS",
+    "EVERYWHERE",
+    "Checker",
+    "bundles_show_whole",
+    "chosen_paths_are_committed_alone",
+    "listings_show_one_version",
+    "verdict",
+]
 
 Checker = Callable[[Evidence], Iterator[str]]
 

@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.simulate.scenarios import collection, history, ingestion, writes
+from tests.simulate.scenarios import (
+    collection,
+    copies,
+    history,
+    imports,
+    ingestion,
+    moves,
+    selections,
+    writes,
+)
 from tests.simulate.scenarios.scenario import Scenario
 from tests.simulate.schedules.run import CRASH, LATE, REPLY_LOST, WRITE_LOST
 
@@ -16,6 +25,10 @@ SMALL: tuple[Scenario, ...] = (
     *history.SCENARIOS,
     *ingestion.SCENARIOS,
     *collection.SCENARIOS,
+    *copies.SCENARIOS,
+    *moves.SCENARIOS,
+    *imports.SCENARIOS,
+    *selections.SCENARIOS,
 )
 """Without faults; each is explored with them as well."""
 

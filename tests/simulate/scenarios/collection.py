@@ -20,7 +20,7 @@ from tests.simulate.schedules.client import Client
 _SWEEPABLE = (MarkState.CONDEMNED, MarkState.SWEEPING)
 
 
-_REFUSED = frozenset({"ExpiredError", "ObjectNotFoundError", "NoChangesError"})
+REFUSED = frozenset({"ExpiredError", "ObjectNotFoundError", "NoChangesError"})
 
 
 def _uploads(c: Client) -> None:
@@ -46,10 +46,10 @@ def _forsaken(c: Client) -> None:
 
 def _condemned(c: Client) -> None:
     _forsaken(c)
-    _mark_all(c)
+    mark_all(c)
 
 
-def _mark_all(c: Client) -> None:
+def mark_all(c: Client) -> None:
     c.other("mark", lambda repo, _: repo.gc.mark(grace=timedelta(0), window=timedelta(0)).id)
 
 
@@ -57,7 +57,7 @@ def _mark(c: Client) -> None:
     c.other("mark", lambda repo, _: repo.gc.mark().id)
 
 
-def _sweep(c: Client) -> None:
+def sweep(c: Client) -> None:
     """Sweep what is condemned and ripe."""
 
     def sweep(repo: Repository, _: str) -> None:
@@ -109,7 +109,7 @@ def _lent(c: Client) -> None:
     c.commit("dev")
     _LENT[:] = [c.repository.ref("dev").stat("d")]
     c.delete_branch("dev")
-    _mark_all(c)
+    mark_all(c)
 
 
 def _half_collected(c: Client) -> None:
@@ -145,30 +145,30 @@ SCENARIOS: tuple[Scenario, ...] = (
         "mark-staged",
         {"collector": _mark, "writer": lambda c: c.upload("w", "new")},
         _uploads,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
     ),
     Scenario(
         "sweep-write",
-        {"collector": _sweep, "writer": _again},
+        {"collector": sweep, "writer": _again},
         _condemned,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
         errors=frozenset({"ThrottledError"}),
     ),
     Scenario(
         "half-swept-write",
-        {"writer": _again, "collector": _sweep},
+        {"writer": _again, "collector": sweep},
         _half_swept,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
         errors=frozenset({"ThrottledError"}),
     ),
     Scenario(
         "sweep-branch",
-        {"collector": _sweep, "brancher": _back},
+        {"collector": sweep, "brancher": _back},
         _condemned,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
         errors=frozenset({"ExpiredError"}),
     ),
@@ -176,47 +176,47 @@ SCENARIOS: tuple[Scenario, ...] = (
         "mark-write",
         {"collector": _mark, "writer": _again},
         _forsaken,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
     ),
     Scenario(
         "mark-branch",
         {"collector": _mark, "brancher": _back},
         _forsaken,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
         errors=frozenset({"ExpiredError"}),
     ),
     Scenario(
         "sweep-borrow",
-        {"collector": _sweep, "borrower": _borrow},
+        {"collector": sweep, "borrower": _borrow},
         _lent,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
-        errors=_REFUSED,
+        errors=REFUSED,
     ),
     Scenario(
         "sweep-borrow-commit",
-        {"collector": _sweep, "borrower": _borrow, "committer": commit},
+        {"collector": sweep, "borrower": _borrow, "committer": commit},
         _lent,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
-        errors=_REFUSED,
+        errors=REFUSED,
     ),
     Scenario(
         "sweep-patch",
-        {"collector": _sweep, "borrower": _patch},
+        {"collector": sweep, "borrower": _patch},
         _lent,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
-        errors=_REFUSED,
+        errors=REFUSED,
     ),
     Scenario(
         "half-swept-borrow",
-        {"collector": _sweep, "borrower": _borrow},
+        {"collector": sweep, "borrower": _borrow},
         _half_collected,
-        finish=_sweep,
+        finish=sweep,
         all_steps=True,
-        errors=_REFUSED,
+        errors=REFUSED,
     ),
 )

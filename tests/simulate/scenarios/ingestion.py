@@ -13,11 +13,11 @@ from tests.simulate.scenarios.actions import (
 from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
 
-_HOUR = "2013-01-01T05:00Z"
+HOUR = "2013-01-01T05:00Z"
 
 
 @gate
-def _passes(candidate: Candidate) -> None:
+def passes(candidate: Candidate) -> None:
     del candidate
 
 
@@ -38,7 +38,7 @@ def _ingested(c: Client) -> None:
 
 def _tick(judged_by: Gate) -> Program:
     def work(repo: Repository, _message: str) -> str:
-        return repo.ingestion(gates=[judged_by], on_refusal="quarantine").tick(_HOUR).state
+        return repo.ingestion(gates=[judged_by], on_refusal="quarantine").tick(HOUR).state
 
     return lambda c: c.other("tick", work, "ingest")
 
@@ -61,7 +61,7 @@ def _held(c: Client) -> None:
 
 def _tick_held(c: Client) -> None:
     def work(repo: Repository, _message: str) -> tuple[object, ...]:
-        return _answer(repo.ingestion(gates=[_no_bad_path]).tick(_HOUR))
+        return _answer(repo.ingestion(gates=[_no_bad_path]).tick(HOUR))
 
     c.other("tick", work, "ingest")
 
@@ -94,7 +94,7 @@ def _published_or_set_aside(evidence: Evidence) -> Iterator[str]:
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "tick-quarantine",
-        {"passing": _tick(_passes), "refusing": _tick(_refuses)},
+        {"passing": _tick(passes), "refusing": _tick(_refuses)},
         _ingested,
         checkers=(*EVERYWHERE, _published_or_set_aside),
     ),

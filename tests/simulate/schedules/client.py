@@ -1,6 +1,6 @@
 """The public face as a simulated process uses it, with everything noted in the history."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 from unittest.mock import patch
 
@@ -105,6 +105,49 @@ class Client:
                 operation.head = "" if raw is None else decode_branch(raw).commit_id
                 raise
             return made.id
+
+        return self._do(operation, make)
+
+    def copy(
+        self,
+        source: str,
+        path: str,
+        to: str,
+        branch: str = "main",
+        *,
+        replace: bool = False,
+        writes: Writes,
+    ) -> None:
+        """Stage what a ref has at a path, elsewhere; `writes` says what the branch gets by it."""
+        operation = self._operation("copy", branch, writes=dict(writes))
+        self._do(
+            operation,
+            lambda: _branch(self.repository, branch).copy(source, path, to, replace=replace),
+        )
+
+    def move(self, path: str, to: str, branch: str = "main") -> None:
+        """Move files; what the branch gets by it depends on what is there by then."""
+        operation = self._operation("move", branch)
+        self._do(operation, lambda: _branch(self.repository, branch).move(path, to))
+
+    def import_(self, source: str, prefix: str, branch: str = "main", *, writes: Writes) -> None:
+        """Stage the files of an inventory in place of a folder."""
+        operation = self._operation("import", branch, writes=dict(writes))
+        self._do(
+            operation,
+            lambda: _branch(self.repository, branch).import_(source, prefix, replace=True),
+        )
+
+    def commit_paths(self, paths: Sequence[str], branch: str = "main") -> Any:
+        """Commit what is staged at some paths; return the commit's id."""
+        operation = self._operation("commit_paths", branch, paths=tuple(paths))
+
+        def make() -> str:
+            return (
+                _branch(self.repository, branch)
+                .commit(operation.message, committer="simulated", paths=paths)
+                .id
+            )
 
         return self._do(operation, make)
 

@@ -1,0 +1,64 @@
+"""Imports that replace a folder, beside writers, committers and merges."""
+
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Final
+
+from tests.simulate.checkers import CHECKERS, bundles_show_whole
+from tests.simulate.scenarios.actions import commit, in_turn, list_all, merge, put
+from tests.simulate.scenarios.scenario import Program, Scenario
+from tests.simulate.schedules.client import Client
+
+_INVENTORY: Final = Path(gettempdir()) / "graveler-simulated-inventory.csv"
+_NAMES: Final = ("1", "2", "3")
+_IMPORTED: Final[dict[str, str | None]] = {
+    "b/old": None,
+    **{f"b/{name}": f"s3://raw/{name}" for name in _NAMES},
+}
+
+
+def _folder(c: Client) -> None:
+    """Declare the bucket that an inventory names, and give main a folder to replace."""
+    rows = [f"{name},s3://raw/{name},1,e{name}" for name in _NAMES]
+    _INVENTORY.write_text("\n".join(["path,address,size,etag", *rows, ""]), encoding="utf-8")
+    c.repository.links.allow("s3://raw/")
+    c.put("b/old", "old")
+    c.commit()
+    c.create_branch("dev", contents={"b/old": "old"})
+    c.put("dev", "dev", "dev")
+    c.commit("dev")
+    c.put("b/1", "staged")
+
+
+def _import(c: Client) -> None:
+    c.import_(str(_INVENTORY), "b/", writes=_IMPORTED)
+
+
+def _import_over(c: Client) -> None:
+    """As `_import`; what is put meanwhile may be deleted."""
+    c.import_(str(_INVENTORY), "b/", writes={**_IMPORTED, "b/new": None})
+
+
+_BESIDE: Final[dict[str, Program]] = {
+    "commit": commit,
+    "list": list_all,
+    "merge": merge("dev"),
+    "put": in_turn(put("j", "new"), commit),
+}
+
+SCENARIOS: tuple[Scenario, ...] = (
+    *(
+        Scenario(
+            f"import-{name}",
+            {"importer": _import, "other": beside},
+            _folder,
+            checkers=(*CHECKERS, bundles_show_whole),
+        )
+        for name, beside in _BESIDE.items()
+    ),
+    Scenario(
+        "import-over-put",
+        {"importer": _import_over, "writer": in_turn(put("b/new", "new"), commit)},
+        _folder,
+    ),
+)

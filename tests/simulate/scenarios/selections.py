@@ -1,0 +1,80 @@
+"""Commits of some paths beside writers, committers, merges and what is published."""
+
+from typing import Final
+
+from graveler.lake.repository import Repository
+from tests.simulate.checkers import CHECKERS, chosen_paths_are_committed_alone
+from tests.simulate.scenarios.actions import commit, in_turn, list_all, put
+from tests.simulate.scenarios.ingestion import HOUR, passes
+from tests.simulate.scenarios.scenario import Program, Scenario
+from tests.simulate.schedules.client import Client
+
+_CHECKERS: Final = (*CHECKERS, chosen_paths_are_committed_alone)
+
+
+def _staged(c: Client) -> None:
+    """Stage two folders, and give a branch a commit that main has not."""
+    c.put("a/1", "old")
+    c.commit()
+    c.create_branch("dev", contents={"a/1": "old"})
+    c.put("dev", "dev", "dev")
+    c.commit("dev")
+    c.put("a/1", "staged")
+    c.put("b/1", "staged")
+
+
+def _sealed(c: Client) -> None:
+    """Let a committer die when it has sealed, and write one of its paths again."""
+    _staged(c)
+    c.seal()
+    c.put("a/1", "newer")
+    c.put("a/2", "newer")
+
+
+def _choose(folder: str) -> Program:
+    return lambda c: c.commit_paths([folder])
+
+
+def _merge(c: Client) -> None:
+    c.merge("dev", writes={"dev": "dev"})
+
+
+def _tick(c: Client) -> None:
+    def work(repo: Repository, _message: str) -> str:
+        return repo.ingestion("dev", gates=[passes], on_refusal="quarantine").tick(HOUR).state
+
+    c.other("tick", work, writes={"dev": "dev"})
+
+
+_BESIDE: Final[dict[str, Program]] = {
+    "put": put("a/1", "new"),
+    "delete": lambda c: c.delete("a/1"),
+    "put-commit": in_turn(put("a/1", "new"), commit),
+    "commit": commit,
+    "list": list_all,
+    "merge": _merge,
+    "publish": _tick,
+    "same": _choose("a/"),
+    "other": _choose("b/"),
+}
+
+SCENARIOS: tuple[Scenario, ...] = (
+    *(
+        Scenario(
+            f"partial-{name}",
+            {"chooser": _choose("a/"), "beside": beside},
+            _staged,
+            checkers=_CHECKERS,
+        )
+        for name, beside in _BESIDE.items()
+    ),
+    *(
+        Scenario(
+            f"partial-sealed-{name}",
+            {"chooser": _choose("a/"), "beside": _BESIDE[name]},
+            _sealed,
+            checkers=_CHECKERS,
+        )
+        for name in ("put", "put-commit", "commit", "same", "other")
+    ),
+)
