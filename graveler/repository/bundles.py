@@ -22,8 +22,10 @@ from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
 from graveler.repository.borrowed import Hold, Row, confirm, holding
 from graveler.repository.writes import CHUNK, StagedWrites
+from graveler.values import staged_value
 
-_MOST_SEALED: Final = 64
+_MOST_SEALED: Final = 63
+"""After a bundle: a commit seals one more, and holds all of them."""
 
 
 class Bundle:
@@ -53,10 +55,15 @@ class Bundle:
 
     def remove(self, key: bytes) -> None:
         """Take a row out again."""
-        if self._rows.pop(key, None) is None and self._hold.token:
-            staged = self._stores.staging.get([self._hold.token], key)
-            if staged is not None:
-                self._stores.staging.withdraw(self._hold.token, key, staged)
+        self._rows.pop(key, None)
+        if self._hold.token:
+            self._stores.staging.remove(self._hold.token, key)
+
+    def files(self) -> int:
+        """Return the number of rows that are no deletions."""
+        self._spill()
+        staged = self._stores.staging.scan([self._hold.token]) if self._hold.token else ()
+        return sum(staged_value(write) is not None for _, write in staged)
 
     def keys(self) -> Iterator[bytes]:
         """Yield the keys of the rows, ascending, each once."""
@@ -71,7 +78,7 @@ class Bundle:
         """Make the rows visible on the branch, over all that was acknowledged before.
 
         Raises:
-            ThrottledError: 64 tokens are sealed on the branch: commit or discard what is staged.
+            ThrottledError: 62 tokens are sealed on the branch: commit or discard what is staged.
             OutcomeUnknownError: A reply was lost, and the branch has moved since.
             FencedError: A newer attempt of the run owns the branch.
             ProtectedBranchError: The branch accepts no writes.
@@ -158,7 +165,7 @@ def seal(stores: Stores, name: str, fence: str) -> BranchRecord:
     """Seal what is staged on the branch, if anything is, and return its record.
 
     Raises:
-        ThrottledError: 64 tokens are sealed on the branch: commit or discard what is staged.
+        ThrottledError: 62 tokens are sealed on the branch: commit or discard what is staged.
         FencedError: A newer attempt of the run owns the branch.
     """
     live = ""
@@ -178,7 +185,7 @@ def seal(stores: Stores, name: str, fence: str) -> BranchRecord:
 
 
 def _check_room(record: BranchRecord) -> None:
-    if len(record.sealed_tokens) + 1 >= _MOST_SEALED:
+    if len(record.sealed_tokens) + 2 > _MOST_SEALED:
         raise ThrottledError(
             f"branch {record.name!r}: {len(record.sealed_tokens)} tokens are sealed: commit or "
             "discard what is staged"

@@ -25,7 +25,6 @@ from typing import Final
 from graveler.committed import Applied, StagedChange, keeping, reapply, same_records
 from graveler.committed.apply import apply
 from graveler.errors import (
-    GateFailedError,
     NoChangesError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -44,8 +43,7 @@ from graveler.telemetry import COMMIT
 from graveler.values import staged_changes
 
 _ATTEMPTS: Final = 200
-_MOST_REFUSED: Final = 64
-MOST_SEALED: Final = 8
+MOST_SEALED: Final = 64
 """Sealed tokens of a branch, at most: a committer that finds as many commits them first."""
 
 
@@ -70,7 +68,7 @@ class _Seal:
     judged: bool | None
 
 
-def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Seal:
+def _seal(stores: Stores, name: str, fence: str) -> _Seal:
     """Give the branch a new live token and put the old one behind the sealed ones.
 
     A process that has just staged writes has seen the branch's record then. If that is still the
@@ -78,7 +76,7 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
     """
     looks: list[BranchRecord] = []
     judged: bool | None = False if fence else None
-    known = _known(stores, name, fence, most)
+    known = _known(stores, name, fence)
 
     def read() -> Seen:
         nonlocal judged, known
@@ -93,7 +91,7 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
     def change(record: BranchRecord) -> BranchRecord:
         looks.append(record)
         live = record.staging_token
-        if len(record.sealed_tokens) >= most or (
+        if len(record.sealed_tokens) >= MOST_SEALED or (
             not stores.staging.is_filled(live) and stores.staging.is_empty(live)
         ):
             return record
@@ -112,10 +110,10 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
     return _Seal(looks[0], record, None if record is looks[-1] else predicate, judged)
 
 
-def _known(stores: Stores, name: str, fence: str, most: int) -> Seen | None:
+def _known(stores: Stores, name: str, fence: str) -> Seen | None:
     """Return the version of the branch under which this process has staged writes, or None."""
     seen = stores.refs.branches.remembered(name)
-    if seen is None or seen.record.fence != fence or len(seen.record.sealed_tokens) >= most:
+    if seen is None or seen.record.fence != fence or len(seen.record.sealed_tokens) >= MOST_SEALED:
         return None
     return seen if stores.staging.is_filled(seen.record.staging_token) else None
 
@@ -173,22 +171,16 @@ def commit(
 
 def _commit(stores: Stores, order: _Order) -> Commit:
     earlier = None
-    most = MOST_SEALED
     for _ in range(_ATTEMPTS):
-        seal = _seal(stores, order.name, order.fence, most)
+        seal = _seal(stores, order.name, order.fence)
         committer = _Committer(stores, order, seal)
-        full = len(seal.record.sealed_tokens) >= most
+        full = len(seal.record.sealed_tokens) >= MOST_SEALED
         if not full or seal.record.staging_token != seal.seen.staging_token:
             break
         # the tokens of dead committers land first, so that their number stays bounded; the live
         # token, with this caller's writes, is sealed after that
-        try:
-            with suppress(NoChangesError):
-                earlier = committer.run()
-        except GateFailedError:
-            if most >= _MOST_REFUSED:
-                raise
-            most *= 2  # refused writes stay sealed; the writes that correct them follow
+        with suppress(NoChangesError):
+            earlier = committer.run()
     else:
         raise ThrottledError(f"branch {order.name!r} is busy: {MOST_SEALED} commits are running")
     try:

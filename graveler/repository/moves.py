@@ -89,6 +89,7 @@ class _Move:
 
         Raises:
             LookAgain: It must be filled again.
+            ObjectNotFoundError: Nothing is left to move.
         """
         before, self._record = self._record, record
         if (before.commit_id, before.sealed_tokens) == (record.commit_id, record.sealed_tokens):
@@ -114,3 +115,6 @@ class _Move:
                 self._bundle.add(Row(key, TOMBSTONE))
             for key in {*keys}.difference(key for key, _ in present):
                 self._bundle.remove(self._place.moved(key))
+        self.count = self._bundle.files()
+        if not self.count:
+            raise nothing_at(record.name, self._place)

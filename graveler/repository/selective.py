@@ -75,7 +75,7 @@ def commit_paths(
         ProtectedBranchError: The branch accepts no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses; all stays staged.
-        ThrottledError: 64 tokens are sealed on the branch: commit everything.
+        ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
     work = _Work(stores, name, spec, choice, keep)
     if not fence:

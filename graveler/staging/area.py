@@ -96,6 +96,11 @@ class StagingArea:
         with suppress(PreconditionFailedError, OutcomeUnknownError):
             self._kv.delete_if(self._prefix + token, key, stored.predicate)
 
+    def remove(self, token: str, key: bytes) -> None:
+        """Remove what is staged at a key under a token that no other process writes to."""
+        self._filled.discard(token)
+        self._kv.delete(self._prefix + token, key)
+
     def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:
         """Return the newest staged write of `key` among the tokens, or None; mostly one round trip."""
         for tokens in batches(newest_first, MAX_KEYS):

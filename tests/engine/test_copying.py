@@ -13,6 +13,7 @@ from graveler.errors import (
     NoChangesError,
     ObjectNotFoundError,
     ProtectedBranchError,
+    ThrottledError,
 )
 from graveler.repository import bundles, copies
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
@@ -311,3 +312,27 @@ def test_a_move_beside_other_operations(beside):
 
     interleave(prepared, OPERATIONS["move"][0], beside, check)
     interleave(prepared, beside, OPERATIONS["move"][0], lambda world, b, m: check(world, m, b))
+
+
+@pytest.mark.parametrize(("puts", "most"), [(0, 62), (1, 31)])
+def test_many_folders_are_copied_between_two_commits_and_one_more_says_what_to_do(puts, most):
+    repo = ScriptedWorld().repo(scripted=False)
+    main = repo.branch("main")
+    put(main, "a/1", "a/2")
+    main.commit("first")
+    for number in range(most):
+        put(main, *[f"put/{number}"] * puts)
+        main.copy("main", "a/", f"copy-{number}/")
+    put(main, *["put/last"] * puts)
+    before = tree(main)
+    for call in (
+        lambda: main.copy("main", "a/", "more/"),
+        lambda: main.move("copy-0/", "more/"),
+    ):
+        with pytest.raises(ThrottledError, match="commit or discard what is staged"):
+            call()
+    assert tree(main) == before
+    main.commit("all")
+    assert tree(repo.ref("main")) == before
+    assert [commit.message for commit in repo.log("main")][:2] == ["all", "first"]
+    main.copy("main", "a/", "more/")

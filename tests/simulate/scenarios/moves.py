@@ -87,7 +87,14 @@ def _nothing_is_lost(evidence: Evidence) -> Iterator[str]:
             yield f"{tree} has nothing of {written}"
 
 
-_CHECKERS: Final = (*EVERYWHERE, _moved_whole, _nothing_is_lost)
+def _moved_once(evidence: Evidence) -> Iterator[str]:
+    """Two moves of a folder do not both say that they have moved it."""
+    said = [move.result for move in evidence.of_kind("move") if move.ok]
+    if len(said) > 1:
+        yield f"the moves of one folder say {said}"
+
+
+_CHECKERS: Final = (*EVERYWHERE, _moved_whole, _nothing_is_lost, _moved_once)
 
 _BESIDE: Final[dict[str, Program]] = {
     "put": _put("1"),
