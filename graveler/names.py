@@ -106,10 +106,11 @@ def path_keys(paths: Iterable[str | PurePath]) -> list[bytes]:
     Paths are looked at together; one by one only if something is wrong with them.
     """
     listed = list(paths)
-    with suppress(AttributeError, UnicodeEncodeError):
-        keys = [path.encode() for path in listed]  # type: ignore[union-attr]
-        sizes = {len(key) for key in keys} or {1}
-        if 1 <= min(sizes) <= max(sizes) <= PATH_BYTES and not any(b"\0" in key for key in keys):
+    with suppress(TypeError, UnicodeEncodeError):
+        # a NUL in a path would make it two
+        keys = "\0".join(listed).encode().split(b"\0")  # type: ignore[arg-type]  # join refuses others
+        sizes = set(map(len, keys))
+        if len(keys) == len(listed) and 1 <= min(sizes) <= max(sizes) <= PATH_BYTES:
             return keys
     return [path_key(path_text(path, "path")) for path in listed]
 

@@ -90,6 +90,29 @@ class Run(NamedTuple):
         )
 
 
+class _Arrays(NamedTuple):
+    """The index of a table as arrays of numpy.
+
+    Attributes:
+        hashes: Of the keys, ascending.
+        row_of: The row of each.
+        bounds: Where each row starts and stops, row by row; the numbers of two rows overlap.
+        lengths: Of the keys, row by row.
+    """
+
+    hashes: Any
+    row_of: Any
+    bounds: Any
+    lengths: Any
+
+
+def hashes_of(keys: Sequence[bytes]) -> Any:
+    """Return the hashes of keys as an array of numpy, for `FlatTable.find_many`."""
+    import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
+
+    return numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
+
+
 class DamagedFileError(Exception):
     """A file is not what `Form` made: it is damaged, or of another version or table."""
 
@@ -127,8 +150,8 @@ class FlatTable:
     """
 
     __slots__ = (
-        "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sums", "_verified", "buffer",
-        "checked",
+        "_arrays", "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sums", "_verified",
+        "buffer", "checked",
         "count", "ends", "kind", "lengths", "memory_bytes", "name", "rows_at", "used",
     )  # fmt: skip
 
@@ -168,6 +191,7 @@ class FlatTable:
             raise DamagedFileError(f"{self.name} is damaged")
         self._sums = _numbers(view[head:index_at], "Q")
         self._index = view, index_sum, places, sizes
+        self._arrays: _Arrays | None = None
         self.rows_at: int = places[-1]
         self._ids_at: int = self.rows_at + row_bytes
         self._verified = bytearray(pages)
@@ -286,36 +310,47 @@ class FlatTable:
             place += 1
         return None
 
-    def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return key and value record, side by side, of each of the keys; None where it is missing."""
+    def find_many(self, keys: Sequence[bytes], hashes: Any) -> list[bytes | None]:
+        """Return key and value record, side by side, of each of the keys; None where it is missing.
+
+        Args:
+            keys: In any order.
+            hashes: Of the keys, as `hashes_of` gives them.
+        """
         if len(keys) < _BATCH:
             return list(map(self.find, keys))
+        self.verify()
+        index = self._arrays or self._as_arrays()
+        places = index.hashes.searchsorted(hashes)
+        # a key beyond the last hash gets the last row, and is not found in it
+        rows = index.row_of.take(places, mode="clip")
+        bounds = index.bounds.take(rows)
+        starts, stops = bounds["start"] + self.rows_at, bounds["stop"] + self.rows_at
+        cuts = map(slice, starts.tolist(), stops.tolist())
+        found = list(map(self.buffer.__getitem__, cuts))
+        lengths = index.lengths.take(rows).tolist()
+        if lengths == list(map(len, keys)) and all(map(bytes.startswith, found, keys)):
+            return found  # type: ignore[return-value]  # a list of bytes: none is missing
+        same = (index.hashes.take(places, mode="clip") == hashes).tolist()
+        return [
+            None if not equal
+            else whole if size == len(key) and whole.startswith(key)
+            else self.find(key)  # of keys with equal hashes only the first row was looked at
+            for equal, key, whole, size in zip(same, keys, found, lengths, strict=True)
+        ]  # fmt: skip
+
+    def _as_arrays(self) -> _Arrays:
         import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
 
-        self.verify()
-        sought = numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
-        hashes, row_of, ends = (
-            numpy.asarray(part, kind)
-            for part, kind in ((self._hashes, "u8"), (self._row_of, "u4"), (self.ends, "u4"))
+        ends = numpy.asarray(self.ends, "u4")
+        pair = [("start", "u4"), ("stop", "u4")]
+        self._arrays = _Arrays(
+            numpy.asarray(self._hashes, "u8"),
+            numpy.asarray(self._row_of, "u4"),
+            numpy.ndarray((self.count,), pair, ends, strides=(4,)),
+            numpy.asarray(self.lengths, "u2"),
         )
-        places = numpy.searchsorted(hashes, sought)
-        # a key beyond the last hash gets the last row, and is not found in it
-        rows = row_of[numpy.minimum(places, self.count - 1)]
-        starts = (ends[rows] + self.rows_at).tolist()
-        stops = (ends[rows + 1] + self.rows_at).tolist()
-        lengths = numpy.asarray(self.lengths, "u2")[rows].tolist()
-        buffer = self.buffer
-        found: list[bytes | None] = [
-            whole if size == len(key) and whole.startswith(key) else None
-            for key, whole, size in zip(
-                keys, map(buffer.__getitem__, map(slice, starts, stops)), lengths, strict=True
-            )
-        ]
-        # of keys with equal hashes only the first row was looked at
-        for place in numpy.flatnonzero(hashes[1:] == hashes[:-1]).tolist():
-            for number in numpy.flatnonzero(sought == hashes[place]).tolist():
-                found[number] = self.find(keys[number])
-        return found
+        return self._arrays
 
     def items(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Yield key and value of each record from key `start` up to `stop`, in key order."""

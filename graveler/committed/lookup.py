@@ -1,11 +1,17 @@
 """Many keys at once: each range is opened once, and its keys are looked up together."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
+from itertools import pairwise, repeat
+from typing import Final
 
+from graveler.committed.flat import hashes_of
 from graveler.committed.metarange import read
 from graveler.committed.range_store import RangeStore
+from graveler.committed.tree import Tree
+
+_FEW: Final = 64
+_NARROW: Final = 1 << 16
 
 
 def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -23,24 +29,39 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> list[
         CorruptionError: A range cannot be read.
     """
     tree = read(store, metarange)
-    found: list[bytes | None] = [None] * len(keys)
-    places = list(map(bisect_left, repeat(tree.keys()), keys))
-    order = sorted(range(len(keys)), key=places.__getitem__)
-    groups = [group for group in _groups(order, places) if group[0] < len(tree)]
-    tables = store.ahead([tree[place] for place, _ in groups], keep=True)
-    for table, (_, numbers) in zip(tables, groups, strict=True):
-        rows = table.find_many([keys[number] for number in numbers])
-        for number, row in zip(numbers, rows, strict=True):
-            found[number] = row
-    return found
+    places = map(bisect_left, repeat(tree.keys()), keys)
+    if len(keys) <= _FEW:
+        return _find_few(store, tree, keys, list(places))
+    import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
+
+    # numpy sorts narrow numbers in one pass
+    kind = numpy.uint16 if len(tree) < _NARROW else numpy.uint32
+    unsorted = numpy.fromiter(places, kind, len(keys))
+    order = unsorted.argsort(kind="stable")
+    sorted_keys = list(map(keys.__getitem__, order.tolist()))
+    hashes = hashes_of(sorted_keys)
+    by_range = unsorted[order]
+    inside = int(by_range.searchsorted(kind(len(tree))))
+    begins = numpy.flatnonzero(by_range[1:inside] != by_range[: max(inside - 1, 0)]) + 1
+    edges = [0, *begins.tolist(), inside] if inside else []
+    tables = store.ahead([tree[place] for place in by_range[edges[:-1]].tolist()], keep=True)
+    rows: list[bytes | None] = []
+    for table, (start, stop) in zip(tables, pairwise(edges), strict=True):
+        rows += table.find_many(sorted_keys[start:stop], hashes[start:stop])
+    rows += repeat(None, len(keys) - inside)
+    back = numpy.empty_like(order)
+    back[order] = numpy.arange(len(keys))
+    return list(map(rows.__getitem__, back.tolist()))
 
 
-def _groups(order: Sequence[int], places: Sequence[int]) -> Iterable[tuple[int, Sequence[int]]]:
-    """Yield each place with the numbers of the keys that belong there."""
-    start = 0
-    ordered = [places[number] for number in order]
-    while start < len(order):
-        place = ordered[start]
-        stop = bisect_left(ordered, place + 1, start)
-        yield place, order[start:stop]
-        start = stop
+def _find_few(
+    store: RangeStore, tree: Tree, keys: Sequence[bytes], places: Sequence[int]
+) -> list[bytes | None]:
+    inside = sorted(set(places) - {len(tree)})
+    tables = dict(
+        zip(inside, store.ahead([tree[place] for place in inside], keep=True), strict=True)
+    )
+    return [
+        tables[place].find(key) if place in tables else None
+        for place, key in zip(places, keys, strict=True)
+    ]

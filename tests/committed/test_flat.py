@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.committed import flat, form
-from graveler.committed.flat import DamagedFileError, FlatTable, Run
+from graveler.committed.flat import DamagedFileError, FlatTable, Run, hashes_of
 from graveler.committed.form import Form
 from graveler.committed.tree import TreeBuilder, shared_ends, shared_start, tree_of
 from graveler.errors import CorruptionError, InvalidInputError
@@ -52,7 +52,9 @@ def test_look_ups_give_what_a_dict_gives(rows, others):
     table = table_of(rows)
     sought = [*others, *rows, *others]
     assert [table.get(key) for key in sought] == [rows.get(key) for key in sought]
-    assert table.find_many(sought) == [key + rows[key] if key in rows else None for key in sought]
+    assert table.find_many(sought, hashes_of(sought)) == [
+        key + rows[key] if key in rows else None for key in sought
+    ]
 
 
 def test_keys_of_one_hash_are_told_apart(monkeypatch):
@@ -62,7 +64,9 @@ def test_keys_of_one_hash_are_told_apart(monkeypatch):
     table = table_of(rows)
     sought = [*rows, b"k", b"k99", b"x" * 200]
     assert [table.get(key) for key in sought] == [rows.get(key) for key in sought]
-    assert table.find_many(sought) == [key + rows[key] if key in rows else None for key in sought]
+    assert table.find_many(sought, hashes_of(sought)) == [
+        key + rows[key] if key in rows else None for key in sought
+    ]
 
 
 @given(ROWS, KEYS | st.just(b""), KEYS | st.none())
@@ -111,7 +115,7 @@ def test_a_run_gives_back_the_rows_that_it_was_made_of(rows):
 
 ANSWERS = [
     lambda table: table.get(b"b"),
-    lambda table: table.find_many([b"b"] * 20),
+    lambda table: table.find_many([b"b"] * 20, hashes_of([b"b"] * 20)),
     lambda table: table.key(1),
     lambda table: table.value(2),
     lambda table: list(table.items()),

@@ -1,0 +1,50 @@
+"""Many keys looked up at once in a tree of many ranges."""
+
+from random import Random
+
+import pytest
+
+from graveler.committed.lookup import find_many
+from graveler.committed.metarange import EMPTY_METARANGE
+from tests.committed.trees import new_store, value, write_ranges
+
+NAMES = [f"k{number:04}" for number in range(0, 1_000, 2)]
+LONG, SHORT = NAMES[:400], NAMES[400:]
+LINES = [*(" ".join(LONG[at : at + 100]) for at in range(0, 400, 100)),
+         *(" ".join(SHORT[at : at + 3]) for at in range(0, 100, 3))]  # fmt: skip
+ROWS = {name.encode(): name.encode() + value("1") for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def tree():
+    store = new_store()
+    return store, write_ranges(store, LINES)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 64, 65, 200, 3_000])
+def test_keys_are_found_in_any_order_as_often_as_they_are_asked_for(tree, count):
+    random = Random(count)
+    asked = [f"k{random.randrange(1_100):04}".encode() for _ in range(count)]
+    assert find_many(*tree, asked) == [ROWS.get(key) for key in asked]
+
+
+@pytest.mark.parametrize("asked", [[b"z"] * 100, [b"a"] * 100, [b"a", b"z"] * 50])
+def test_keys_before_and_behind_all_ranges_are_missing(tree, asked):
+    assert find_many(*tree, asked) == [None] * 100
+
+
+def test_keys_that_start_as_others_do_are_told_apart(tree):
+    asked = [key[:-1] for key in ROWS] + [key + b"0" for key in ROWS]
+    assert find_many(*tree, asked) == [None] * len(asked)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_the_empty_tree_has_no_key(count):
+    assert find_many(new_store(), EMPTY_METARANGE, [b"k"] * count) == [None] * count
+
+
+def test_each_range_is_opened_once(tree):
+    store, metarange = tree
+    before = store.stats.ranges_read
+    find_many(store, metarange, Random(1).sample([*ROWS], len(ROWS)))
+    assert store.stats.ranges_read == before + len(LINES)
