@@ -80,7 +80,7 @@ house: $(READY) ## the size of the product, and what a put, a join, a publish an
 bench: $(READY) ## the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)
 
-bench-scale: $(READY) ## lakes of ten million entries: an hour and 20 GB; ARGS='--folder DIR stat hourly'
+bench-scale: $(READY) ## lakes of ten million entries: half an hour and 20 GB; ARGS='--folder DIR stat hourly'
 	$(BIN)/python -m tests.bench.scale $(ARGS)
 
 KILLS ?= 1000

@@ -27,6 +27,9 @@ the system's temporary one.
 The lake holds {entries:,} entries in the settings that a user gets. Its paths are those of an hourly Spark
 job, 400 files an hour, and no two entries share an address, a checksum, a size or a time. Each row runs
 in processes of its own. Rates of two processes are added by the wall clock.
+
+lakeFS does not run here. Where a row names its rule, the same paths and records are cut into ranges by that
+rule with lakeFS's defaults, as `graveler splitting simulate` does it.
 """
 
 
