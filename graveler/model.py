@@ -218,6 +218,7 @@ class RangeInfo:
             in the tree.
         total: The sum of the ids of its records, 32 bytes. The sum over the ranges of a tree does
             not depend on where they end.
+        digest: SHA-256 of the records, framed: they are verified by it without their ids.
     """
 
     id: bytes
@@ -227,6 +228,7 @@ class RangeInfo:
     size: int
     natural: bool = False
     total: bytes = bytes(32)
+    digest: bytes = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ without decoding a record. Range data::
     u64     logical bytes, big-endian
     byte    1 if the range ended naturally, else 0
     bytes   sum of the record ids, 32
+    bytes   digest of the records, 32
     bytes   min key
 
 Staged write::
@@ -41,6 +42,7 @@ content identity  h over size, content type, user metadata, and the checksum if 
 record id         h( h(key) ‖ h(value record) )
 range id          h( record id₁ ‖ … ‖ record idₙ )
 total             record id₁ + … + record idₙ, big-endian numbers, modulo 2²⁵⁶ - 1
+digest            h over key₁, value record₁, …, then their lengths, then the number of records
 metarange id      the same over its ranges: key = last key, value record = the range's
 commit id         h over committer, message, metarange, time, metadata, parents
 ================  ==============================================================
@@ -56,6 +58,8 @@ table with a worked example.
 """
 
 import gc
+import sys
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -83,7 +87,8 @@ ENTRY_HEADER: Final = Struct("<B4HIQq")
 _COMPUTED: Final = 1
 _TIMED: Final = 2
 _LARGEST: Final = 2**63 - 1
-_RANGE: Final = Struct(">QQ?32s")
+_RANGE: Final = Struct(">QQ?32s32s")
+_NATURAL: Final = 16
 _TOTAL: Final = (1 << 256) - 1
 _PIECE: Final = 256
 _TEXT = b"t"
@@ -162,6 +167,48 @@ def total(record_ids: bytes) -> bytes:
 def add_totals(totals: Iterable[bytes]) -> bytes:
     """Return the total of the records of several ranges."""
     return (sum(map(int.from_bytes, totals)) % _TOTAL).to_bytes(RECORD_ID_BYTES)
+
+
+class RecordsDigest:
+    """The digest of a range: SHA-256 of its records in key order, in bulk.
+
+    It names the records as strictly as their ids do, at a tenth of the cost: one call hashes thousands.
+    Hashed are all keys and value records, side by side; then the lengths of each key and each value
+    record, 4 bytes; then the number of records, 8 bytes; numbers little-endian. The end tells how long
+    each part is, so that no two lists of records give the same bytes.
+    """
+
+    def __init__(self) -> None:
+        self._hash = sha256()
+        self._lengths = array("I")
+
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add records."""
+        parts = [b""] * (2 * len(keys))
+        parts[::2], parts[1::2] = keys, values
+        self.add_rows((b"".join(parts),), map(len, parts))
+
+    def add_rows(self, rows: Iterable[bytes | memoryview], lengths: Iterable[int]) -> None:
+        """Add records that are joined already, in any number of pieces.
+
+        Args:
+            rows: Their keys and value records.
+            lengths: The length of each key, and of the value record behind it.
+        """
+        for piece in rows:
+            self._hash.update(piece)
+        self._lengths.extend(lengths)
+
+    def digest(self) -> bytes:
+        """Return the digest of the records so far, 32 bytes."""
+        lengths = self._lengths
+        if sys.byteorder == "big":
+            lengths = lengths[:]
+            lengths.byteswap()
+        done = self._hash.copy()
+        done.update(lengths)
+        done.update((len(lengths) // 2).to_bytes(8, "little"))
+        return done.digest()
 
 
 def _varint(value: int) -> bytes:
@@ -331,7 +378,7 @@ def _laid_out(key: bytes, raw: bytes) -> tuple[bytes, int, int, int, list[int]]:
 
 def encode_range_info(info: RangeInfo) -> bytes:
     """Return the value record of a range in its metarange (its key there: the last key)."""
-    data = _RANGE.pack(info.count, info.size, info.natural, info.total) + info.min_key
+    data = _RANGE.pack(info.count, info.size, info.natural, info.total, info.digest) + info.min_key
     return encode_value(info.id, data)
 
 
@@ -341,10 +388,9 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
     identity, data = decode_value(raw)
     if len(identity) != RECORD_ID_BYTES:
         raise CorruptionError(f"{what} has an id of {len(identity)} bytes")
-    if not _RANGE.size < len(data) <= _RANGE.size + PATH_BYTES or data[_RANGE.size - 33] > 1:
+    if not _RANGE.size < len(data) <= _RANGE.size + PATH_BYTES or data[_NATURAL] > 1:
         raise CorruptionError(f"{what} cannot be read: {data[:60]!r} ({len(data)} bytes)")
-    count, size, natural, added = _RANGE.unpack_from(data)
-    return RangeInfo(identity, data[_RANGE.size :], key, count, size, natural, added)
+    return RangeInfo(identity, data[_RANGE.size :], key, *_RANGE.unpack_from(data))
 
 
 class Replacement(NamedTuple):

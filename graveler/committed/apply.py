@@ -93,7 +93,10 @@ def _touch(
     info, following = infos[0], infos[1:]
     before = tally.total
     joined = _joined(
-        store.open_range(info).records(), cursor.below(info.max_key + b"\0"), settle, tally
+        store.open_range(info, numbered=True).records(),
+        cursor.below(info.max_key + b"\0"),
+        settle,
+        tally,
     )
     kept: list[Record] = []
     for record in joined:

@@ -188,7 +188,7 @@ class _Cursor:
     """
 
     def __init__(self, store: RangeStore, infos: Side, start: bytes, stop: bytes | None) -> None:
-        self._tables = store.ahead(infos)
+        self._tables = store.ahead(infos, numbered=True)
         self._start = start
         self._stop = stop
         self.table: FlatTable | None = None

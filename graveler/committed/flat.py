@@ -7,13 +7,14 @@ the table arrives on a host, and holds the same records:
 header          magic and version, kind, id, counts, checksums
 page sums       xxh3-64 of each 4 KiB of the data
 index           xxh3-64 of each key, ascending, and the row of each; where rows begin; lengths of keys
-data            rows: key and value record, side by side; then record ids, 32 each; in key order
+data            rows: key and value record, side by side; then record ids, 32 each, or none; in key order
 ==============  =====================================================================
 
 ``docs/formats/flat.md`` has the byte table. The bytes follow from the records, so that every process
 of a host can build the file, and the same file serves all of them.
 
-The records are checked against the id of the table before the form is built. The checksums find what
+The records are checked before the form is built: against the digest that the metarange has of them, or
+against the id of the table, by all their record ids, which the form then has. The checksums find what
 happens to the file after that: header and page sums are checked when the file is opened, the index and
 each page of the data when this process reads them first. What is damaged is never read: the form is
 built again from the object store.
@@ -31,12 +32,12 @@ from typing import Any, Final, NamedTuple, Self
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from graveler.errors import CorruptionError
+from graveler.errors import CorruptionError, InternalError
 from graveler.values import RECORD_ID_BYTES
 
 MAGIC: Final = b"graveler flat"
 VERSION: Final = 2
-HEADER: Final = Struct("<13sBBx32sQQ16s16s")
+HEADER: Final = Struct("<13sBB?32s32sQQ16s16s")
 BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
 _SHIFT: Final = 12
 PAGE_BYTES: Final = 1 << _SHIFT
@@ -117,8 +118,8 @@ class DamagedFileError(Exception):
     """A file is not what `Form` made: it is damaged, or of another version or table."""
 
 
-Rebuild = Callable[[], bytes]
-"""Returns the local form of a table, built again from the object store."""
+Rebuild = Callable[[bool], bytes]
+"""Returns the local form of a table, with record ids or without, built again from the object store."""
 
 
 class FlatTable:
@@ -140,6 +141,8 @@ class FlatTable:
         name: What messages call the table.
         kind: What it holds, a number of the caller's.
         count: Rows.
+        numbered: It has record ids: its records were verified against the id of the table.
+        digest: What its records were verified against if it has none.
         memory_bytes: Bytes that the table takes in memory, those of a mapped file left out.
         buffer: The file.
         rows_at: Where the rows begin in it.
@@ -152,7 +155,7 @@ class FlatTable:
     __slots__ = (
         "_arrays", "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sums", "_verified",
         "buffer", "checked",
-        "count", "ends", "kind", "lengths", "memory_bytes", "name", "rows_at", "used",
+        "count", "digest", "ends", "kind", "lengths", "memory_bytes", "name", "numbered", "rows_at", "used",
     )  # fmt: skip
 
     def __init__(
@@ -171,16 +174,17 @@ class FlatTable:
             *known, row_bytes, index_sum, head_sum = HEADER.unpack_from(buffer)
         except StructError as error:
             raise DamagedFileError(f"{self.name}: {error}") from error
-        magic, version, kind, identifier, count = known
+        magic, version, kind, numbered, identifier, digest, count = known
         if (magic, version) != (MAGIC, VERSION):
             raise DamagedFileError(f"{self.name} is no local form of version {VERSION}")
         if (kind, identifier) != (self.kind, self._id):
             raise DamagedFileError(f"{self.name} is the form of {kind} {identifier.hex()}")
-        pages = -(-(_STEP * count + row_bytes) // PAGE_BYTES)
+        data_bytes = row_bytes + _STEP * count * numbered
+        pages = -(-data_bytes // PAGE_BYTES)
         index_at = HEADER.size + 8 * pages
         sizes = (8 * count, 4 * count, 4 * count + 4, 2 * count)
         places = list(accumulate((size + -size % 8 for size in sizes), initial=index_at))
-        if places[-1] + _STEP * count + row_bytes != len(buffer):
+        if places[-1] + data_bytes != len(buffer):
             raise DamagedFileError(
                 f"{self.name} has {len(buffer)} bytes, not those of {count} rows"
             )
@@ -196,6 +200,8 @@ class FlatTable:
         self._ids_at: int = self.rows_at + row_bytes
         self._verified = bytearray(pages)
         self.count: int = count
+        self.numbered: bool = numbered
+        self.digest: bytes = digest
         self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
         self.buffer = buffer
 
@@ -241,7 +247,7 @@ class FlatTable:
     def _heal(self) -> None:
         """Take the form that is built again in place of a damaged one: it has the same bytes."""
         try:
-            self._open(self._rebuild())
+            self._open(self._rebuild(self.numbered))
             self._read_index()
         except DamagedFileError as error:
             raise CorruptionError(f"table {self.name} was built twice, differently") from error
@@ -283,7 +289,12 @@ class FlatTable:
         return Run(data, ends, self.lengths[start:stop])
 
     def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
-        """Return the record ids of the rows from `start` up to `stop`, 32 bytes each."""
+        """Return the record ids of the rows from `start` up to `stop`, 32 bytes each.
+
+        The table must be `numbered`.
+        """
+        if not self.numbered:
+            raise InternalError(f"{self.name} was opened without its record ids")
         stop = self.count if stop is None else stop
         at = self._ids_at
         return self._read(at + _STEP * start, at + _STEP * max(start, stop))

@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from graveler.committed.flat import BIG_ENDIAN, HEADER, MAGIC, PAGE_BYTES, VERSION
 from graveler.errors import InvalidInputError
+from graveler.values import RecordsDigest
 
 _MOST_BYTES: Final = (1 << 32) - 1
 _LONGEST_KEY: Final = (1 << 16) - 1
@@ -50,18 +51,37 @@ class Form:
         self._pages.append(view[:whole])
         self._rest = data[whole:]
 
-    def finish(self, kind: int, identifier: bytes, record_ids: bytes) -> list[Piece]:
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return len(self._hashes)
+
+    @property
+    def size(self) -> int:
+        """Bytes of their keys and values."""
+        return sum(map(len, self._pages)) + len(self._rest)
+
+    def digest(self) -> bytes:
+        """Return the digest of the records so far; see `RecordsDigest`."""
+        digest = RecordsDigest()
+        digest.add_rows((*self._pages, self._rest), self._lengths)
+        return digest.digest()
+
+    def finish(
+        self, kind: int, identifier: bytes, record_ids: bytes = b"", *, digest: bytes = bytes(32)
+    ) -> list[Piece]:
         """Return the file, in pieces; nothing may be added afterwards.
 
         Args:
             kind: What the table holds, a number of the caller's.
             identifier: The id of the table, 32 bytes.
-            record_ids: Of the records, 32 bytes each.
+            record_ids: Of the records, 32 bytes each; nothing if they were verified by a digest.
+            digest: The digest.
 
         Raises:
             InvalidInputError: Keys or values take more than 4 GiB.
         """
-        size = sum(map(len, self._pages)) + len(self._rest)
+        size = self.size
         longest = max(self._lengths[::2])
         if size > _MOST_BYTES or longest > _LONGEST_KEY:
             raise InvalidInputError(
@@ -73,7 +93,8 @@ class Form:
             self._sums.append(xxh3_64_intdigest(self._rest))
         sums = _packed("Q", self._sums)
         index = b"".join(raw + bytes(-len(raw) % 8) for raw in self._index())
-        fields = (MAGIC, VERSION, kind, identifier, len(self._hashes), size, xxh3_128_digest(index))
+        known = (MAGIC, VERSION, kind, bool(record_ids), identifier, digest)
+        fields = (*known, self.count, size, xxh3_128_digest(index))
         head = HEADER.pack(*fields, xxh3_128_digest(HEADER.pack(*fields, bytes(16)) + sums))
         return [head, sums, index, *self._pages, self._rest]
 

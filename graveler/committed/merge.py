@@ -216,7 +216,7 @@ class _Sides:
                 continue
             for candidate in self._candidates(segment):
                 info = tree_of(dest).find(candidate.key)
-                stored = None if info is None else self._store.open(info.id).get(candidate.key)
+                stored = None if info is None else self._store.open_range(info).get(candidate.key)
                 chosen = judge.choose(candidate, stored)
                 if chosen is CONFLICT:
                     yield RawConflict(*candidate[:3], stored)

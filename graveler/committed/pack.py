@@ -102,7 +102,7 @@ class Packer:
         at, following = start, None
         with RangeWriter(self.store, self.splitting) as writer:
             while at < len(infos):
-                writer.add_all(self.store.open_range(infos[at]).records())
+                writer.add_all(self.store.open_range(infos[at], numbered=True).records())
                 at += 1
                 following = infos[at].min_key if at < len(infos) else None
                 if following is not None and not bad[at] and writer.ends_before(following):

@@ -22,11 +22,12 @@ from graveler.committed.flat import (
     FlatTable,
     Rebuild,
 )
-from graveler.committed.form import Piece
+from graveler.committed.form import Form, Piece
 from graveler.committed.table import (
     KINDS,
     TableFile,
     TableKind,
+    check_range,
     check_table,
     own_table,
 )
@@ -38,7 +39,7 @@ from graveler.process import watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
-from graveler.values import range_id, record_id
+from graveler.values import RecordsDigest, range_id, record_id
 
 _MEMORY_BYTES: Final = 128 << 20
 _ONLY_BYTES: Final = 1 << 30
@@ -114,29 +115,51 @@ class RangeCache:
             return self._disk.single(identifier.hex())
         return self._singles[identifier[0] % _LOCKS]
 
-    def known(self, identifier: bytes, kind: TableKind) -> FlatTable | None:
-        """Return a table that is open in memory, None where it is not."""
+    def known(
+        self, identifier: bytes, kind: TableKind, digest: bytes | None = None
+    ) -> FlatTable | None:
+        """Return a table that is open in memory, None where it is not; see `get`."""
         table = self._opened.get(identifier)
         if type(table) is not FlatTable or table.kind != KINDS[kind]:
+            return None
+        if table.digest != digest and not table.numbered:
             return None
         table.used = True
         counts.memory += 1
         return table
 
     def get(
-        self, identifier: bytes, kind: TableKind, rebuild: Rebuild, *, keep: bool = True
+        self,
+        identifier: bytes,
+        kind: TableKind,
+        digest: bytes | None,
+        rebuild: Rebuild,
+        *,
+        keep: bool = True,
     ) -> FlatTable | None:
         """Return the table in its local form, None where that has to be built.
 
         Args:
             identifier: Its id.
             kind: What it must hold.
+            digest: Of its records: a form that was verified against it serves as well as one with
+                record ids, which was verified against the id. None: only the latter serves.
             rebuild: Builds the form again if it turns out to be damaged on disk.
             keep: Keep it open, for more lookups. A scan opens it again and gives it up.
         """
-        table = self.known(identifier, kind)
-        if table is not None or self._disk is None:
+        table = self.known(identifier, kind, digest)
+        if table is not None:
             return table
+        table = self._on_disk(identifier, kind, rebuild)
+        if table is None or (table.digest != digest and not table.numbered):
+            return None
+        counts.disk += 1
+        return self._hold(identifier, table) if keep else table
+
+    def _on_disk(self, identifier: bytes, kind: TableKind, rebuild: Rebuild) -> FlatTable | None:
+        """Return the local form on disk, whatever its records were verified against."""
+        if self._disk is None:
+            return None
         name = identifier.hex()
         found = self._disk.load_flat(name)
         if found is None:
@@ -144,22 +167,30 @@ class RangeCache:
         try:
             table = _opened(found.buffer, identifier, kind, rebuild)
             if not found.own:
-                _check_ids(table, identifier)
+                _check_records(table, identifier)
         except (DamagedFileError, CorruptionError):
             self._disk.drop_damaged(name)
             return None
-        counts.disk += 1
-        return self._hold(identifier, table) if keep else table
+        return table
 
     def convert(
-        self, identifier: bytes, kind: TableKind, rebuild: Rebuild, *, keep: bool = True
+        self,
+        identifier: bytes,
+        kind: TableKind,
+        digest: bytes | None,
+        rebuild: Rebuild,
+        *,
+        keep: bool = True,
     ) -> FlatTable | None:
-        """Return what `get` does, built of what a writer left; None where there is nothing."""
+        """Return what `get` does, built of what is here in another form; None where nothing is.
+
+        That is what a writer left, or a local form without the record ids that are asked for.
+        """
         left: _Left | TablePair | FlatTable | None = self._opened.get(identifier)
         if not isinstance(left, _Left):
             left = None if self._disk is None else self._disk.load(identifier.hex())
         if left is None:
-            return None
+            return None if digest else self._number(identifier, kind, rebuild, keep=keep)
         reader = TableReader(left.data, name=identifier.hex())
         try:
             if left.own:
@@ -170,20 +201,45 @@ class RangeCache:
             if self._disk is not None:
                 self._disk.drop_damaged(identifier.hex())
             return None
-        return self.add(identifier, kind, form, rebuild, keep=keep)
+        return self.add(identifier, kind, form, digest, rebuild, keep=keep)
+
+    def _number(
+        self, identifier: bytes, kind: TableKind, rebuild: Rebuild, *, keep: bool
+    ) -> FlatTable | None:
+        """Return a table with its record ids, computed from its local form, None where that is absent."""
+        table = self._opened.get(identifier)
+        if not isinstance(table, FlatTable):
+            table = self._on_disk(identifier, kind, _not_again)
+        if table is None:
+            return None
+        form, ids = Form(), bytearray()
+        try:
+            for run in table.runs():
+                keys, values = run.columns()
+                form.add(keys, values)
+                ids += b"".join(map(record_id, keys, values))
+            if range_id((bytes(ids),)) != identifier:
+                raise CorruptionError(f"cached {table.name} holds other records")  # noqa: TRY301
+        except CorruptionError:
+            if self._disk is not None:
+                self._disk.drop_damaged(identifier.hex())
+            return None
+        pieces = form.finish(KINDS[kind], identifier, bytes(ids))
+        return self.add(identifier, kind, pieces, None, rebuild, keep=keep)
 
     def add(
         self,
         identifier: bytes,
         kind: TableKind,
         form: Sequence[Piece],
+        digest: bytes | None,
         rebuild: Rebuild,
         *,
         keep: bool = True,
     ) -> FlatTable:
         """Keep the local form of a checked table; return it opened."""
         if self._disk is not None and self._disk.add_flat(identifier.hex(), form):
-            table = self.get(identifier, kind, rebuild, keep=keep)
+            table = self.get(identifier, kind, digest, rebuild, keep=keep)
             if table is not None:
                 return table
         return self._hold(identifier, _opened(b"".join(form), identifier, kind, rebuild))
@@ -276,10 +332,22 @@ def _opened(buffer: Buffer, identifier: bytes, kind: TableKind, rebuild: Rebuild
     return FlatTable(buffer, KINDS[kind], identifier, name=name, rebuild=rebuild)
 
 
-def _check_ids(table: FlatTable, identifier: bytes) -> None:
-    ids = map(record_id, table.keys(), table.values())
-    if range_id(ids) != identifier:
+def _check_records(table: FlatTable, identifier: bytes) -> None:
+    """Verify the records of a form against its own digest, or against the id and their ids."""
+    keys, values = table.run().columns()
+    if table.numbered:
+        ids = b"".join(map(record_id, keys, values))
+        sound = range_id((ids,)) == identifier and table.record_ids() == ids
+    else:
+        digest = RecordsDigest()
+        digest.add(keys, values)
+        sound = digest.digest() == table.digest
+    if not sound:
         raise CorruptionError(f"cached {table.name} holds other records")
+
+
+def _not_again(_numbered: bool) -> bytes:
+    raise DamagedFileError("it is built from its records")
 
 
 _MAX_RANGES: Final = 200_000
@@ -404,16 +472,25 @@ class RangeStore:
             CorruptionError: It is damaged, twice in a row, or not there: a table that a
                 tree names must be.
         """
+        return self._open(identifier, kind, None, keep=keep)
+
+    def _open(
+        self, identifier: bytes, kind: TableKind, digest: bytes | None, *, keep: bool
+    ) -> FlatTable:
         if kind is TableKind.RANGE:
             with self._lock:
                 self.stats.ranges_read += 1
-        return self.cache.known(identifier, kind) or self._opened(identifier, kind, keep=keep)
+        known = self.cache.known(identifier, kind, digest)
+        return known or self._opened(identifier, kind, digest, keep=keep)
 
-    def _opened(self, identifier: bytes, kind: TableKind, *, keep: bool) -> FlatTable:
-        cache, asked = self.cache, (identifier, kind)
+    def _opened(
+        self, identifier: bytes, kind: TableKind, digest: bytes | None, *, keep: bool
+    ) -> FlatTable:
+        cache, asked = self.cache, (identifier, kind, digest)
 
-        def rebuild() -> bytes:
-            return cache.mend(identifier, self._fetch(identifier, kind))
+        def rebuild(numbered: bool) -> bytes:
+            proof = None if numbered else digest
+            return cache.mend(identifier, self._fetch(identifier, kind, proof))
 
         table = cache.get(*asked, rebuild, keep=keep)
         if table is not None:
@@ -422,16 +499,25 @@ class RangeStore:
             return (
                 cache.get(*asked, rebuild, keep=keep)
                 or cache.convert(*asked, rebuild, keep=keep)
-                or cache.add(*asked, self._fetch(identifier, kind), rebuild, keep=keep)
+                or cache.add(identifier, kind, self._fetch(*asked), digest, rebuild, keep=keep)
             )
 
-    def open_range(self, info: RangeInfo, *, keep: bool = True) -> FlatTable:
+    def open_range(
+        self, info: RangeInfo, *, keep: bool = True, numbered: bool = False
+    ) -> FlatTable:
         """Return the range that a metarange names.
+
+        Args:
+            info: Its record in the metarange.
+            keep: Keep it open, for more lookups.
+            numbered: With the ids of its records, which take much longer to compute than the range
+                takes to read, once on each host.
 
         Raises:
             CorruptionError: As `open`; or it has not the keys that the metarange states.
         """
-        table = self.open(info.id, keep=keep)
+        digest = None if numbered else info.digest
+        table = self._open(info.id, TableKind.RANGE, digest, keep=keep)
         if table.checked is not info:
             bounds = (table.count, table.key(0), table.key(table.count - 1))
             if bounds != (info.count, info.min_key, info.max_key):
@@ -443,7 +529,9 @@ class RangeStore:
             table.checked = info
         return table
 
-    def ahead(self, infos: Sequence[RangeInfo], *, keep: bool = False) -> Iterator[FlatTable]:
+    def ahead(
+        self, infos: Sequence[RangeInfo], *, keep: bool = False, numbered: bool = False
+    ) -> Iterator[FlatTable]:
         """Yield the ranges that a tree names, in order; those to fetch are fetched side by side.
 
         The number of ranges opened in advance grows with every range that is taken, so that a
@@ -452,11 +540,12 @@ class RangeStore:
         Args:
             infos: The ranges.
             keep: Keep them open, for more lookups.
+            numbered: With the ids of their records.
         """
         rest = iter(infos)
         waiting: deque[Callable[[], FlatTable]] = deque()
         width = 1
-        with self._side_by_side(keep=keep) as later:
+        with self._side_by_side(keep=keep, numbered=numbered) as later:
             while True:
                 waiting.extend(map(later, islice(rest, width - len(waiting))))
                 if not waiting:
@@ -466,14 +555,14 @@ class RangeStore:
 
     @contextmanager
     def _side_by_side(
-        self, *, keep: bool
+        self, *, keep: bool, numbered: bool
     ) -> Iterator[Callable[[RangeInfo], Callable[[], FlatTable]]]:
         """Return what begins to open a range, and returns a function that returns it."""
         pool: ThreadPoolExecutor | None = None
 
         def later(info: RangeInfo) -> Callable[[], FlatTable]:
             nonlocal pool
-            open_range = partial(self.open_range, info, keep=keep)
+            open_range = partial(self.open_range, info, keep=keep, numbered=numbered)
             if not self.objects.put_threads or self.cache.has(info.id):
                 return open_range
             if pool is None:
@@ -486,7 +575,7 @@ class RangeStore:
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _fetch(self, identifier: bytes, kind: TableKind) -> list[Piece]:
+    def _fetch(self, identifier: bytes, kind: TableKind, digest: bytes | None) -> list[Piece]:
         """Return the local form of a table of the object store, built of its checked records."""
         key = self.key(identifier)
 
@@ -495,7 +584,9 @@ class RangeStore:
                 self.stats.fetched += 1
                 counts.misses += 1
             reader = TableReader(self.objects.get(key), name=key)
-            return check_table(reader, identifier, kind)
+            if digest is None:
+                return check_table(reader, identifier, kind)
+            return check_range(reader, identifier, digest)
 
         try:
             try:

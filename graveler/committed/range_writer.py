@@ -29,7 +29,7 @@ from graveler.committed.tree import Tree, TreeBuilder
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.model import PATH_BYTES, RangeInfo
 from graveler.sstable.writer import TableWriter
-from graveler.values import RECORD_ID_BYTES, range_id, total
+from graveler.values import RECORD_ID_BYTES, RecordsDigest, range_id, total
 
 _WAITING_EACH: Final = 2
 _BATCH: Final = 512
@@ -138,6 +138,7 @@ class RangeWriter:
         self._end_key = b""  # of the current range
         self._size = 0  # of the current range; of the fragments and what is held
         self._ids = bytearray()
+        self._digest = RecordsDigest()
         self._finished = False
         self.written = 0
         self.reused = 0
@@ -312,7 +313,8 @@ class RangeWriter:
         infos = self._infos.pop(count)
         self.reused -= count
         self._size = 0
-        records = chain.from_iterable(self._store.open_range(info).records() for info in infos)
+        tables = (self._store.open_range(info, numbered=True) for info in infos)
+        records = chain.from_iterable(table.records() for table in tables)
         for batch in _batches(chain(records, held)):
             self._write(batch)
 
@@ -347,7 +349,9 @@ class RangeWriter:
         except Exception as error:  # RocksDB has no error of its own for a wrong order
             _refuse([key for key, _, _ in records], self._end_key, error)
             raise
-        self._ids += b"".join([record_id for _, record_id, _ in records])
+        keys, ids, values = zip(*records, strict=True)
+        self._ids += b"".join(ids)
+        self._digest.add(keys, values)
         self._end_key = records[-1][0]
 
     def _start(self, key: bytes) -> TableWriter:
@@ -368,10 +372,12 @@ class RangeWriter:
             size=self._size,
             natural=natural,
             total=total(record_ids),
+            digest=self._digest.digest(),
         )
         self._table.finish(info.id, table_properties(TableKind.RANGE, info))
         self._table = None
         self._ids.clear()
+        self._digest = RecordsDigest()
         self._infos.append(info)
         self._own = len(self._infos)
         self.written += 1

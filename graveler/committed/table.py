@@ -173,9 +173,7 @@ def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator
     The table is known to be sound only at the end of the iterator.
     """
     what = f"{kind} {identifier.hex()}"
-    properties = reader.user_properties
-    stated = properties.get("format", "1")  # the first format did not name itself
-    check_format(int(stated) if stated.isdecimal() else stated, what)
+    _check_format(reader, what)
     digest = sha256()
     first = last = b""
     count = size = 0
@@ -188,7 +186,48 @@ def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator
         yield Records(keys, values, ids)
     if digest.digest() != identifier or not count:
         raise CorruptionError(f"{what} holds the records of {digest.hexdigest()} ({count} of them)")
-    info = RangeInfo(identifier, first, last, count, size)
+    _check_properties(reader, kind, RangeInfo(identifier, first, last, count, size))
+
+
+def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[Piece]:
+    """Return the local form of a sound range without the ids of its records.
+
+    Args:
+        reader: The table.
+        identifier: The id of the range.
+        digest: Of its records, by a metarange that was verified.
+
+    Raises:
+        CorruptionError: As `check_table`; or the records give another digest.
+        NewerFormatError: A newer graveler wrote it.
+        OlderFormatError: An older graveler wrote it.
+    """
+    what = f"{TableKind.RANGE} {identifier.hex()}"
+    _check_format(reader, what)
+    form = Form()
+    first = last = b""
+    for keys, values in reader.columns():
+        form.add(keys, values)
+        first, last = first or keys[0], keys[-1]
+    found = form.digest()
+    if found != digest or not form.count:
+        raise CorruptionError(
+            f"{what} holds {form.count} records of digest {found.hex()}, its metarange says "
+            f"{digest.hex()}"
+        )
+    info = RangeInfo(identifier, first, last, form.count, form.size)
+    _check_properties(reader, TableKind.RANGE, info)
+    return form.finish(KINDS[TableKind.RANGE], identifier, digest=digest)
+
+
+def _check_format(reader: TableReader, what: str) -> None:
+    stated = reader.user_properties.get("format", "1")  # the first format did not name itself
+    check_format(int(stated) if stated.isdecimal() else stated, what)
+
+
+def _check_properties(reader: TableReader, kind: TableKind, info: RangeInfo) -> None:
+    properties = reader.user_properties
+    what = f"{kind} {info.id.hex()}"
     for name, expected in table_properties(kind, info).items():
         if properties.get(name) != expected:
             raise CorruptionError(

@@ -3,7 +3,6 @@
 Reads the object store itself, never the cache, and reports instead of raising.
 """
 
-from collections import deque
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from graveler.committed.table import TableKind, checked, table_properties
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.sstable.reader import TableReader
-from graveler.values import decode_range_info
+from graveler.values import RecordsDigest, decode_range_info
 
 
 class Problem(NamedTuple):
@@ -43,9 +42,17 @@ def verify_range(
     Returns:
         The range, None where it cannot be read.
     """
-    reader = yield from _checked(store, range_id, TableKind.RANGE)
+    digest = RecordsDigest()
+    reader = yield from _checked(store, range_id, TableKind.RANGE, digest)
     if reader is None or info is None:
         return reader
+    found = digest.digest()
+    if found != info.digest:
+        yield Problem(
+            TableKind.RANGE,
+            range_id.hex(),
+            f"digest is {found.hex()}, its metarange says {info.digest.hex()}",
+        )
     properties = reader.user_properties
     for name, value in table_properties(TableKind.RANGE, info).items():
         if properties.get(name) != value:
@@ -67,7 +74,8 @@ def verify_tree(
     """
     if metarange == EMPTY_METARANGE:
         return ()
-    reader = yield from _checked(store, bytes.fromhex(metarange), TableKind.METARANGE)
+    identifier = bytes.fromhex(metarange)
+    reader = yield from _checked(store, identifier, TableKind.METARANGE, RecordsDigest())
     if reader is None:
         return ()
     infos: list[RangeInfo] = []
@@ -97,12 +105,13 @@ def verify_metarange(store: RangeStore, metarange: str) -> Iterator[Problem]:
 
 
 def _checked(
-    store: RangeStore, identifier: bytes, kind: TableKind
+    store: RangeStore, identifier: bytes, kind: TableKind, digest: RecordsDigest
 ) -> Generator[Problem, None, TableReader | None]:
     key = store.key(identifier)
     try:
         reader = TableReader(store.objects.get(key), name=key)
-        deque(checked(reader, identifier, kind), maxlen=0)
+        for records in checked(reader, identifier, kind):
+            digest.add(records.keys, records.values)
     except (CorruptionError, ObjectNotFoundError) as error:
         yield Problem(kind, identifier.hex(), str(error))
         return None

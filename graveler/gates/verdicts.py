@@ -252,7 +252,7 @@ def content(stores: Stores, metarange: str, prefix: str) -> str:
             count, size = count + info.count, size + info.size
             totals.append(info.total)
             continue
-        for key, identifier, value in stores.ranges.open_range(info).records():
+        for key, identifier, value in stores.ranges.open_range(info, numbered=True).records():
             if key.startswith(raw):
                 count, size = count + 1, size + len(key) + len(value)
                 totals.append(identifier)

@@ -25,7 +25,7 @@ from graveler.lakefs.state import NOTHING, ImportState
 from graveler.model import RangeInfo
 from graveler.process import Progress
 from graveler.reads import Stores
-from graveler.values import RECORD_ID_BYTES, encode_entry, range_id, record_id, total
+from graveler.values import RECORD_ID_BYTES, RecordsDigest, encode_entry, range_id, record_id, total
 
 _AHEAD_EACH: Final = 2
 _T = TypeVar("_T")
@@ -156,7 +156,7 @@ class Trees:
         """Publish one range of all the records, whatever the splitting rule says."""
         store = self._stores.ranges
         scratch = Scratch(store.cache.scratch, largest=largest)
-        ids = bytearray()
+        ids, digest = bytearray(), RecordsDigest()
         first = last = b""
         size = 0
         try:
@@ -165,6 +165,7 @@ class Trees:
                 for key, identifier, value in records:
                     table.add(key, value)
                     ids += identifier
+                    digest.add((key,), (value,))
                     first, last = first or key, key
                     size += len(key) + len(value)
                 if not ids:
@@ -177,6 +178,7 @@ class Trees:
                     count=len(ids) // RECORD_ID_BYTES,
                     size=size,
                     total=total(identifiers),
+                    digest=digest.digest(),
                 )
                 table.finish(info.id, table_properties(TableKind.RANGE, info))
             store.publish(TableKind.RANGE, info.id, file, identifiers)

@@ -101,18 +101,18 @@ class MemoryRanges(RangeStore):
         self._ranges.setdefault(identifier, records)
 
     def open_range(  # type: ignore[override]  # of no file
-        self, info: RangeInfo, *, keep: bool = True
+        self, info: RangeInfo, *, keep: bool = True, numbered: bool = False
     ) -> MemoryRange:
         """Return the records of a range."""
-        del keep
+        del keep, numbered
         self.opened[info.id] = info.size
         return self._ranges[info.id]
 
     def ahead(  # type: ignore[override]
-        self, infos: Sequence[RangeInfo], *, keep: bool = False
+        self, infos: Sequence[RangeInfo], *, keep: bool = False, numbered: bool = False
     ) -> Iterator[MemoryRange]:
         """Return the records of several ranges."""
-        del keep
+        del keep, numbered
         return map(self.open_range, infos)
 
     def forget(self, identifiers: set[bytes]) -> None:

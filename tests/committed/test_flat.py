@@ -141,15 +141,15 @@ def test_a_damaged_byte_is_found_by_the_first_read_that_needs_it(answer):
         assert len(list(copy(built))) == 1  # the index is read when it is needed
         assert answer(table) == expected, at
         healed += [at] * (1 - len(list(built)))
-    index = 96 + 8
+    index = 128 + 8
     assert refused == list(range(index))  # header and page sums
     assert set(range(index, index + 24 + 16 + 16 + 8)) <= set(healed)
 
 
 def test_a_form_that_is_built_again_with_damage_is_an_error():
     form = build(1, ID, {b"a": b"1"})
-    damaged = form[:125] + bytes([form[125] ^ 1]) + form[126:]
-    table = FlatTable(damaged, 1, ID, name="range x", rebuild=lambda: damaged)
+    damaged = form[:157] + bytes([form[157] ^ 1]) + form[158:]
+    table = FlatTable(damaged, 1, ID, name="range x", rebuild=lambda _: damaged)
     for _ in range(2):
         with pytest.raises(CorruptionError, match="range x"):
             table.get(b"a")

@@ -1,5 +1,6 @@
 """The worked examples of docs/formats/range.md and metarange.md, computed."""
 
+import struct
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -102,16 +103,32 @@ def test_the_example_of_a_metarange_is_right():
             f"value {number}       {value[:1].hex()} range id {value[33:34].hex()}",
             f"              {value[34:42].hex()} {value[42:50].hex()} {value[50:51].hex()}",
             f"              {value[51:83].hex()}",
-            f"              {value[83:].hex()}",
+            f"              {value[83:115].hex()}",
+            f"              {value[115:].hex()}",
             f"record id {number}   {chained(key, value)}",
         ]
     expected.append(f"metarange id  {tree}")
     body = store.objects.get(f"_graveler/{tree}")
     for name, text in TableReader(body).user_properties.items():
         expected.append(f"{name:<13} {text}")
-    assert len(expected) == 21
+    assert len(expected) == 23
     assert_documented("metarange.md", expected)
     assert EMPTY_METARANGE in (DOCS / "metarange.md").read_text()
+
+
+def test_the_example_of_a_digest_is_right():
+    store, records, tree = example()
+    parts = [part for key, _, value in records[:2] for part in (key, value)]
+    hashed = b"".join(parts) + struct.pack("<4IQ", *map(len, parts), 2)
+    digest = sha256(hashed).hexdigest()
+    assert metarange.read(store, tree)[0].digest.hex() == digest
+    expected = [
+        f"lengths       {' '.join(struct.pack('<I', len(part)).hex() for part in parts)}",
+        f"records       {struct.pack('<Q', 2).hex()}",
+        f"hashed        {len(hashed)} bytes",
+        f"digest        {digest}",
+    ]
+    assert_documented("metarange.md", expected)
 
 
 def test_the_sidecar_is_laid_out_as_described(tmp_path):

@@ -11,5 +11,6 @@ objects, folder, tree = sys.argv[1:]
 while True:
     store = RangeStore(LocalStore(Path(objects)), RangeCache(Path(folder), 40_000))
     for info in metarange.read(store, tree):
-        store.open(info.id)
+        store.open_range(info)
+        store.open_range(info, numbered=True)
         print("opened", flush=True)
