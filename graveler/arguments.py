@@ -88,7 +88,8 @@ def text(value: Any, name: str, *, empty: bool = False, most: int | None = None)
         value.encode()
     except UnicodeEncodeError:
         raise _wrong(name, value, "text that UTF-8 can hold") from None
-    if most is not None and (size := _json_bytes(value) - 2) > most:
+    # a character takes 6 bytes at most, so short texts need not be counted
+    if most is not None and 6 * len(value) > most and (size := _json_bytes(value) - 2) > most:
         raise _wrong(name, value, f"at most {most} bytes, not {size}")
     return value
 
@@ -228,6 +229,8 @@ def pairs(value: Any, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise _wrong(name, value, "a mapping of text to text, as in {'source': 'bts'}")
     plain = dict(value)
+    if not plain:
+        return plain
     for key, item in plain.items():
         if not (isinstance(key, str) and isinstance(item, str)):
             raise _wrong(f"{name}[{_brief.repr(key)}]", item, "text for names and values")

@@ -33,7 +33,7 @@ from graveler.refs import Epoch
 from graveler.repository.links import look_up
 from graveler.retries import backoff
 from graveler.staging import HOLD
-from graveler.values import decode_entry, stage_entry, staged_epoch, staged_value
+from graveler.values import entry_address, stage_entry, staged_epoch, staged_value
 
 CONDEMNED: Final = "data"
 SPARED: Final = "spared"
@@ -74,8 +74,8 @@ def rows_of(entries: Iterable[Entry], epoch: Epoch) -> list[Row]:
 
 def borrowed_row(key: bytes, write: bytes) -> Row:
     """Return the row of a staged write that borrows bytes."""
-    entry = decode_entry(key, staged_value(write) or b"")
-    return Row(key, write, entry.address, staged_epoch(write) or 0)
+    address = entry_address(key, staged_value(write) or b"").decode("utf-8", "surrogatepass")
+    return Row(key, write, address, staged_epoch(write) or 0)
 
 
 def confirm(

@@ -37,8 +37,9 @@ def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
         if position % interval == 0:
             restarts.append(len(out))
         else:
-            limit = min(len(previous), len(key))
-            while shared < limit and previous[shared] == key[shared]:
+            for one, other in zip(previous, key):  # noqa: B905 - to the end of the shorter one
+                if one != other:
+                    break
                 shared += 1
         out += varint(shared) + varint(len(key) - shared) + varint(len(value))
         out += key[shared:] + value

@@ -117,6 +117,7 @@ _VERSIONS: Final = range(2, 7)
 _MAX_VARINT_BYTES: Final = 10
 _MORE: Final = 0x80
 _LOW: Final = 0x7F
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(_MORE))
 
 
 class DamageError(Exception):
@@ -168,6 +169,8 @@ class Footer:
 
 def varint(value: int) -> bytes:
     """Return `value` in groups of 7 bits, lowest first, the top bit set on all but the last."""
+    if value < _MORE:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value >= _MORE:
         out.append(value & _LOW | _MORE)
@@ -178,6 +181,8 @@ def varint(value: int) -> bytes:
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
     """Return (value, position behind it), or raise DamageError."""
+    if at < len(raw) and raw[at] < _MORE:  # nearly all of them
+        return raw[at], at + 1
     value = shift = 0
     for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
         byte = raw[position]
