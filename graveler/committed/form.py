@@ -33,12 +33,21 @@ class Form:
         self._sums: list[int] = []
         self._rest = b""  # behind them
 
-    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add records."""
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes], lengths: bytes = b"") -> None:
+        """Add records.
+
+        Args:
+            keys: Their keys.
+            values: Their value records.
+            lengths: The length of each key and of the value record behind it, where they are known.
+        """
         parts = [self._rest] * (1 + 2 * len(keys))
         parts[1::2], parts[2::2] = keys, values
         self._hashes.extend(map(xxh3_64_intdigest, keys))
-        self._lengths.extend(map(len, parts[1:]))
+        if lengths:
+            self._lengths.frombytes(lengths)
+        else:
+            self._lengths.extend(map(len, parts[1:]))
         self._add(b"".join(parts))
 
     def _add(self, data: bytes) -> None:
@@ -113,9 +122,12 @@ class Form:
         import numpy  # noqa: PLC0415 - loaded by who needs it: the bytes are the same
 
         each, pairs = numpy.asarray(hashes), numpy.asarray(lengths).reshape(-1, 2)
-        order = each.argsort(kind="stable")
+        order = each.argsort()
+        ascending = each[order]
+        if (ascending[1:] == ascending[:-1]).any():
+            order = each.argsort(kind="stable")  # several times as long
         places = numpy.concatenate(([0], pairs.sum(axis=1, dtype="u8").cumsum()))
-        columns = (each[order], "<u8"), (order, "<u4"), (places, "<u4"), (pairs[:, 0], "<u2")
+        columns = (ascending, "<u8"), (order, "<u4"), (places, "<u4"), (pairs[:, 0], "<u2")
         return [numbers.astype(code).tobytes() for numbers, code in columns]
 
 

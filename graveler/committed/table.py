@@ -142,11 +142,13 @@ class Records(NamedTuple):
     Attributes:
         keys: Ascending.
         values: The value record behind each key.
+        lengths: Of each key and of the value behind it; see `Columns`.
         record_ids: 32 bytes each, in key order.
     """
 
     keys: Sequence[bytes]
     values: Sequence[bytes]
+    lengths: bytes
     record_ids: bytes
 
 
@@ -162,7 +164,7 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> list
     form = Form()
     ids: list[bytes] = []
     for records in checked(reader, identifier, kind):
-        form.add(records.keys, records.values)
+        form.add(*records[:3])
         ids.append(records.record_ids)
     return form.finish(KINDS[kind], identifier, b"".join(ids))
 
@@ -177,13 +179,13 @@ def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator
     digest = sha256()
     first = last = b""
     count = size = 0
-    for keys, values in reader.columns():  # the reader checks that keys ascend
+    for keys, values, lengths in reader.columns():  # the reader checks that keys ascend
         ids = b"".join(map(record_id, keys, values))
         digest.update(ids)
         first, last = first or keys[0], keys[-1]
         count += len(keys)
         size += sum(map(len, keys)) + sum(map(len, values))
-        yield Records(keys, values, ids)
+        yield Records(keys, values, lengths, ids)
     if digest.digest() != identifier or not count:
         raise CorruptionError(f"{what} holds the records of {digest.hexdigest()} ({count} of them)")
     _check_properties(reader, kind, RangeInfo(identifier, first, last, count, size))
@@ -206,9 +208,9 @@ def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[P
     _check_format(reader, what)
     form = Form()
     first = last = b""
-    for keys, values in reader.columns():
-        form.add(keys, values)
-        first, last = first or keys[0], keys[-1]
+    for some in reader.columns():
+        form.add(*some)
+        first, last = first or some.keys[0], some.keys[-1]
     found = form.digest()
     if found != digest or not form.count:
         raise CorruptionError(
@@ -244,6 +246,6 @@ def own_table(
         CorruptionError: A block is damaged.
     """
     form = Form()
-    for keys, values in reader.columns():
-        form.add(keys, values)
+    for some in reader.columns():
+        form.add(*some)
     return form.finish(KINDS[kind], identifier, record_ids)

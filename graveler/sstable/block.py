@@ -13,11 +13,12 @@ there. The block ends with the offsets of the restarts and their number, 4 bytes
 """
 
 import struct
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import lt
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from graveler.model import BLOCK_BYTES, KEY_BYTES
 from graveler.sstable.format import DamageError, read_varint, varint
@@ -114,10 +115,31 @@ def spend(spent: int, key: bytes) -> int:
 
 Batch = list[tuple[bytes, bytes]]
 
+
+class Columns(NamedTuple):
+    """Records that follow each other, column by column.
+
+    Attributes:
+        keys: Ascending.
+        values: The value behind each key.
+        lengths: Of each key and of the value behind it, side by side: what `array("I")` takes.
+    """
+
+    keys: list[bytes]
+    values: list[bytes]
+    lengths: bytes
+
+    @classmethod
+    def of(cls, batch: Batch) -> Self:
+        """Return records as columns."""
+        lengths = array("I", map(len, chain.from_iterable(batch)))
+        return cls([key for key, _ in batch], [value for _, value in batch], lengths.tobytes())
+
+
 _PUT: Final = 1
 _STEP: Final = 32 * 1024  # bytes of a block between two looks at how many were decoded
 _BATCH: Final = 1024
-MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
+_MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
 
 
 def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[Batch]:
@@ -162,7 +184,7 @@ def _batches(  # noqa: C901, PLR0912, PLR0915 - a call in here costs more than w
                     shared, at = read_varint(block, at)
                     rest, at = read_varint(block, at)
                     length, at = read_varint(block, at)
-                    if shared + rest > MAX_KEY:
+                    if shared + rest > _MAX_KEY:
                         raise DamageError(f"a key of {shared + rest} bytes: up to {KEY_BYTES}")
                 elif length < 128:
                     at += 3

@@ -17,13 +17,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy
 
-from graveler.sstable.block import KEY_TRAILER_BYTES, MAX_KEY, bounds
+from graveler.model import BLOCK_BYTES, KEY_BYTES
+from graveler.sstable.block import KEY_TRAILER_BYTES, Columns, bounds
 
-_ROWS: Final = 1_024
+_ROWS: Final = 256
 _LONGEST_RUN: Final = 64
 _LONG: Final = 0x80
 _PUT: Final = 1
+_LOW: Final = 0x7F
 _PADDING: Final = bytes(8)
+_HEAD: Final = numpy.arange(4)
 
 
 class _Places(NamedTuple):
@@ -34,14 +37,18 @@ class _Places(NamedTuple):
         shared: Of each entry: how many bytes its key has in common with the one before.
         rest: Where the rest of its key begins.
         trailer: Where that ends.
-        end: Where its value ends.
+        value: Where its value begins.
+        end: Where that ends.
+        lengths: The length of its key, and of its value.
     """
 
     counts: Any
     shared: Any
     rest: Any
     trailer: Any
+    value: Any
     end: Any
+    lengths: Any
 
 
 class Blocks:
@@ -68,10 +75,8 @@ class Blocks:
         self._data.write(block)
         self.size += len(block)
 
-    def columns(
-        self, separators: Sequence[bytes], after: bytes
-    ) -> Iterator[tuple[int, list[bytes], list[bytes]]]:
-        """Yield keys and values, with the number of blocks that are complete then.
+    def columns(self, separators: Sequence[bytes], after: bytes) -> Iterator[tuple[int, Columns]]:
+        """Yield records, with the number of blocks that are complete then.
 
         It ends before what it does not read.
 
@@ -79,19 +84,17 @@ class Blocks:
             separators: Of each block: its keys are at or before it.
             after: Every key is greater than this.
         """
-        firsts = [
-            0,
-            *accumulate(len(each) - 1 for each in self._runs),
-        ]  # the first run of each block
+        # the first run of each block
+        firsts = [0, *accumulate(len(each) - 1 for each in self._runs)]
         if not all(map(lt, firsts, firsts[1:])):
             return  # a block has no entries
-        base = numpy.repeat(self._bases, numpy.diff(firsts))
+        base = numpy.repeat(numpy.array(self._bases, "i4"), numpy.diff(firsts))
         self._data.write(_PADDING)
         data = self._data.getvalue()
         places = _places(
             numpy.frombuffer(data, "u1"),
-            base + numpy.fromiter(chain.from_iterable(each[:-1] for each in self._runs), "i8"),
-            base + numpy.fromiter(chain.from_iterable(each[1:] for each in self._runs), "i8"),
+            base + numpy.fromiter(chain.from_iterable(each[:-1] for each in self._runs), "i4"),
+            base + numpy.fromiter(chain.from_iterable(each[1:] for each in self._runs), "i4"),
         )
         if places is None:
             return
@@ -101,8 +104,8 @@ class Blocks:
         # some rows at a time, so that the memory of their keys and values is used again and again
         for first in range(0, rows[-1], _ROWS):
             stop = min(first + _ROWS, rows[-1])
-            last, (keys, values) = key, _rows(data, places, slice(first, stop), key)
-            key = keys[-1]
+            found = _rows(data, places, slice(first, stop), key)
+            keys, last, key = found.keys, key, found.keys[-1]
             begin = range(bisect_left(rows, first), bisect_left(rows, stop))
             end = range(bisect_right(rows, first), bisect_right(rows, stop))
             if (
@@ -112,18 +115,19 @@ class Blocks:
                 or any(keys[rows[block] - 1 - first] > bottoms[block] for block in end)
             ):
                 return
-            yield end.stop - 1, keys, values
+            yield end.stop - 1, found
 
 
-def _rows(data: bytes, places: _Places, some: slice, key: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Return keys and values of some entries behind a key."""
-    shared, rest, trailer, end = (part[some].tolist() for part in places[1:])
-    return (
+def _rows(data: bytes, places: _Places, some: slice, key: bytes) -> Columns:
+    """Return some entries behind a key."""
+    shared, rest, trailer, value, end = (part[some].tolist() for part in places[1:6])
+    return Columns(
         [
             key := key[:common] + data[begin:stop]
             for common, begin, stop in zip(shared, rest, trailer, strict=True)
         ],
-        [data[begin + KEY_TRAILER_BYTES : stop] for begin, stop in zip(trailer, end, strict=True)],
+        [data[begin:stop] for begin, stop in zip(value, end, strict=True)],
+        places.lengths[some].tobytes(),
     )
 
 
@@ -137,44 +141,63 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
     """
     count = len(at)
     runs = numpy.arange(count)  # those that go on
-    size = numpy.zeros(count, "i8")  # of the key before
     steps: list[tuple[Any, ...]] = []
     while len(runs):
         if len(steps) == _LONGEST_RUN:
             return None
-        shared, begin, odd_shared = _numbers(data, at)
-        rest, begin, odd_rest = _numbers(data, begin)
-        length, begin, odd_length = _numbers(data, begin)
-        trailer = begin + rest - KEY_TRAILER_BYTES
+        shared, rest, length, begin = _header(data, at)
         at = begin + rest + length
-        if (
-            odd_shared
-            or odd_rest
-            or odd_length
-            or (shared > size).any()
-            or (rest <= KEY_TRAILER_BYTES).any()
-            or (shared + rest > MAX_KEY).any()
-            or (at > stops).any()
-            or (data[trailer] != _PUT).any()
-        ):
+        if (at > stops).any():
             return None
-        steps.append((runs, shared, begin, trailer, at))
-        size = shared + rest - KEY_TRAILER_BYTES
+        steps.append((runs, shared, rest, begin, at))
         going = at < stops
-        runs, at, stops, size = runs[going], at[going], stops[going], size[going]
-    found = [numpy.concatenate(parts) for parts in zip(*steps, strict=True)]
-    counts = numpy.bincount(found[0], minlength=count)
+        if not going.all():
+            runs, at, stops = runs[going], at[going], stops[going]
+    run, shared, rest, begin, end = (numpy.concatenate(part) for part in zip(*steps, strict=True))
+    counts = numpy.bincount(run, minlength=count)
+    firsts = numpy.cumsum(counts) - counts
+    order = numpy.empty(len(run), "i4")
     step = numpy.repeat(numpy.arange(len(steps)), [len(each[0]) for each in steps])
-    order = numpy.empty(len(step), "i8")
-    order[(numpy.cumsum(counts) - counts)[found[0]] + step] = numpy.arange(len(step))
-    return _Places(counts, *(part[order] for part in found[1:]))
+    order[firsts[run] + step] = numpy.arange(len(run))
+    shared, rest, begin, end = shared[order], rest[order], begin[order], end[order]
+    size = shared + rest - KEY_TRAILER_BYTES
+    before = numpy.concatenate(([0], size[:-1]))
+    before[firsts] = 0
+    trailer = begin + rest - KEY_TRAILER_BYTES
+    if (
+        (rest <= KEY_TRAILER_BYTES).any()
+        or (shared > before).any()
+        or size.max() > KEY_BYTES
+        or (data[trailer] != _PUT).any()
+    ):
+        return None
+    value = trailer + KEY_TRAILER_BYTES
+    lengths = numpy.stack((size, end - value), axis=1).astype(numpy.uintc)
+    return _Places(counts, shared, begin, trailer, value, end, lengths)
 
 
-def _numbers(data: Any, at: Any) -> tuple[Any, Any, bool]:
-    """Return numbers of one or two bytes, the places behind them, and whether one is longer."""
-    low = data[at]
-    two = low >= _LONG
-    if not two.any():
-        return low.astype("i8"), at + 1, False
-    high = data[at + 1].astype("i8") * two
-    return low + (high << 7) - two * _LONG, at + 1 + two, bool((high >= _LONG).any())
+def _header(data: Any, at: Any) -> tuple[Any, Any, Any, Any]:
+    """Return three numbers of one or two bytes, and the places behind them.
+
+    Of a longer number comes one that is larger than any block.
+    """
+    head = data[at[:, None] + _HEAD].astype("i4")
+    shared, rest, low, high = head.T
+    if (head[:, :2] >= _LONG).any():
+        shared, at = _number(data, at)
+        rest, at = _number(data, at)
+        length, at = _number(data, at)
+        return shared, rest, length, at
+    two = low >> 7
+    return shared, rest, (low & _LOW) + two * _seven(high), at + 3 + two
+
+
+def _number(data: Any, at: Any) -> tuple[Any, Any]:
+    low = data[at].astype("i4")
+    two = low >> 7
+    return (low & _LOW) + two * _seven(data[at + 1].astype("i4")), at + 1 + two
+
+
+def _seven(high: Any) -> Any:
+    """Return what a second byte adds to a number."""
+    return numpy.where(high < _LONG, high << 7, BLOCK_BYTES)

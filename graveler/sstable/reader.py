@@ -10,14 +10,13 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from mmap import mmap
-from operator import itemgetter
 from typing import Final
 
 import cramjam
 
 from graveler.errors import CorruptionError
 from graveler.model import BLOCK_BYTES
-from graveler.sstable.block import Batch, batches, bounds, entries, run_of
+from graveler.sstable.block import Batch, Columns, batches, bounds, entries, run_of
 from graveler.sstable.format import (
     CHECKSUMS,
     FOOTER_BYTES,
@@ -90,8 +89,6 @@ def _exactly(size: int, fill: Callable[[bytearray], int]) -> bytes:
 Data = bytes | bytearray | memoryview | mmap
 """The whole file, in memory or mapped."""
 _INDEX: Final = b"rocksdb.index"
-_KEY: Final = itemgetter(0)
-_VALUE: Final = itemgetter(1)
 _MASK_32: Final = 0xFFFFFFFF
 
 
@@ -163,10 +160,6 @@ class BlockFile:
         if computed != expected:
             raise DamageError(f"checksum {computed:08x}, stored {expected:08x}")
         return compression, stored
-
-
-Columns = tuple[list[bytes], list[bytes]]
-"""Keys and values of records that follow each other."""
 
 
 class _Decoded:
@@ -246,7 +239,7 @@ class TableReader:
         return chain.from_iterable(self._batches(start))
 
     def columns(self) -> Iterator[Columns]:
-        """Yield keys and values of all records in key order, some thousand at a time.
+        """Yield all records in key order, some hundred at a time.
 
         Raises:
             CorruptionError: While iterating; what came before was right.
@@ -256,19 +249,19 @@ class TableReader:
         while position < len(self._index.handles):
             start = position
             if together:
-                for complete, keys, values in self._together(start):
+                for complete, found in self._together(start):
                     position = start + complete
-                    total += len(keys)
-                    yield keys, values
+                    total += len(found.keys)
+                    yield found
                 together = position > start
             if not together:
                 for batch in self._block(position, b""):
                     total += len(batch)
-                    yield list(map(_KEY, batch)), list(map(_VALUE, batch))
+                    yield Columns.of(batch)
                 position += 1
         self._check_total(total)
 
-    def _together(self, start: int) -> Iterator[tuple[int, list[bytes], list[bytes]]]:
+    def _together(self, start: int) -> Iterator[tuple[int, Columns]]:
         """Yield records from a block on, with the number of blocks that are complete then.
 
         It ends after some MiB, or where a block is damaged or has an uncommon form.

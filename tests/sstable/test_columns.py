@@ -1,5 +1,6 @@
 """Blocks that are decoded together give the records, and the refusals, of those read one by one."""
 
+from array import array
 from random import Random
 from unittest.mock import patch
 
@@ -30,7 +31,10 @@ def read(data: bytes, *, together: bool) -> Records | str:
             found = list(TableReader(data).columns())
         except CorruptionError as error:
             return str(error)
-    return [row for keys, values in found for row in zip(keys, values, strict=True)]
+    for some in found:
+        pairs = zip(some.keys, some.values, strict=True)
+        assert array("I", some.lengths).tolist() == [len(part) for pair in pairs for part in pair]
+    return [row for some in found for row in zip(some.keys, some.values, strict=True)]
 
 
 def one_by_one(data: bytes) -> Records | str:
@@ -51,7 +55,7 @@ def agreed(data: bytes) -> Records | str:
 def decoded_together(data: bytes) -> int:
     """Return how many records are not left to the slow way."""
     table = TableReader(data)
-    return sum(len(keys) for _, keys, _ in table._together(0))
+    return sum(len(found.keys) for _, found in table._together(0))
 
 
 @settings(max_examples=150, deadline=None)
