@@ -234,12 +234,13 @@ def pattern(
 
 def _what(name: str, sizes: Sizes) -> str:
     """Return what a commit of a pattern does."""
+    noun = "file" if sizes.files == 1 else "files"
     if name == "compaction":
         return f"{_FOLDERS_OF_A_COMPACTION} folders a commit, {_COMPACTED} files of each become one"
     if name == "updates":
-        return f"{sizes.files:,} files written again a commit, chosen at random"
+        return f"{sizes.files:,} {noun} written again a commit, chosen at random"
     each = f" in each of {sizes.tables} tables" if sizes.tables > 1 else ""
-    return f"{sizes.files:,} new files a commit{each}"
+    return f"{sizes.files:,} new {noun} a commit{each}"
 
 
 def changed_by(

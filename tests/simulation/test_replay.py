@@ -229,6 +229,7 @@ def test_a_pattern_follows_its_seed_and_has_its_keys_in_order(name):
 )
 def test_a_pattern_says_what_it_does(name, about):
     assert pattern(name).about == about
+    assert pattern(name, files=1).about.startswith(("1 new file a", "1 file written", "5 folders"))
 
 
 def test_a_pattern_has_as_many_tables_as_one_wants():
