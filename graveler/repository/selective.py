@@ -6,16 +6,17 @@ one compare-and-set. Leading tokens of which every write is chosen leave the rec
 in any commit. From the others the committed writes are removed afterwards, the oldest first.
 
 No acknowledged write is lost: what is not chosen is not touched, and a chosen write is removed only
-after its commit has landed. A process that dies before that leaves writes that equal the head; the
-same commit again, or any other commit, clears them.
+after its commit has landed. A process that dies before that, or a store that gives no reply, leaves
+writes that equal the head; the same commit again, or any other commit, clears them.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from graveler.committed import keeping
 from graveler.committed.apply import apply
-from graveler.errors import NoChangesError
+from graveler.errors import BackendUnavailableError, NoChangesError, OutcomeUnknownError
 from graveler.globs import compiled, literal_start
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
@@ -141,9 +142,13 @@ class _Work:
         return sealed
 
     def clear(self) -> None:
-        """Remove the committed writes from the tokens that stay, the oldest first."""
+        """Remove the committed writes from the tokens that stay, the oldest first.
+
+        It ends where a reply is lost: an older write must not outlive a newer one, which hides it.
+        """
         staging = self._stores.staging
         staging.drop(*self._whole)
-        for token in self._partly:
-            for key, write in list(self._choice.of(staging.scan([token]))):
-                staging.withdraw(token, key, write)
+        with suppress(OutcomeUnknownError, BackendUnavailableError):
+            for token in self._partly:
+                for key, write in list(self._choice.of(staging.scan([token]))):
+                    staging.withdraw(token, key, write)

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Final, TypeVar
 
 from graveler.clock import IdSource
-from graveler.errors import OutcomeUnknownError, PreconditionFailedError
+from graveler.errors import PreconditionFailedError
 from graveler.kv.store import MAX_KEYS, KVStore
 from graveler.process import Background, batches, refuse_writes
 
@@ -88,12 +88,16 @@ class StagingArea:
         self._fill(token)
 
     def withdraw(self, token: str, key: bytes, value: bytes) -> None:
-        """Remove a staged write unless another one has taken its place."""
+        """Remove a staged write unless another one has taken its place.
+
+        Raises:
+            OutcomeUnknownError: The reply was lost.
+        """
         self._filled.discard(token)
         stored = self._kv.get(self._prefix + token, key)
         if stored is None or stored.value != value:
             return
-        with suppress(PreconditionFailedError, OutcomeUnknownError):
+        with suppress(PreconditionFailedError):
             self._kv.delete_if(self._prefix + token, key, stored.predicate)
 
     def remove(self, token: str, key: bytes) -> None:

@@ -15,6 +15,7 @@ from graveler.errors import (
 )
 from graveler.gates import checks
 from graveler.globs import matches
+from graveler.repository.commits import _seal  # what a commit does before it dies
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
 
 
@@ -168,6 +169,25 @@ def test_a_fault_at_any_call_loses_no_staged_write(fault):
         assert staged(main) == {"a/1": "changed", "b/1": "changed", "b/2": "added"}, what
         main.commit("rest")
         assert tree(repo.ref("main")) == {**ALL, "a/1": "later"}, what
+
+
+def over_a_dead_committer(repo):
+    """As `prepare`; a committer died when it had sealed, and two paths were written again."""
+    prepare(repo)
+    _seal(repo.stores, "main", "")
+    put(repo.branch("main"), "a/1", "b/2", text="newest")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_at_any_call_brings_no_older_write_back(fault):
+    shown = {**ALL, "a/1": "newest", "b/2": "newest"}
+    for world, what, error in struck_worlds(fault, over_a_dead_committer, commit_some, step=1):
+        repo = world.repo(scripted=False)
+        main = repo.branch("main")
+        assert tree(main) == shown, what
+        if error is None or not isinstance(error, GravelerError):
+            continue
+        assert tree(repo.ref("main")) == OLD, f"{what}: it failed, and the commit is there"
 
 
 def overwrite(repo):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from tests.simulate.judging import judge
-from tests.simulate.mutants import collection, history, writes
+from tests.simulate.mutants import bundles, collection, history, writes
 from tests.simulate.mutants.patch import Mutant, mutated
 from tests.simulate.scenarios.catalogue import every_scenario, find
 from tests.simulate.scenarios.conditions import simulating
@@ -15,7 +15,12 @@ _MOST = 6_000
 _WALKS = 60
 """Random schedules before the exploration: many mutants show at once in one of them."""
 
-MUTANTS: tuple[Mutant, ...] = (*writes.MUTANTS, *history.MUTANTS, *collection.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *writes.MUTANTS,
+    *history.MUTANTS,
+    *collection.MUTANTS,
+    *bundles.MUTANTS,
+)
 """Ways to get the protocol wrong. Every one must be found out."""
 
 
