@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from itertools import pairwise, repeat
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from xxhash import xxh64_digest
 from xxhash import xxh64_intdigest as xxh64
@@ -346,7 +346,7 @@ class Cutter:
 
         digests = b"".join(map(xxh64_digest, keys, repeat(self._seed)))
         low = numpy.frombuffer(digests, ">u8") & numpy.uint64(self._low_bits)
-        return cast("list[int]", numpy.flatnonzero(low == 0).tolist())
+        return numpy.flatnonzero(low == 0).tolist()
 
 
 def _directory_end(keys: Sequence[bytes], start: int, *, many: bool) -> int:

@@ -23,19 +23,22 @@ def tree():
 
 @pytest.mark.parametrize("count", [0, 1, 7, 64, 65, 200, 3_000])
 def test_keys_are_found_in_any_order_as_often_as_they_are_asked_for(tree, count):
+    store, metarange = tree
     random = Random(count)
     asked = [f"k{random.randrange(1_100):04}".encode() for _ in range(count)]
-    assert find_many(*tree, asked) == [ROWS.get(key) for key in asked]
+    assert find_many(store, metarange, asked) == [ROWS.get(key) for key in asked]
 
 
 @pytest.mark.parametrize("asked", [[b"z"] * 100, [b"a"] * 100, [b"a", b"z"] * 50])
 def test_keys_before_and_behind_all_ranges_are_missing(tree, asked):
-    assert find_many(*tree, asked) == [None] * 100
+    store, metarange = tree
+    assert find_many(store, metarange, asked) == [None] * 100
 
 
 def test_keys_that_start_as_others_do_are_told_apart(tree):
+    store, metarange = tree
     asked = [key[:-1] for key in ROWS] + [key + b"0" for key in ROWS]
-    assert find_many(*tree, asked) == [None] * len(asked)
+    assert find_many(store, metarange, asked) == [None] * len(asked)
 
 
 @pytest.mark.parametrize("count", [1, 100])

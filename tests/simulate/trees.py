@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import graveler
 from graveler.committed import RangeCache, RangeStore
+from graveler.committed.form import Piece
 from graveler.committed.table import TableKind
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected
@@ -58,12 +59,12 @@ class _Recorder(MemoryStore):
 class _Tables(RangeStore):
     """Reads every table from the objects, but takes it apart once."""
 
-    apart: ClassVar[dict[bytes, bytes]] = {}
+    apart: ClassVar[dict[tuple[bytes, bytes | None], list[Piece]]] = {}
 
-    def _fetch(self, identifier: bytes, kind: TableKind) -> bytes:
-        data = self.objects.get(self.key(identifier))
+    def _fetch(self, identifier: bytes, kind: TableKind, digest: bytes | None) -> list[Piece]:
+        data = self.objects.get(self.key(identifier)), digest
         if data not in self.apart:
-            self.apart[data] = super()._fetch(identifier, kind)
+            self.apart[data] = super()._fetch(identifier, kind, digest)
         return self.apart[data]
 
 

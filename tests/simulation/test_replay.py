@@ -73,11 +73,12 @@ def test_the_baseline_holds_the_same_entries(versions):
 
 def as_lakefs(tree, commit, splitting):
     """Return the tree that a commit makes of a tree, one list of (key, version) for each range."""
-    touched = {}
+    touched: dict[int, dict[bytes, int]] = {}
     for key, version in sorted(commit.items()):
         place = next((at for at, each in enumerate(tree) if each[-1][0] >= key), len(tree))
         touched.setdefault(place, {})[key] = version
-    result, current = [], []
+    result: list[list[tuple[bytes, int]]] = []
+    current: list[tuple[bytes, int]] = []
     for at, old in enumerate([*tree, []]):
         if at not in touched:
             result += [current, old]
@@ -103,7 +104,7 @@ def test_the_baseline_cuts_and_rewrites_as_lakefs_does(versions, raggedness, mos
     tree: list[list[tuple[bytes, int]]] = []
     for commit, step in zip(versions, found.steps, strict=True):
         before, tree = tree, as_lakefs(tree, commit, splitting)
-        sizes = [sum(len(written(*each)[2]) + len(each[0]) for each in part) for part in tree]
+        sizes = [sum(len(written(*each)[2] or b"") + len(each[0]) for each in part) for part in tree]
         new = [size for size, part in zip(sizes, tree, strict=True) if part not in before]
         assert (step.ranges, step.size) == (len(tree), sum(sizes))
         assert step.written == tuple(new)

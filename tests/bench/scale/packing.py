@@ -105,7 +105,7 @@ def _imported(place: Place) -> list[Result]:
 
 
 class _LakefsWriter(LakefsWriter):
-    """Cuts the ranges of a tree where it is told to.
+    """Cuts the ranges of a tree at given places.
 
     Attributes:
         counts: Records of each range.

@@ -80,7 +80,7 @@ def _early(ends: Sequence[int], record: float) -> float:
 
 def _well_sized(sizes: Any) -> float:
     """Return the share of the bytes that is in ranges of 1 to 10 MiB."""
-    return sum(size for size in sizes if _MIB <= size <= 10 * _MIB) / sum(sizes)
+    return float(sum(size for size in sizes if _MIB <= size <= 10 * _MIB) / sum(sizes))
 
 
 def _reuse(place: Place, branch: Branch, share: float, ends: Sequence[int]) -> Result:
