@@ -11,7 +11,7 @@ from itertools import accumulate
 from operator import add
 from typing import Final
 
-from xxhash import xxh3_64_intdigest, xxh3_128_digest
+from xxhash import xxh3_64_digest, xxh3_64_intdigest, xxh3_128_digest
 
 from graveler.committed.flat import BIG_ENDIAN, HEADER, MAGIC, PAGE_BYTES, VERSION
 from graveler.errors import InvalidInputError
@@ -27,7 +27,7 @@ class Form:
     """The local form of a table whose records are added in key order."""
 
     def __init__(self) -> None:
-        self._hashes = array("Q")
+        self._hashes = bytearray()  # of each key, big-endian
         self._lengths = array("I")  # of each key, and of the value record behind it
         self._pages: list[Piece] = []  # whole ones
         self._sums: list[int] = []
@@ -43,7 +43,7 @@ class Form:
         """
         parts = [self._rest] * (1 + 2 * len(keys))
         parts[1::2], parts[2::2] = keys, values
-        self._hashes.extend(map(xxh3_64_intdigest, keys))
+        self._hashes += b"".join(map(xxh3_64_digest, keys))
         if lengths:
             self._lengths.frombytes(lengths)
         else:
@@ -63,7 +63,7 @@ class Form:
     @property
     def count(self) -> int:
         """Records so far."""
-        return len(self._hashes)
+        return len(self._lengths) // 2
 
     @property
     def size(self) -> int:
@@ -109,8 +109,11 @@ class Form:
 
     def _index(self) -> Sequence[bytes]:
         """Return hashes, rows, ends and lengths of keys."""
-        hashes, lengths = self._hashes, self._lengths
+        lengths = self._lengths
         if "numpy" not in sys.modules:
+            hashes = array("Q", bytes(self._hashes))
+            if not BIG_ENDIAN:
+                hashes.byteswap()
             rows = sorted(range(len(hashes)), key=hashes.__getitem__)
             ends = accumulate(map(add, lengths[::2], lengths[1::2]), initial=0)
             return (
@@ -121,7 +124,8 @@ class Form:
             )
         import numpy  # noqa: PLC0415 - loaded by who needs it: the bytes are the same
 
-        each, pairs = numpy.asarray(hashes), numpy.asarray(lengths).reshape(-1, 2)
+        each = numpy.frombuffer(self._hashes, ">u8").astype("u8")
+        pairs = numpy.asarray(lengths).reshape(-1, 2)
         order = each.argsort()
         ascending = each[order]
         if (ascending[1:] == ascending[:-1]).any():

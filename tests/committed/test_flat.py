@@ -58,8 +58,13 @@ def test_look_ups_give_what_a_dict_gives(rows, others):
 
 
 def test_keys_of_one_hash_are_told_apart(monkeypatch):
-    for module in (flat, form):
-        monkeypatch.setattr(module, "xxh3_64_intdigest", lambda key: 7 if len(key) < 100 else 8)
+
+    def hash_of(key):
+        return 7 if len(key) < 100 else 8
+
+    for module in (flat, form):  # pages have sums as well
+        monkeypatch.setattr(module, "xxh3_64_intdigest", hash_of)
+    monkeypatch.setattr(form, "xxh3_64_digest", lambda key: hash_of(key).to_bytes(8))
     rows = {f"k{n:02}".encode(): f"{n}".encode() for n in range(30)}
     table = table_of(rows)
     sought = [*rows, b"k", b"k99", b"x" * 200]
