@@ -11,14 +11,15 @@ numpy takes longer to load than a few tables take to read, so this module is imp
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from itertools import accumulate, chain, islice
+from itertools import accumulate, islice
 from operator import lt
 from typing import Any, Final, NamedTuple
 
 import numpy
 
 from graveler.model import BLOCK_BYTES, KEY_BYTES
-from graveler.sstable.block import KEY_TRAILER_BYTES, Columns, bounds
+from graveler.sstable.block import KEY_TRAILER_BYTES, Columns
+from graveler.sstable.format import DamageError
 
 _ROWS: Final = 256
 _LONGEST_RUN: Final = 64
@@ -26,7 +27,7 @@ _LONG: Final = 0x80
 _PUT: Final = 1
 _LOW: Final = 0x7F
 _PADDING: Final = bytes(8)
-_HEAD: Final = numpy.arange(4)
+_LONG_KEY: Final = 0x8080
 
 
 class _Places(NamedTuple):
@@ -61,8 +62,9 @@ class Blocks:
     def __init__(self) -> None:
         self.size = 0
         self._data = BytesIO()
-        self._runs: list[tuple[int, ...]] = []
         self._bases: list[int] = []
+        self._starts: list[Any] = []  # of the runs of each block
+        self._ends: list[int] = []  # of the runs of each block together
 
     def add(self, block: bytes) -> None:
         """Add a block, decompressed.
@@ -70,8 +72,13 @@ class Blocks:
         Raises:
             DamageError: Its restarts are damaged.
         """
-        self._runs.append(bounds(block))
+        count = int.from_bytes(block[-4:], "little")
+        end = len(block) - 4 - 4 * count
+        if count < 1 or end < 1:
+            raise DamageError(f"{count} restarts in a block of {len(block)} bytes")
+        self._starts.append(numpy.frombuffer(block, "<u4", count, end) + self.size)
         self._bases.append(self.size)
+        self._ends.append(self.size + end)
         self._data.write(block)
         self.size += len(block)
 
@@ -85,17 +92,15 @@ class Blocks:
             after: Every key is greater than this.
         """
         # the first run of each block
-        firsts = [0, *accumulate(len(each) - 1 for each in self._runs)]
-        if not all(map(lt, firsts, firsts[1:])):
-            return  # a block has no entries
-        base = numpy.repeat(numpy.array(self._bases, "i4"), numpy.diff(firsts))
+        firsts = [0, *accumulate(map(len, self._starts))]
+        starts = numpy.concatenate(self._starts).astype("i4")
+        stops = numpy.append(starts[1:], starts[:1])
+        stops[numpy.subtract(firsts[1:], 1)] = self._ends
+        if (starts >= stops).any() or (starts[firsts[:-1]] != self._bases).any():
+            return  # restarts do not ascend from the start of the block
         self._data.write(_PADDING)
         data = self._data.getvalue()
-        places = _places(
-            numpy.frombuffer(data, "u1"),
-            base + numpy.fromiter(chain.from_iterable(each[:-1] for each in self._runs), "i4"),
-            base + numpy.fromiter(chain.from_iterable(each[1:] for each in self._runs), "i4"),
-        )
+        places = _places(numpy.frombuffer(data, "u1"), starts, stops)
         if places is None:
             return
         rows = [0, *places.counts.cumsum()[numpy.subtract(firsts[1:], 1)].tolist()]
@@ -140,12 +145,13 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
         stops: Where it ends.
     """
     count = len(at)
+    words = numpy.ndarray((len(data) - 3,), "<i4", data, strides=(1,))
     runs = numpy.arange(count)  # those that go on
     steps: list[tuple[Any, ...]] = []
     while len(runs):
         if len(steps) == _LONGEST_RUN:
             return None
-        shared, rest, length, begin = _header(data, at)
+        shared, rest, length, begin = _header(data, words, at)
         at = begin + rest + length
         if (at > stops).any():
             return None
@@ -176,20 +182,28 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
     return _Places(counts, shared, begin, trailer, value, end, lengths)
 
 
-def _header(data: Any, at: Any) -> tuple[Any, Any, Any, Any]:
+def _header(data: Any, words: Any, at: Any) -> tuple[Any, Any, Any, Any]:
     """Return three numbers of one or two bytes, and the places behind them.
 
     Of a longer number comes one that is larger than any block.
+
+    Args:
+        data: The bytes.
+        words: The four bytes from each place on, as a number.
+        at: Where the first number is.
     """
-    head = data[at[:, None] + _HEAD].astype("i4")
-    shared, rest, low, high = head.T
-    if (head[:, :2] >= _LONG).any():
+    head = words[at]
+    if (head & _LONG_KEY).any():
         shared, at = _number(data, at)
         rest, at = _number(data, at)
         length, at = _number(data, at)
         return shared, rest, length, at
-    two = low >> 7
-    return shared, rest, (low & _LOW) + two * _seven(high), at + 3 + two
+    two = (head >> 23) & 1  # the length of the value takes two bytes
+    high = ((head >> 24) & 0xFF) * two
+    shared, rest = head & 0xFF, (head >> 8) & 0xFF
+    length = ((head >> 16) & _LOW) + (high << 7)
+    length[high >= _LONG] = BLOCK_BYTES
+    return shared, rest, length, at + 3 + two
 
 
 def _number(data: Any, at: Any) -> tuple[Any, Any]:
