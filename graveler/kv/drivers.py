@@ -96,6 +96,11 @@ class Driver(KVStore):
         self._check_open()
         return pages(partial(self._page, partition), start)
 
+    def scan_all(self, partition: str) -> Iterator[tuple[bytes, bytes]]:
+        check_partition(partition)
+        self._check_open()
+        return pages(partial(self._page, partition), b"", first=_LARGEST_PAGE)
+
     @abstractmethod
     def _check_open(self) -> None:
         """Raise StateError if the store is closed."""
@@ -228,17 +233,21 @@ def changed(partition: str, key: bytes, predicate: Predicate) -> PreconditionFai
 
 
 def pages(
-    read: Callable[[bytes, int], list[tuple[bytes, bytes]]], start: bytes
+    read: Callable[[bytes, int], list[tuple[bytes, bytes]]],
+    start: bytes,
+    *,
+    first: int = _FIRST_PAGE,
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield what `read` gives, page after page, holding nothing in between.
 
     Args:
         read: Given a start and a limit, returns at most that many items from the start on, ascending.
         start: Where the first page starts.
+        first: Items of the first page.
     """
     # Many scans need a handful of items, others all there are: the second page is a large one.
     # Beyond a thousand rows a larger page gains nothing, and takes memory.
-    limit = _FIRST_PAGE
+    limit = first
     while True:
         page = read(start, limit)
         yield from page

@@ -82,6 +82,10 @@ class MeteredKVStore(KVStore):
         rows = self._store.scan(partition, start)
         return self._calls.of("scan").over(rows, lambda row: len(row[1]))
 
+    def scan_all(self, partition: str) -> Iterator[tuple[bytes, bytes]]:
+        rows = self._store.scan_all(partition)
+        return self._calls.of("scan").over(rows, lambda row: len(row[1]))
+
     def scan_below(
         self, partition: str, prefix: bytes, start: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:

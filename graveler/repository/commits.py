@@ -349,7 +349,7 @@ class _Committer:
         stores, built = self._stores, self._built
         newest_first = tokens[::-1]
         if built is None or built.tokens != tokens:
-            everything = self._changes(stores.staging.scan(newest_first))
+            everything = self._changes(stores.staging.all(newest_first))
             return apply(stores.ranges, parent.metarange, everything, stores.splitting)
 
         def changes(first: bytes, last: bytes) -> Iterator[StagedChange]:

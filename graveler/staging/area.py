@@ -130,6 +130,10 @@ class StagingArea:
         """Yield (key, newest staged write) of the tokens from `start` on, ascending."""
         return combine([self._kv.scan(self._prefix + token, start) for token in newest_first])
 
+    def all(self, newest_first: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield what `scan` yields, to a caller that reads all of it."""
+        return combine([self._kv.scan_all(self._prefix + token) for token in newest_first])
+
     def is_filled(self, token: str) -> bool:
         """Return whether this process has staged a write under `token`, which is then not empty.
 

@@ -389,6 +389,9 @@ class WitnessedKVStore(KVStore):
     def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         return self._store.scan(partition, start)
 
+    def scan_all(self, partition: str) -> Iterator[tuple[bytes, bytes]]:
+        return self._store.scan_all(partition)
+
     def partitions(self, prefix: str) -> Iterator[str]:
         return self._store.partitions(prefix)
 

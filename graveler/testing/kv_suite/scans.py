@@ -48,6 +48,12 @@ class ScansPart(SuitePart):
         half = len(keys) // 2
         assert keys_of(store, "p", keys[half]) == keys[half:]
 
+    @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025])
+    def test_all_of_a_partition_is_what_a_scan_yields(self, store: KVStore, size: int) -> None:
+        fill(store, "p", [b"%06d" % number for number in range(min(size, self.many))])
+        fill(store, "q", [b"a", b"z"])
+        assert list(store.scan_all("p")) == list(store.scan("p"))
+
     def test_a_scan_starts_among_the_first_and_the_last_bytes(self, store: KVStore) -> None:
         keys = [b"\x00", b"\x00\x00", b"\x00\xff", b"\x7f", b"\xff", b"\xff\x00", b"\xff\xff"]
         fill(store, "p", keys)
