@@ -190,11 +190,13 @@ class LocalStore(ObjectStore):
 
     def _status(self, name: bytes) -> os.stat_result | None:
         path = f"{self._folder}/{os.fsdecode(name)}"
-        with storage_errors(f"list file://{path}"):
-            try:
-                return os.stat(path)  # noqa: PTH116 - a Path for each file takes as long as the rest
-            except FileNotFoundError:  # deleted since
-                return None
+        try:
+            return os.stat(path)  # noqa: PTH116 - a Path for each file takes as long as the rest
+        except FileNotFoundError:  # deleted since
+            return None
+        except OSError:
+            with storage_errors(f"list file://{path}"):
+                raise
 
     def _key(self, name: bytes) -> str:
         try:

@@ -90,6 +90,9 @@ MAX_KEY_BYTES: Final = 1024
 """Longest key, in UTF-8: what S3 takes, the prefix of the root included."""
 
 
+_NO_NAMES: Final = frozenset({"", ".", ".."})
+
+
 def _fault(key: str) -> str:
     try:
         size = len(key.encode())
@@ -99,7 +102,7 @@ def _fault(key: str) -> str:
         return f"it has {size} bytes: give 1 to {MAX_KEY_BYTES}"
     if "\0" in key or "\\" in key:
         return "it holds a NUL or a backslash: leave them out"
-    if any(part in {"", ".", ".."} for part in key.split("/")):
+    if not _NO_NAMES.isdisjoint(key.split("/")):
         return "an empty part, '.' or '..' names no object: leave it out, and a leading '/' too"
     return ""
 
