@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from graveler.clock import unix_us
+from graveler.committed import metarange
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally, store_now
@@ -21,6 +22,7 @@ from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT
 from graveler.reads import Stores
 from graveler.refs.commits import Expired
+from graveler.repository.links import look_up
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -282,7 +284,19 @@ def _settle_commits(stores: Stores, mark: Mark) -> None:
     for commit, known in list(expired.list()):
         if known.mark == mark.id and not known.gone:
             gone = Expired(mark.id, known.at, gone=True)
-            _settle(expired, commit, known, None if expired.has_tree(commit) else gone)
+            _settle(expired, commit, known, None if _is_whole(stores, commit) else gone)
+
+
+def _is_whole(stores: Stores, commit: str) -> bool:
+    """Return whether the storage has the tree of a commit, with its ranges.
+
+    A tree is put beside its ranges: a writer that made this one again and died may have left it alone.
+    """
+    if not stores.refs.expired.has_tree(commit):
+        return False
+    tree = metarange.read(stores.ranges, stores.refs.commits.get(commit).metarange)
+    keys = {stores.ranges.key(info.id) for info in tree}
+    return look_up(stores.objects, keys).keys() == keys
 
 
 def _settle_tables(stores: Stores, mark: Mark) -> None:

@@ -130,3 +130,27 @@ def _raised(kind, call):
     with pytest.raises(kind) as caught:
         call()
     return caught.value
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_tree_that_a_writer_has_made_again_counts_with_all_its_ranges(tmp_path, whole):
+    made = Restored(tmp_path / "lake", MarkState.CONDEMNED)
+    folder = made.folder / "objects" / "flights" / "_graveler"
+    with graveler.open(made.folder) as lake:
+        tree = lake.repository("flights").ref(made.lost).commit.metarange
+    tables = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    made.sweep_elsewhere()
+    back = [name for name in tables if not (folder / name).exists()]
+    assert tree in back
+    assert len(back) > 1
+    for name in back if whole else [tree]:
+        (folder / name).write_bytes(tables[name])
+    with graveler.open(made.folder) as lake:
+        repo = lake.repository("flights")
+        repo.gc.run(grace=NOW, window=timedelta(days=1))
+        if whole:
+            assert repo.create_branch("dev", made.lost).head.id == made.lost
+        else:
+            assert made.mark in str(
+                _raised(ExpiredError, lambda: repo.create_branch("dev", made.lost))
+            )
