@@ -24,8 +24,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain, islice
+from math import isqrt
 from mmap import mmap
-from operator import add
+from operator import add, eq
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the name says what it is
 from typing import Any, Final, NamedTuple, Self
@@ -58,12 +59,12 @@ class Run(NamedTuple):
     """Rows that follow each other, as one run of bytes.
 
     Attributes:
-        data: Key and value record of each row, side by side.
+        data: Key and value record of each row, side by side; a view of the table that has them.
         ends: Where each row begins and where the last one ends, counted from some place before.
         lengths: The length of the key of each row.
     """
 
-    data: bytes
+    data: bytes | memoryview
     ends: Sequence[int]
     lengths: Sequence[int]
 
@@ -77,7 +78,7 @@ class Run(NamedTuple):
 
     def columns(self) -> tuple[list[bytes], list[bytes]]:
         """Return the keys, and the value records."""
-        data, places = self.data, self.ends.tolist()  # type: ignore[attr-defined]
+        data, places = bytes(self.data), self.ends.tolist()  # type: ignore[attr-defined]
         first = places[0]
         if first:
             places = [place - first for place in places]
@@ -97,14 +98,16 @@ class _Arrays(NamedTuple):
     Attributes:
         hashes: Of the keys, ascending.
         row_of: The row of each.
-        bounds: Where each row starts and stops, row by row; the numbers of two rows overlap.
+        bounds: Where each row starts and stops, two numbers of 4 bytes; those of two rows overlap.
         lengths: Of the keys, row by row.
+        rows_at: Where the rows begin in the file.
     """
 
     hashes: Any
     row_of: Any
     bounds: Any
     lengths: Any
+    rows_at: Any
 
 
 def hashes_of(keys: Sequence[bytes]) -> Any:
@@ -154,7 +157,7 @@ class FlatTable:
 
     __slots__ = (
         "_arrays", "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sums", "_verified",
-        "buffer", "checked",
+        "_width", "buffer", "checked",
         "count", "digest", "ends", "kind", "lengths", "memory_bytes", "name", "numbered", "rows_at", "used",
     )  # fmt: skip
 
@@ -200,6 +203,7 @@ class FlatTable:
         self._ids_at: int = self.rows_at + row_bytes
         self._verified = bytearray(pages)
         self.count: int = count
+        self._width = 2 * isqrt(count) + 1
         self.numbered: bool = numbered
         self.digest: bytes = digest
         self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
@@ -224,25 +228,28 @@ class FlatTable:
             for start, size, code in zip(places, sizes, "QIIH", strict=False)
         )
 
-    def _read(self, start: int, stop: int) -> bytes:
-        """Return bytes of the data, of places in the file, verified."""
-        if start == stop:
-            return b""
+    def _check(self, start: int, stop: int) -> None:
+        """Verify the pages of the data between two places in the file that are not verified yet."""
         data = self.rows_at
         first, last = (start - data) >> _SHIFT, (stop - data - 1) >> _SHIFT
-        if not self._verified[first] or self._verified.find(0, first, last + 1) >= 0:
+        if start < stop and self._verified.find(0, first, last + 1) >= 0:
             self._verify(first, last)
+
+    def _read(self, start: int, stop: int) -> bytes:
+        """Return bytes of the data, of places in the file, verified."""
+        self._check(start, stop)
         return self.buffer[start:stop]
 
     def _verify(self, first: int, last: int) -> None:
-        for page in range(first, last + 1):
-            if self._verified[page]:
-                continue
-            at = self.rows_at + (page << _SHIFT)
-            if xxh3_64_intdigest(self.buffer[at : at + PAGE_BYTES]) != self._sums[page]:
-                self._heal()
-                return
-            self._verified[page] = 1
+        # no copy and no Python frame for a page: a listing passes here with every one
+        view, end = memoryview(self.buffer)[self.rows_at :], last + 1
+        starts = range(first << _SHIFT, end << _SHIFT, PAGE_BYTES)
+        stops = range((first + 1) << _SHIFT, (end + 1) << _SHIFT, PAGE_BYTES)
+        pages = map(view.__getitem__, map(slice, starts, stops))
+        if all(map(eq, map(xxh3_64_intdigest, pages), self._sums[first:end])):
+            self._verified[first:end] = b"\1" * (end - first)
+        else:
+            self._heal()
 
     def _heal(self) -> None:
         """Take the form that is built again in place of a damaged one: it has the same bytes."""
@@ -285,8 +292,9 @@ class FlatTable:
         """Return the rows from `start` up to `stop`."""
         stop = self.count if stop is None else stop
         ends = self.ends[start : max(start, stop) + 1]
-        data = self._read(self.rows_at + ends[0], self.rows_at + ends[-1])
-        return Run(data, ends, self.lengths[start:stop])
+        first, last = self.rows_at + ends[0], self.rows_at + ends[-1]
+        self._check(first, last)
+        return Run(memoryview(self.buffer)[first:last], ends, self.lengths[start:stop])
 
     def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the record ids of the rows from `start` up to `stop`, 32 bytes each.
@@ -311,7 +319,12 @@ class FlatTable:
     def find(self, key: bytes) -> bytes | None:
         """Return `key` and its value record, side by side, None where there is no such record."""
         hashes, sought, size = self._hashes, xxh3_64_intdigest(key), len(key)
-        place = bisect_left(hashes, sought)
+        # hashes are spread evenly: nearly always the place is near its share of the rows
+        middle, width = sought * self.count >> 64, self._width
+        low = middle - width if middle > width else 0
+        place = bisect_left(hashes, sought, low, min(middle + width, self.count))
+        if place == low or place == middle + width:
+            place = bisect_left(hashes, sought)
         while place < self.count and hashes[place] == sought:
             row = self._row_of[place]
             if self.lengths[row] == size:
@@ -335,9 +348,8 @@ class FlatTable:
         places = index.hashes.searchsorted(hashes)
         # a key beyond the last hash gets the last row, and is not found in it
         rows = index.row_of.take(places, mode="clip")
-        bounds = index.bounds.take(rows)
-        starts, stops = bounds["start"] + self.rows_at, bounds["stop"] + self.rows_at
-        cuts = map(slice, starts.tolist(), stops.tolist())
+        bounds = index.bounds[rows].view("u4") + index.rows_at
+        cuts = map(slice, bounds[::2].tolist(), bounds[1::2].tolist())
         found = list(map(self.buffer.__getitem__, cuts))
         lengths = index.lengths.take(rows).tolist()
         if lengths == list(map(len, keys)) and all(map(bytes.startswith, found, keys)):
@@ -353,13 +365,12 @@ class FlatTable:
     def _as_arrays(self) -> _Arrays:
         import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
 
-        ends = numpy.asarray(self.ends, "u4")
-        pair = [("start", "u4"), ("stop", "u4")]
         self._arrays = _Arrays(
             numpy.asarray(self._hashes, "u8"),
             numpy.asarray(self._row_of, "u4"),
-            numpy.ndarray((self.count,), pair, ends, strides=(4,)),
+            numpy.ndarray((self.count,), "V8", numpy.asarray(self.ends, "u4"), strides=(4,)),
             numpy.asarray(self.lengths, "u2"),
+            numpy.int64(self.rows_at),
         )
         return self._arrays
 

@@ -38,10 +38,22 @@ SCHEMA: Final = pa.schema(
 )
 """Of every table: the fields of `Entry`."""
 
-_AHEAD: Final = 1 + RECORD_ID_BYTES  # of a value record: its identity and the length of that
+_BEFORE: Final = np.dtype(
+    [("identity", "u1"), ("id", f"V{RECORD_ID_BYTES}"), ("length", "u1", (3,))]
+)
+"""Before the data of an entry: its identity, and the bytes that the length of the data may take."""
+_SHORTEST: Final = 2 + RECORD_ID_BYTES
 _CONTINUED: Final = 0x80
-_PLACES: Final = {"lengths": 1, "metadata": 9, "size": 13, "mtime": 21}
-"""Of the numbers in the header of an entry's data."""
+_HEADER: Final = np.dtype(
+    [
+        ("flags", "u1"),
+        ("lengths", "<u2", (4,)),
+        ("metadata", "<u4"),
+        ("size", "<i8"),
+        ("mtime", "<i8"),
+    ]
+)
+"""The numbers of `ENTRY_HEADER`."""
 
 
 def reader(snapshot: AbstractContextManager[Scan], start: bytes) -> pa.RecordBatchReader:
@@ -69,91 +81,91 @@ class _Rows:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._data = run.data
-        self._buffer = pa.py_buffer(run.data)
-        self._bytes = np.frombuffer(run.data, np.uint8)
         ends = np.array(run.ends, np.int64)
         ends -= ends[0]
         self._starts, self._stops = ends[:-1], ends[1:]
         self._key_stops = self._starts + np.asarray(run.lengths)
-        self._at = self._headers()
-        self._flags = self._numbers("<u1", self._at)
-        lengths = [
-            self._numbers("<u2", self._at + _PLACES["lengths"] + 2 * place) for place in range(4)
-        ]
-        lengths.append(self._numbers("<u4", self._at + _PLACES["metadata"]))
-        self._text_stops = np.cumsum(
-            [self._at + ENTRY_HEADER.size, *lengths], axis=0, dtype=np.int64
-        )
-        wrong = self._text_stops[-1] != self._stops
+        at = self._headers()
+        self._header = header = self._cut(_HEADER, at)
+        edges = [at + ENTRY_HEADER.size]
+        for place in range(4):
+            edges.append(edges[-1] + header["lengths"][:, place])
+        edges.append(edges[-1] + header["metadata"])
+        self._edges = edges
+        wrong = edges[-1] != self._stops
         if wrong.any():
             self._refuse(wrong)
 
     def batch(self) -> pa.RecordBatch:
         """Return the rows."""
-        address, checksum, content_type, version = (
-            self._texts(self._text_stops[place], self._text_stops[place + 1]) for place in range(4)
-        )
-        no_time = self._flags & 2 == 0
-        times = pa.array(self._numbers("<i8", self._at + _PLACES["mtime"]), mask=no_time)
+        address, checksum, content_type, version = map(self._texts, self._edges, self._edges[1:5])
+        flags, kind = self._header["flags"], SCHEMA.field("mtime").type
         return pa.record_batch(
             [
                 self._texts(self._starts, self._key_stops),
                 address,
-                pa.array(self._numbers("<i8", self._at + _PLACES["size"])),
+                self._numbers("size", pa.int64()),
                 checksum,
                 content_type,
-                times.cast(pa.int64()).cast(SCHEMA.field("mtime").type),
+                self._numbers("mtime", kind, None if (flags & 2).all() else _bits(flags & 2)),
                 self._metadata(),
                 version,
-                pa.array(self._flags & 1 == 1),
+                pa.Array.from_buffers(pa.bool_(), len(flags), [None, _bits(flags & 1)]),
             ],
             schema=SCHEMA,
         )
 
     def _headers(self) -> Any:
         """Return where the data of each entry begins, behind identity and lengths."""
-        at = self._key_stops + _AHEAD
-        bad = (at + 1 + ENTRY_HEADER.size > self._stops) | (
-            self._bytes[self._key_stops] != RECORD_ID_BYTES
-        )
+        key_stops, stops = self._key_stops, self._stops
+        short = key_stops + (_SHORTEST + ENTRY_HEADER.size) > stops
+        if short.any():
+            self._refuse(short)
+        before = self._cut(_BEFORE, key_stops)
+        long = before["length"] >= _CONTINUED
+        at = key_stops + _SHORTEST + long[:, 0] + (long[:, 0] & long[:, 1])
+        bad = (before["identity"] != RECORD_ID_BYTES) | (at + ENTRY_HEADER.size > stops)
         if bad.any():
             self._refuse(bad)
-        long = self._bytes[at] >= _CONTINUED
-        longer = long & (self._bytes[at + 1] >= _CONTINUED)
-        at = at + 1 + long + longer
-        if (at + ENTRY_HEADER.size > self._stops).any():
-            self._refuse(at + ENTRY_HEADER.size > self._stops)
         return at
 
-    def _numbers(self, kind: str, at: Any) -> Any:
-        """Return the numbers that begin at these places, aligned or not."""
-        width = np.dtype(kind).itemsize
-        everywhere = np.ndarray((len(self._data) - width + 1,), kind, self._data, strides=(1,))
-        return everywhere[at]
+    def _cut(self, kind: np.dtype[Any], starts: Any) -> Any:
+        """Return the bytes from each of these places on, aligned or not, as values of `kind`."""
+        width = kind.itemsize
+        everywhere = np.ndarray(
+            (len(self._data) - width + 1,), f"V{width}", self._data, strides=(1,)
+        )
+        return everywhere[starts].view(kind)  # numpy copies fields one by one, and bytes at once
+
+    def _numbers(self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
+        numbers = np.ascontiguousarray(self._header[name])
+        return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(numbers)])
 
     def _texts(self, starts: Any, stops: Any) -> pa.Array:
         """Return the texts between these places."""
-        count = len(starts)
-        if (starts == stops).all():
-            return pa.array([""], pa.string()).take(pa.array(np.zeros(count, np.int64)))
-        edges = np.empty(2 * count, np.int32)
-        edges[::2], edges[1::2] = starts, stops
-        pieces = pa.Array.from_buffers(
-            pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), self._buffer]
-        )
+        count, width = len(starts), int(stops[0] - starts[0])
+        if (stops - starts == width).all():
+            edges = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+            cut = self._cut(np.dtype(f"V{width}"), starts) if width else b""
+            texts = _binary(edges, pa.py_buffer(cut))
+        else:
+            edges = np.empty(2 * count, np.int32)
+            edges[::2], edges[1::2] = starts, stops
+            pieces = _binary(edges, pa.py_buffer(self._data))
+            texts = pieces.take(pa.array(np.arange(0, 2 * count, 2)))
         try:
-            return pieces.take(pa.array(np.arange(0, 2 * count, 2))).cast(pa.string())
+            return texts.cast(pa.string())
         except pa.ArrowInvalid:
             self._refuse(np.ones(count, bool))
             raise
 
     def _metadata(self) -> pa.Array:
-        starts, stops = self._text_stops[4], self._text_stops[5]
+        starts, stops = self._edges[4:]
         counts = np.zeros(len(starts) + 1, np.int32)
         names: list[str] = []
         values: list[str] = []
-        for row in np.flatnonzero(starts < stops).tolist():
-            pairs = json.loads(self._data[starts[row] : stops[row]])
+        for row in np.flatnonzero(self._header["metadata"]).tolist():
+            pairs = json.loads(bytes(self._data[starts[row] : stops[row]]))
             counts[row + 1] = len(pairs)
             names += pairs.keys()
             values += pairs.values()
@@ -166,3 +178,13 @@ class _Rows:
         for row in np.flatnonzero(suspects).tolist():
             entry_fields(keys[row], values[row])
         raise CorruptionError(f"entries from {keys[0]!r} to {keys[-1]!r} are no entries")
+
+
+def _binary(edges: Any, data: pa.Buffer) -> pa.Array:
+    """Return the pieces of `data` between these places."""
+    return pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
+
+
+def _bits(flags: Any) -> pa.Buffer:
+    """Return a bit for each flag, set where it is not 0, as Arrow has them."""
+    return pa.py_buffer(np.packbits(flags != 0, bitorder="little"))
