@@ -275,11 +275,6 @@ class FlatTable:
         at, ends = self.rows_at, self.ends
         return self._read(at + ends[row] + self.lengths[row], at + ends[row + 1])
 
-    def whole(self, row: int) -> bytes:
-        """Return key and value record of a row, side by side."""
-        at, ends = self.rows_at, self.ends
-        return self._read(at + ends[row], at + ends[row + 1])
-
     def keys(self, start: int = 0, stop: int | None = None) -> list[bytes]:
         """Return the keys of the rows from `start` up to `stop`."""
         return self.run(start, stop).columns()[0]
@@ -328,7 +323,9 @@ class FlatTable:
         while place < self.count and hashes[place] == sought:
             row = self._row_of[place]
             if self.lengths[row] == size:
-                whole = self.whole(row)
+                at, stop = self.rows_at + self.ends[row], self.rows_at + self.ends[row + 1]
+                self._check(at, stop)
+                whole = self.buffer[at:stop]
                 if whole.startswith(key):
                     return whole
             place += 1

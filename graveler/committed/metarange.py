@@ -64,7 +64,10 @@ def read(store: RangeStore, metarange: str) -> Tree:
 def get(store: RangeStore, metarange: str, key: bytes) -> bytes | None:
     """Return the value behind `key` in a tree, None where there is none; opens one range at most."""
     info = read(store, metarange).find(key)
-    return None if info is None else store.open_range(info).get(key)
+    if info is None:
+        return None
+    whole = store.open_range(info).find(key)
+    return None if whole is None else whole[len(key) :]
 
 
 def prefix_end(prefix: bytes) -> bytes | None:

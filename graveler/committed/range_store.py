@@ -128,6 +128,15 @@ class RangeCache:
         counts.memory += 1
         return table
 
+    def compared(self, info: RangeInfo) -> FlatTable | None:
+        """Return a range that is open in memory and was compared with `info`, None where it is not."""
+        table = self._opened.get(info.id)
+        if type(table) is not FlatTable or table.checked is not info:
+            return None
+        table.used = True
+        counts.memory += 1
+        return table
+
     def get(
         self,
         identifier: bytes,
@@ -360,6 +369,7 @@ class MetarangeMemory:
         self._max = max_ranges
         self._count = 0
         self._kept: OrderedDict[str, Tree] = OrderedDict()
+        self._last: tuple[str, Tree | None] = "", None
         self._lock = Lock()
         watch(self)
 
@@ -370,10 +380,14 @@ class MetarangeMemory:
 
     def get(self, metarange: str) -> Tree | None:
         """Return the ranges of a metarange, None where it has to be read."""
+        last = self._last
+        if last[0] == metarange:  # no lock: each look-up passes here
+            return last[1]
         with self._lock:
             tree = self._kept.get(metarange)
             if tree is not None:
                 self._kept.move_to_end(metarange)
+                self._last = metarange, tree
             return tree
 
     def put(self, metarange: str, tree: Tree) -> None:
@@ -383,6 +397,7 @@ class MetarangeMemory:
             self._kept[metarange] = tree
             while self._count > self._max:
                 self._count -= len(self._kept.popitem(last=False)[1])
+            self._last = metarange, self._kept.get(metarange)
 
 
 Rescue = Callable[[bytes, Callable[[], bool]], bool]
@@ -516,6 +531,10 @@ class RangeStore:
         Raises:
             CorruptionError: As `open`; or it has not the keys that the metarange states.
         """
+        found = None if numbered else self.cache.compared(info)
+        if found is not None:
+            self.stats.ranges_read += 1
+            return found
         digest = None if numbered else info.digest
         table = self._open(info.id, TableKind.RANGE, digest, keep=keep)
         if table.checked is not info:

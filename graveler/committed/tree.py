@@ -182,10 +182,14 @@ class Tree(Sequence[RangeInfo]):
 
     def find(self, key: bytes) -> RangeInfo | None:
         """Return the one range that can hold `key`, None where none can."""
-        at = self._decoded.bisect(key, self._start, self._stop)
+        decoded = self._decoded
+        if decoded.keys is None:
+            at = decoded.bisect(key, self._start, self._stop)
+        else:  # no call: each look-up passes here
+            at = bisect_left(decoded.keys, key, self._start, self._stop)
         if at == self._stop:
             return None
-        info = self._decoded.info(at)
+        info = decoded.infos.get(at) or decoded.info(at)
         return info if info.min_key <= key else None
 
     def within(self, start: bytes = b"", stop: bytes | None = None) -> Self:
