@@ -14,14 +14,24 @@ a fault: then every point between two calls has had one::
             ...                     # check the state, repeat
         if not script.disarm():
             break
+
+Threads of one operation make their calls in any order. Give the object store `threads`, and strike
+a call by its place, which is its name, its key, and how many of the same came before::
+
+    script.arm(0, unavailable)
+    operate()                       # without a fault: the script notes the places
+    for place in sorted(set(script.places)):
+        script.arm_at(place, unavailable)
 """
 
 # The ports document the methods of the stores.
 # ruff: noqa: D102
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO, ClassVar, Final, Literal, NoReturn
+from threading import Lock
+from typing import BinaryIO, Final, Literal, NamedTuple, NoReturn
 
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError
 from graveler.kv.store import KVStore, Predicate, Stored
@@ -57,44 +67,98 @@ def dies(call: str) -> NoReturn:
     raise ProcessDied(call)
 
 
+class CallPlace(NamedTuple):
+    """A call of an object store, whichever thread makes it when.
+
+    Attributes:
+        call: Its name.
+        key: Its key, or the prefix that it lists.
+        earlier: How many calls of that name with that key came before it.
+    """
+
+    call: str
+    key: str
+    earlier: int = 0
+
+
 class Script:
     """Counts the calls of the stores that share it, and strikes once, at one of them.
 
+    Once an action has raised :class:`ProcessDied`, no call of any thread has an effect until the
+    script is armed or disarmed again.
+
     Attributes:
         calls: The names of the calls since it was armed.
+        places: The places of those that have a key.
         struck: The call that was struck, or "".
     """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.places: list[CallPlace] = []
         self.struck = ""
         self._number = 0
+        self._place: CallPlace | None = None
         self._action: Action = unavailable
         self._moment: Moment = "before"
+        self._dead = False
+        self._times: Counter[tuple[str, str]] = Counter()
+        self._lock = Lock()
 
     def arm(self, number: int, action: Action, *, moment: Moment = "before") -> None:
         """Strike at the call `number` from now on, counted from 1."""
-        self.calls = []
-        self.struck = ""
-        self._number, self._action, self._moment = number, action, moment
+        self._arm(number, None, action, moment)
+
+    def arm_at(self, place: CallPlace, action: Action, *, moment: Moment = "before") -> None:
+        """Strike at a place from now on."""
+        self._arm(0, place, action, moment)
+
+    def _arm(self, number: int, place: CallPlace | None, action: Action, moment: Moment) -> None:
+        with self._lock:
+            self.calls, self.places, self.struck = [], [], ""
+            self._times.clear()
+            self._number, self._place, self._action, self._moment = number, place, action, moment
+            self._dead = False
 
     def disarm(self) -> str:
         """Strike no more; return the call that was struck, or ""."""
-        self._number = 0
-        return self.struck
+        with self._lock:
+            self._number, self._place, self._dead = 0, None, False
+            return self.struck
 
     @contextmanager
-    def around(self, call: str) -> Iterator[None]:
+    def around(self, call: str, key: str = "") -> Iterator[None]:
         """Count a call, and strike before or after its effect if it is its turn."""
-        self.calls.append(call)
-        mine = self._number == len(self.calls) and not self.struck
-        if mine:
-            self.struck = call
-            if self._moment == "before":
-                self._action(call)
+        mine = self._counted(call, key)
+        if mine and self._moment == "before":
+            self._strike(call)
         yield
         if mine and self._moment == "after":
+            self._strike(call)
+
+    def _counted(self, call: str, key: str) -> bool:
+        """Return whether the call is to be struck."""
+        with self._lock:
+            if self._dead:
+                raise ProcessDied(call)
+            self.calls.append(call)
+            place = None
+            if key:
+                place = CallPlace(call, key, self._times[call, key])
+                self._times[call, key] += 1
+                self.places.append(place)
+            named = self._place is not None and place == self._place
+            mine = (named or self._number == len(self.calls)) and not self.struck
+            if mine:
+                self.struck = call
+            return mine
+
+    def _strike(self, call: str) -> None:
+        try:
             self._action(call)
+        except ProcessDied:
+            self._dead = True
+            raise
 
 
 class FaultyKVStore(KVStore):
@@ -153,55 +217,64 @@ class FaultyKVStore(KVStore):
 
 
 class FaultyObjectStore(ObjectStore):
-    """An object store whose calls a script counts and strikes."""
+    """An object store whose calls a script counts and strikes.
 
-    put_threads: ClassVar[int] = (
-        0  # by the caller's own thread, so that the order is always the same
-    )
+    Args:
+        store: Makes the calls.
+        script: Counts and strikes them.
+        threads: By how many threads objects are put; 0: by the caller's own, so that the order of
+            the calls is always the same.
+    """
 
-    def __init__(self, store: ObjectStore, script: Script) -> None:
+    def __init__(self, store: ObjectStore, script: Script, *, threads: int = 0) -> None:
         self._store = store
         self._script = script
+        self._threads = threads
+
+    @property
+    def put_threads(self) -> int:  # type: ignore[override] # a class variable of each driver
+        """By how many threads objects are put."""
+        return self._threads
 
     @property
     def root(self) -> str:
         return self._store.root
 
     def put(self, key: str, body: Body) -> ObjectInfo:
-        with self._script.around("put"):
+        with self._script.around("put", key):
             return self._store.put(key, body)
 
     def put_if_absent(self, key: str, body: Body) -> bool:
-        with self._script.around("put_if_absent"):
+        with self._script.around("put_if_absent", key):
             return self._store.put_if_absent(key, body)
 
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
-        with self._script.around("put_if_match"):
+        with self._script.around("put_if_match", key):
             return self._store.put_if_match(key, body, etag)
 
     def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
-        with self._script.around("get_object"):
+        with self._script.around("get_object", key):
             return self._store.get(key, expected)
 
     def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
-        with self._script.around("get_range"):
+        with self._script.around("get_range", key):
             return self._store.get_range(key, start, length, expected)
 
     def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
-        with self._script.around("open"):
+        with self._script.around("open", key):
             return self._store.open(key, expected)
 
     def head(self, key: str) -> ObjectInfo:
-        with self._script.around("head"):
+        with self._script.around("head", key):
             return self._store.head(key)
 
     def delete(self, key: str) -> None:
-        with self._script.around("delete_object"):
+        with self._script.around("delete_object", key):
             self._store.delete(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         items = self._store.list(prefix, after=after)
-        with self._script.around("list"):
+        with self._script.around("list", prefix or "/"):
             first = next(items, None)
         if first is not None:
             yield first

@@ -45,12 +45,12 @@ class Points:
 class ScriptedLake(Lake):
     """A lake whose object stores go through a script as well."""
 
-    def __init__(self, *given, script, **named):
+    def __init__(self, *given, script, threads=0, **named):
         super().__init__(*given, **named)
-        self._script = script
+        self._script, self._threads = script, threads
 
     def _open_store(self, uri):
-        return FaultyObjectStore(super()._open_store(uri), self._script)
+        return FaultyObjectStore(super()._open_store(uri), self._script, threads=self._threads)
 
 
 class ScriptedWorld:
@@ -63,10 +63,11 @@ class ScriptedWorld:
         self._config = LakeConfig("x", "mem://", f"mem://world{next(_numbers)}", cache_folder=None)
         self.lake(scripted=False).create_repository("flights", splitting=SMALL)
 
-    def lake(self, *, scripted=True, kv=None):
+    def lake(self, *, scripted=True, kv=None, threads=0):
         """A fresh lake, as another process opens it; the script strikes at scripted ones.
 
-        Give a wrapped `kv` of the world's to have faults of your own.
+        Give a wrapped `kv` of the world's to have faults of your own, and `threads` to have
+        objects fetched and put side by side.
         """
         script = self.script if scripted else Script()
         return ScriptedLake(
@@ -76,11 +77,12 @@ class ScriptedWorld:
             ids=self._ids,
             background=Inline(),
             script=script,
+            threads=threads,
         )
 
-    def repo(self, *, scripted=True, kv=None):
+    def repo(self, *, scripted=True, kv=None, threads=0):
         """The repository of a fresh lake, which is its attribute `lake`."""
-        lake = self.lake(scripted=scripted, kv=kv)
+        lake = self.lake(scripted=scripted, kv=kv, threads=threads)
         repo = lake.repository("flights")
         repo.lake = lake
         return repo

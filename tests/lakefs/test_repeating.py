@@ -8,16 +8,10 @@ import pytest
 from graveler.errors import AlreadyExistsError, ExpiredError, GravelerError
 from graveler.fsck import fsck
 from graveler.objects.registry import open_store
-from graveler.testing.faults import FaultyObjectStore, ProcessDied
+from graveler.testing.faults import ProcessDied
 from tests.harness.lakefs import LakefsWriter
 from tests.harness.worlds import FAULTS, Points, ScriptedWorld, struck_worlds
 from tests.lakefs.trees import check_history, held, imported
-
-
-@pytest.fixture(autouse=True)
-def _one_thread(monkeypatch):
-    """So that the order of the calls is always the same."""
-    monkeypatch.setattr(FaultyObjectStore, "put_threads", 0)
 
 
 def source_of(repo):

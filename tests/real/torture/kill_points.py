@@ -31,9 +31,9 @@ class KillPoints(Script):
         self._random, self._odds, self._pauses = random, odds, pauses
 
     @contextmanager
-    def around(self, call: str) -> Iterator[None]:
+    def around(self, call: str, key: str = "") -> Iterator[None]:
         """Perhaps die, let the call happen, perhaps die."""
-        del call
+        del call, key
         self._draw()
         yield
         self._draw()

@@ -1,0 +1,210 @@
+"""A fault at every call that threads make side by side: the repository is as it was, or done."""
+
+import logging
+import time
+from contextlib import suppress
+from itertools import count
+from threading import enumerate as threads_alive
+
+import pytest
+
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    NoChangesError,
+    OutcomeUnknownError,
+)
+from graveler.fsck import fsck
+from graveler.model import Entry
+from graveler.repository import uploads
+from graveler.testing.faults import CallPlace, ProcessDied, Script, dies, lost_reply, unavailable
+from tests.harness.worlds import Points, ScriptedWorld, tree
+
+_THREADS = 4
+_NUMBERS = count()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog, monkeypatch):
+    """Clean-up that fails is logged; and chunks are small."""
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(uploads, "_CHUNK", 4)
+
+
+def hangs(call):
+    """Answer late, and then not at all: the other threads are at the end of their work by then."""
+    time.sleep(0.02)
+    unavailable(call)
+
+
+def is_write(call):
+    return call in {"put", "put_if_absent", "delete_object"}
+
+
+FAULTS = {
+    "no-answer": (unavailable, "before", lambda _: True),
+    "hangs": (hangs, "before", lambda _: True),
+    "lost-reply": (lost_reply, "after", is_write),
+    "dies": (dies, "before", lambda _: True),
+    "dies-after": (dies, "after", is_write),
+}
+
+
+def filled(repo):
+    """A tree of many ranges, and a branch that differs from it in some of them."""
+    main = repo.branch("main")
+    main.put_many((f"{number:03}", b"0") for number in range(60))
+    main.commit("base")
+    dev = repo.create_branch("dev")
+    dev.put_many((f"{number:03}", b"1") for number in range(0, 60, 7))
+    dev.commit("dev")
+
+
+def staged(repo):
+    filled(repo)
+    repo.branch("main").put_many((f"{number:03}", b"2") for number in range(3, 60, 5))
+
+
+def stored(repo):
+    filled(repo)
+    for number in range(12):
+        repo.stores.objects.put(f"data/x{number}", b"x")
+
+
+def put_many(repo):
+    repo.branch("main").put_many([(f"new/{n}", b"%d" % n) for n in range(10)], threads=_THREADS)
+
+
+def get_many(repo):
+    paths = [f"{number:03}" for number in range(20)]
+    assert len(list(repo.ref("main").get_many(paths, threads=_THREADS))) == 20
+
+
+def download(folder):
+    def operate(repo):
+        repo.ref("main").download("", folder / f"{next(_NUMBERS)}", threads=_THREADS)
+
+    return operate
+
+
+def link_many(repo):
+    entries = [Entry(f"x/{number}", f"data/x{number}", 1) for number in range(12)]
+    repo.branch("main").link_many(entries)
+
+
+def listing(repo):
+    assert len(list(repo.ref("main").entries())) == 60
+
+
+OPERATIONS = {
+    "listing": (filled, listing),
+    "diff": (filled, lambda repo: list(repo.diff("main", "dev"))),
+    "merge": (filled, lambda repo: repo.merge("dev", "main")),
+    "commit": (staged, lambda repo: repo.branch("main").commit("staged")),
+    "pack": (filled, lambda repo: repo.pack("main", everything=True)),
+    "link-many": (stored, link_many),
+    "put-many": (filled, put_many),
+    "get-many": (filled, get_many),
+    "copy": (filled, lambda repo: repo.branch("main").copy("dev", "", "copied/")),
+    "fsck": (filled, lambda repo: fsck(repo.stores, objects="checksum")),
+    "download": (filled, None),
+}
+
+
+def snapshot(world):
+    repo = world.repo(scripted=False)
+    seen = {record.name: tree(repo.ref(record.name)) for record in repo.branches(hidden=True)}
+    return seen | {f"{name} staged": tree(repo.branch(name)) for name in list(seen)}
+
+
+def at_rest(script):
+    """Wait until no thread of an operation that has ended makes another call.
+
+    A thread may be there, idle, for as long as the error is whose frames hold its pool.
+    """
+    seen = -1
+    while seen != len(script.calls) and any(
+        thread.name.startswith("graveler-") for thread in threads_alive()
+    ):
+        seen = len(script.calls)
+        time.sleep(0.04)
+
+
+def struck(prepare, operate, fault):
+    """Yield (world, place, what was raised) with the fault at one place of a call after another."""
+    action, moment, differs = FAULTS[fault]
+
+    def play(place):
+        world = ScriptedWorld()
+        prepare(world.repo(scripted=False))
+        repo = world.repo(threads=_THREADS)
+        failed = None
+        if place is None:
+            world.script.arm(0, action)
+        else:
+            world.script.arm_at(place, action, moment=moment)
+        try:
+            operate(repo)
+        except (GravelerError, ProcessDied) as error:
+            failed = error
+        at_rest(world.script)
+        return world, failed
+
+    world, failed = play(None)
+    assert failed is None
+    places = sorted({place for place in world.script.places if differs(place.call)})
+    for place in places[:: Points.step]:
+        world, failed = play(place)
+        assert world.script.struck == place.call, f"{place} was not met"
+        world.script.disarm()
+        yield world, place, failed
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_fault_in_a_thread_leaves_the_repository_as_it_was_or_done(operation, fault, tmp_path):
+    prepare, operate = OPERATIONS[operation]
+    operate = operate or download(tmp_path)
+    world = ScriptedWorld()
+    prepare(world.repo(scripted=False))
+    old = snapshot(world)
+    operate(world.repo(scripted=False))
+    new = snapshot(world)
+    for world, place, failed in struck(prepare, operate, fault):
+        what = f"{fault} at {place}: {failed!r}"
+        assert isinstance(
+            failed, BackendUnavailableError | OutcomeUnknownError | ProcessDied | None
+        ), what
+        if isinstance(failed, GravelerError):
+            assert place.call in str(failed), what
+        if operation == "put-many":  # a beginning is staged, chunk by chunk
+            assert old["main"] == snapshot(world)["main"], what
+        else:
+            assert snapshot(world) in ([new] if failed is None else [old, new]), what
+        repo = world.repo(scripted=False)
+        assert fsck(repo.stores).sound, what
+        with suppress(NoChangesError):
+            operate(repo)
+        assert snapshot(world) == new, what
+
+
+def test_a_place_is_found_whichever_thread_comes_to_it():
+    script = Script()
+    script.arm_at(CallPlace("get_object", "b", 1), unavailable)
+    for key in ("b", "a", "a"):
+        with script.around("get_object", key):
+            pass
+    with pytest.raises(BackendUnavailableError), script.around("get_object", "b"):
+        pass
+    assert script.disarm() == "get_object"
+
+
+def test_no_call_of_any_thread_has_an_effect_once_the_process_is_dead():
+    script = Script()
+    script.arm(1, dies)
+    for _ in range(2):
+        with pytest.raises(ProcessDied), script.around("put", "a"):
+            raise AssertionError("the call was made")
+    script.disarm()
+    with script.around("put", "a"):
+        pass
