@@ -1,9 +1,9 @@
 """A fault at every call that threads make side by side: the repository is as it was, or done."""
 
 import logging
-import time
 from contextlib import suppress
 from itertools import count
+from threading import Event
 from threading import enumerate as threads_alive
 
 import pytest
@@ -33,7 +33,7 @@ def _quiet(caplog, monkeypatch):
 
 def hangs(call):
     """Answer late, and then not at all: the other threads are at the end of their work by then."""
-    time.sleep(0.02)
+    Event().wait(0.02)
     unavailable(call)
 
 
@@ -127,7 +127,7 @@ def at_rest(script):
         thread.name.startswith("graveler-") for thread in threads_alive()
     ):
         seen = len(script.calls)
-        time.sleep(0.04)
+        Event().wait(0.04)
 
 
 def struck(prepare, operate, fault):
