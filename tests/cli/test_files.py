@@ -131,7 +131,7 @@ def test_get_into_a_folder_keeps_the_name_and_json_needs_a_file(cli, history, tm
     assert cli("get", "main:readme.txt", tmp_path / "no" / "such").code == 2
 
 
-def test_get_replaces_what_is_there_and_writes_through_a_link_or_a_device(cli, history, tmp_path):
+def test_get_writes_through_a_link_or_a_device(cli, history, tmp_path):
     real = tmp_path / "deep" / "real.txt"
     real.parent.mkdir()
     real.write_text("before")
@@ -220,7 +220,7 @@ def test_files_and_folders_are_copied_and_moved(cli, history):
     assert cli("cp", "-r", "main:input", "dev:new", "--replace").code == 0
 
 
-def test_a_target_without_a_colon_is_a_branch_as_for_every_verb(cli, history, tmp_path):
+def test_a_target_without_a_colon_is_a_branch(cli, history, tmp_path):
     """`put file dev`, `import folder dev` and `cp main:file dev` write to the same branch."""
     (tmp_path / "f.txt").write_text("f")
     assert cli("put", tmp_path / "f.txt", "dev").code == 0

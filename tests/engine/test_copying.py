@@ -315,7 +315,7 @@ def test_a_move_beside_other_operations(beside):
 
 
 @pytest.mark.parametrize(("puts", "most"), [(0, 62), (1, 31)])
-def test_many_folders_are_copied_between_two_commits_and_one_more_says_what_to_do(puts, most):
+def test_one_copy_more_than_fit_between_commits_says_what_to_do(puts, most):
     repo = ScriptedWorld().repo(scripted=False)
     main = repo.branch("main")
     put(main, "a/1", "a/2")

@@ -162,7 +162,7 @@ def struck(prepare, operate, fault):
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_fault_in_a_thread_leaves_the_repository_as_it_was_or_done(operation, fault, tmp_path):
+def test_after_a_fault_in_a_thread_all_is_as_it_was_or_done(operation, fault, tmp_path):
     prepare, operate = OPERATIONS[operation]
     operate = operate or download(tmp_path)
     world = ScriptedWorld()
@@ -199,7 +199,7 @@ def test_a_place_is_found_whichever_thread_comes_to_it():
     assert script.disarm() == "get_object"
 
 
-def test_no_call_of_any_thread_has_an_effect_once_the_process_is_dead():
+def test_no_thread_has_an_effect_once_the_process_is_dead():
     script = Script()
     script.arm(1, dies)
     for _ in range(2):
