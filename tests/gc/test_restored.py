@@ -133,7 +133,7 @@ def _raised(kind, call):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_tree_that_a_writer_has_made_again_counts_with_all_its_ranges(tmp_path, whole):
+def test_a_tree_made_again_counts_with_all_its_ranges(tmp_path, whole):
     made = Restored(tmp_path / "lake", MarkState.CONDEMNED)
     folder = made.folder / "objects" / "flights" / "_graveler"
     with graveler.open(made.folder) as lake:
