@@ -12,10 +12,11 @@ away. Other programs may read the files, and may add files of their own.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import get_ident
 from typing import BinaryIO, ClassVar, Final
@@ -63,6 +64,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class _Staged:
     path: Path
     info: ObjectInfo
+    descriptor: int
 
 
 class LocalStore(ObjectStore):
@@ -98,13 +100,31 @@ class LocalStore(ObjectStore):
             return staged.info
 
     def put_if_absent(self, key: str, body: Body) -> bool:
-        path = self._path(key)
-        if not self._exists(path):
-            with self._staged(key, body, hashed=False) as staged:  # the sum is not returned
-                return self._publish(path, lambda: _link(staged.path, path))
-        # the writer may have died before the name was durable
-        self._sync(path)
-        return False
+        return self._put_absent(((key, body),))[0]
+
+    def put_all_if_absent(self, objects: Sequence[tuple[str, bytes]]) -> Sequence[bool]:
+        return self._put_absent(objects)
+
+    def _put_absent(self, objects: Sequence[tuple[str, Body]]) -> list[bool]:
+        """Write all files before the first is made durable: a disk takes many at once faster."""
+        paths = [self._path(key) for key, _ in objects]
+        put = [False] * len(paths)
+        with ExitStack() as stack:
+            waiting = []
+            for place, (path, (key, body)) in enumerate(zip(paths, objects, strict=True)):
+                if not self._exists(path):
+                    # the sum is not returned
+                    staged = stack.enter_context(self._staged(key, body, hashed=False, flush=False))
+                    waiting.append((place, path, staged))
+            for _, path, staged in waiting:
+                with storage_errors(f"write file://{path}", writing=True):
+                    os.fsync(staged.descriptor)
+            for place, path, staged in waiting:
+                put[place] = self._move(path, partial(_link, staged.path, path))
+        # also of those that were there: their writer may have died before the name was durable
+        for path in {path.parent: path for path in paths}.values():
+            self._sync(path)
+        return put
 
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
         path = self._path(key)
@@ -234,8 +254,10 @@ class LocalStore(ObjectStore):
                 raise ObjectNotFoundError(f"nothing at {self.uri(key)}") from error
 
     @contextmanager
-    def _staged(self, key: str, body: Body, *, hashed: bool = True) -> Iterator[_Staged]:
-        """Write the body to a durable temporary file, which is gone when the block ends."""
+    def _staged(
+        self, key: str, body: Body, *, hashed: bool = True, flush: bool = True
+    ) -> Iterator[_Staged]:
+        """Write the body to a temporary file, durable with `flush`, which is gone when the block ends."""
         what = f"write {self.uri(key)}"
         with storage_errors(what, writing=True):
             if self._begun and not self._temporary.is_dir():
@@ -264,9 +286,10 @@ class LocalStore(ObjectStore):
                     # of an object could get one time. This clock is finer, and tests set it.
                     now = unix_us(self._clock.now()) * 1000
                     os.utime(descriptor, ns=(now, now))
-                    os.fsync(descriptor)
+                    if flush:
+                        os.fsync(descriptor)
                     info = _info(key, os.fstat(descriptor), reader.checksum)
-            yield _Staged(temporary, info)
+            yield _Staged(temporary, info, descriptor)
         finally:
             if descriptor is not None:
                 os.close(descriptor)
@@ -285,6 +308,12 @@ class LocalStore(ObjectStore):
 
     def _publish(self, path: Path, move: Callable[[], bool]) -> bool:
         """Give the staged file its name by `move`, durably; return what `move` returns."""
+        moved = self._move(path, move)
+        self._sync(path)
+        return moved
+
+    def _move(self, path: Path, move: Callable[[], bool]) -> bool:
+        """Give the staged file its name by `move`; return what `move` returns."""
         what = f"write file://{path}"
         for _ in range(_PUBLISH_TRIES):
             try:
@@ -297,7 +326,6 @@ class LocalStore(ObjectStore):
             except BaseException:
                 prune_folders(path.parent, self._folder)
                 raise
-            self._sync(path)
             return moved
         raise BackendUnavailableError(
             f"{what}: another process keeps removing the folder or {self._temporary}; stop it and repeat"

@@ -1,7 +1,7 @@
 """An object store whose calls are measured, for programs that have set a meter provider."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -57,6 +57,14 @@ class MeteredObjects(ObjectStore):
         with self._calls.of("put_if_absent") as call:
             put = self._store.put_if_absent(key, body)
             call.written = _size(body) if put else 0
+        return put
+
+    def put_all_if_absent(self, objects: Sequence[tuple[str, bytes]]) -> Sequence[bool]:
+        with self._calls.of("put_all_if_absent") as call:
+            put = self._store.put_all_if_absent(objects)
+            call.written = sum(
+                len(body) for (_, body), new in zip(objects, put, strict=True) if new
+            )
         return put
 
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:

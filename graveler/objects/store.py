@@ -11,7 +11,7 @@ A driver reads the four kinds of body in one way: in pieces, hashed on the way.
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -181,6 +181,13 @@ class ObjectStore(ABC):
             OutcomeUnknownError: The replies were lost, or the disk failed at the last step;
                 read the key to find the outcome.
         """
+
+    def put_all_if_absent(self, objects: Sequence[tuple[str, bytes]]) -> Sequence[bool]:
+        """Do what :meth:`put_if_absent` does for each key and its bytes, in any order.
+
+        All are durable when it returns. Where it raises, some may be stored.
+        """
+        return [self.put_if_absent(key, body) for key, body in objects]
 
     @abstractmethod
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:

@@ -155,6 +155,18 @@ class ObjectStoreSuite:
         assert store.put_if_absent("a/b", b"second") is True
         assert store.get("a/b") == b"second"
 
+    def test_of_several_objects_the_absent_ones_are_stored(self, store: ObjectStore) -> None:
+        store.put("a/b", b"first")
+        objects = [("a/a", b"1"), ("a/b", b"2"), ("c", b"3")]
+        assert list(store.put_all_if_absent(objects)) == [True, False, True]
+        assert {info.key: store.get(info.key) for info in store.list()} == {
+            "a/a": b"1",
+            "a/b": b"first",
+            "c": b"3",
+        }
+        assert not any(store.put_all_if_absent(objects))
+        assert list(store.put_all_if_absent([])) == []
+
     def test_of_many_put_if_absent_exactly_one_wins(self, store: ObjectStore) -> None:
         bodies = [bytes([number]) * 1000 for number in range(_THREADS)]
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -77,6 +77,19 @@ def test_a_folder_with_a_durable_name_is_not_synced_again(tmp_path, synced):
     assert synced == [tmp_path / "a/b"]
 
 
+def test_files_put_together_are_durable_before_they_have_names(tmp_path, synced):
+    store = LocalStore(tmp_path)
+    store.put("a/0", b"")
+    synced.clear()
+    assert all(store.put_all_if_absent([("a/1", b"1"), ("a/2", b"2"), ("b/1", b"3")]))
+    assert [path.parent.name for path in synced[:3]] == [".graveler-tmp"] * 3
+    assert {path for path in synced[3:] if path.is_dir()} >= {tmp_path / "a", tmp_path / "b"}
+    assert synced[3:].count(tmp_path / "a") == 1
+    synced.clear()
+    assert not any(store.put_all_if_absent([("a/1", b"1"), ("a/2", b"2")]))
+    assert synced == [tmp_path / "a"]  # their maker may have died before its sync
+
+
 def test_a_folder_that_was_removed_and_made_again_is_another_one(tmp_path, synced):
     store, other = LocalStore(tmp_path), LocalStore(tmp_path)
     store.put("a/b/1", b"")

@@ -64,6 +64,7 @@ WRITES = {
     "put_if_match": lambda store, etag: store.put_if_match("folder/a", LONG, etag),
     "put elsewhere": lambda store, etag: store.put("new/folder/a", LONG),
     "put_if_absent": lambda store, etag: store.put_if_absent("new/folder/a", LONG),
+    "put_all_if_absent": lambda store, etag: store.put_all_if_absent([("new/folder/a", LONG)]),
 }
 
 
