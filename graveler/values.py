@@ -63,9 +63,9 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, chain, islice, pairwise, repeat
 from struct import Struct
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, NewerFormatError
@@ -91,6 +91,8 @@ _RANGE: Final = Struct(">QQ?32s32s")
 _NATURAL: Final = 16
 _TOTAL: Final = (1 << 256) - 1
 _PIECE: Final = 256
+_AT_ONCE: Final = 1_024
+_T = TypeVar("_T")
 _TEXT = b"t"
 _NUMBER = b"n"
 _PAIRS = b"p"
@@ -485,12 +487,23 @@ def staged_changes(
 
     Args:
         items: Keys and staged writes.
-        on_borrowed: Called with each that borrows bytes, when it is reached.
+        on_borrowed: Called with each that borrows bytes, before it is yielded.
     """
-    # slices written out: a commit passes here once for every entry
-    return (
-        (key, raw[1:_HEADER], raw[_HEADER:])
-        if raw and raw[0] == _LIVE_BYTE
-        else _rare_change(key, raw, on_borrowed)
-        for key, raw in items
+    # a commit passes here with every entry: slices are written out, and no frame is made for each
+    return chain.from_iterable(
+        [
+            (key, raw[1:_HEADER], raw[_HEADER:])
+            if raw and raw[0] == _LIVE_BYTE
+            else _rare_change(key, raw, on_borrowed)
+            for key, raw in batch
+        ]
+        for batch in _growing(items)
     )
+
+
+def _growing(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """Yield the items in lists, each longer than the one before: who takes one item reads few."""
+    left, size = iter(items), 1
+    while batch := list(islice(left, size)):
+        yield batch
+        size = min(2 * size, _AT_ONCE)

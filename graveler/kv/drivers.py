@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import chain
 from typing import Final, Protocol
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
@@ -245,16 +246,24 @@ def pages(
         start: Where the first page starts.
         first: Items of the first page.
     """
+    # a million items may pass here: no Python frame for each
+    return chain.from_iterable(_pages(read, start))
+
+
+def _pages(
+    read: Callable[[bytes, int], list[tuple[bytes, bytes]]], start: bytes
+) -> Iterator[list[tuple[bytes, bytes]]]:
     # Many scans need a handful of items, others all there are: the second page is a large one.
     # Beyond a thousand rows a larger page gains nothing, and takes memory.
     limit = first
     while True:
         page = read(start, limit)
-        yield from page
-        if len(page) < limit:
+        last = len(page) < limit
+        following = b"" if last else page[-1][0] + b"\0"  # the smallest key after the last one
+        yield page
+        if last:
             return
-        start = page[-1][0] + b"\0"  # the smallest key after the last one
-        limit = _LARGEST_PAGE
+        start, limit = following, _LARGEST_PAGE
 
 
 def chunks(
