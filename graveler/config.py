@@ -23,6 +23,7 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
 
     [limits]
     no_progress_seconds = 30             # after which a call on a remote store ends
+    encoding_processes = 3               # of a write of 500,000 entries or more; 0: none
 
     [gates]
     modules = ["flights.checks"]         # code that branches may require as gates
@@ -80,6 +81,8 @@ _S3: Final = ("s3://", "s3a://", "s3n://")
 KV_URI: Final = "sqlite://kv.sqlite3"
 STORAGE_URI: Final = "file://objects"
 _LONGEST_WAIT_S: Final = 86_400
+_ENCODING_PROCESSES: Final = 3
+_MOST_PROCESSES: Final = 64
 _CACHE_BYTES: Final = 8 * 2**30
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "kv": frozenset({"uri"}),
@@ -92,7 +95,7 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     ),
     "cache": frozenset({"folder", "max_bytes"}),
     "gates": frozenset({"modules"}),
-    "limits": frozenset({"no_progress_seconds"}),
+    "limits": frozenset({"no_progress_seconds", "encoding_processes"}),
     "splitting": frozenset(
         {
             "policy",
@@ -156,6 +159,8 @@ class LakeConfig:
         gate_modules: Modules that required gates may come from: those of the settings, and of
             the variable GRAVELER_GATE_MODULES.
         no_progress_s: Seconds without progress after which a call on a remote store ends.
+        encoding_processes: How many processes encode the ranges of a large write beside the one that
+            makes it, at most.
     """
 
     location: str
@@ -167,6 +172,7 @@ class LakeConfig:
     cache_max_bytes: int = _CACHE_BYTES
     splitting: Mapping[str, str | int] = field(default_factory=dict)
     no_progress_s: float = NO_PROGRESS_S
+    encoding_processes: int = _ENCODING_PROCESSES
     gate_modules: frozenset[str] = field(default_factory=_gate_modules)
 
     def __repr__(self) -> str:
@@ -411,6 +417,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             },
             gate_modules=_gate_modules() | _names(tables.get("gates", {}).get("modules", [])),
             no_progress_s=_seconds(tables.get("limits", {}).get("no_progress_seconds")),
+            encoding_processes=_processes(tables.get("limits", {}).get("encoding_processes")),
         )
     except GravelerError:
         raise
@@ -458,6 +465,14 @@ def _seconds(value: Any) -> float:
     if not 0 < seconds <= _LONGEST_WAIT_S:
         raise ValueError(f"no_progress_seconds {seconds:g}: give more than 0, up to a day")
     return seconds
+
+
+def _processes(value: Any) -> int:
+    if value is None:
+        return _ENCODING_PROCESSES
+    if type(value) is not int or not 0 <= value <= _MOST_PROCESSES:
+        raise ValueError(f"encoding_processes {value!r}: give 0 to {_MOST_PROCESSES}")
+    return value
 
 
 def _revealed(

@@ -10,7 +10,7 @@ from typing import Final
 
 from graveler.committed.flat import Run
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table import Scratch, TableKind, table_properties
+from graveler.committed.table import FinishedTable, Scratch, TableKind, table_properties
 from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
 from graveler.values import range_id
@@ -35,7 +35,7 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
                 records[key] = value
             whole = RangeInfo(identifier, tree[0].max_key, tree[-1].max_key, len(tree), size)
             table.finish(identifier, table_properties(TableKind.METARANGE, whole))
-        store.publish(TableKind.METARANGE, identifier, file, record_ids)
+        store.publish(TableKind.METARANGE, [FinishedTable(identifier, file, record_ids)])
         store.metaranges.put(identifier.hex(), tree)
     finally:
         scratch.close()

@@ -25,6 +25,7 @@ from graveler.committed.flat import (
 from graveler.committed.form import Form, Piece
 from graveler.committed.table import (
     KINDS,
+    FinishedTable,
     TableFile,
     TableKind,
     check_range,
@@ -436,6 +437,8 @@ class RangeStore:
         cache: May be shared by the stores of several repositories: names are content.
         prefix: Folder of the tables in `objects`.
         rescue: Called for each table that exists already when it is published.
+        encoding_processes: How many processes encode ranges beside the caller's, at most; only those
+            of large writes.
     """
 
     def __init__(
@@ -445,11 +448,13 @@ class RangeStore:
         *,
         prefix: str = "_graveler",
         rescue: Rescue = _is_kept,
+        encoding_processes: int = 0,
     ) -> None:
         self._rescue = rescue
         self.objects = objects
         self.cache = cache
         self.stats = StoreStats()
+        self.encoding_processes = encoding_processes
         self.metaranges = MetarangeMemory()
         self._prefix = prefix
         self._lock = Lock()
@@ -531,8 +536,8 @@ class RangeStore:
         Raises:
             CorruptionError: As `open`; or it has not the keys that the metarange states.
         """
-        found = None if numbered else self.cache.compared(info)
-        if found is not None:
+        found = self.cache.compared(info)
+        if found is not None and (found.numbered or not numbered):
             self.stats.ranges_read += 1
             return found
         digest = None if numbered else info.digest
@@ -623,29 +628,33 @@ class RangeStore:
         """Return a writer of a table that is to be published."""
         return TableWriter(file.path)
 
-    def publish(
-        self, kind: TableKind, identifier: bytes, file: TableFile, record_ids: bytes
-    ) -> None:
-        """Put a finished table file and keep it in the cache.
+    def publish(self, kind: TableKind, tables: Sequence[FinishedTable]) -> None:
+        """Put finished tables and keep them in the cache.
 
         Where the object store has a table of that id already, it has the same records.
         """
-        data = file.read()  # once: RocksDB has dropped the file from the page cache
-        key = self.key(identifier)
-        put = self.objects.put_if_absent(key, data)
-        if not put:
-            put = self._rescue(identifier, lambda: self.objects.put_if_absent(key, data))
-        if put:
-            with self._lock:  # several threads put the ranges of one tree
-                if kind is TableKind.RANGE:
-                    self.stats.ranges_written += 1
-                else:
-                    self.stats.metaranges_written += 1
-        self.cache.adopt(
-            identifier,
-            data,
-            file.path if file.on_disk else None,
-            record_ids,
-            # another writer's file of the same records may have other bytes
-            stored=self.objects.local_file(key) if put else None,
-        )
+        keys = [self.key(table.identifier) for table in tables]
+        # once: RocksDB has dropped the file from the page cache
+        bodies = [table.file.read() for table in tables]
+        if len(tables) == 1:
+            puts: Sequence[bool] = (self.objects.put_if_absent(keys[0], bodies[0]),)
+        else:
+            puts = self.objects.put_all_if_absent(list(zip(keys, bodies, strict=True)))
+        for (identifier, file, record_ids), key, data, done in zip(
+            tables, keys, bodies, puts, strict=True
+        ):
+            put = done or self._rescue(identifier, partial(self.objects.put_if_absent, key, data))
+            if put:
+                with self._lock:  # several threads put the ranges of one tree
+                    if kind is TableKind.RANGE:
+                        self.stats.ranges_written += 1
+                    else:
+                        self.stats.metaranges_written += 1
+            self.cache.adopt(
+                identifier,
+                data,
+                file.path if file.on_disk else None,
+                record_ids,
+                # another writer's file of the same records may have other bytes
+                stored=self.objects.local_file(key) if put else None,
+            )

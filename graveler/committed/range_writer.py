@@ -13,6 +13,7 @@ after fragments are first held in memory. Three things can follow:
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count, islice
@@ -21,24 +22,29 @@ from types import TracebackType
 from typing import Final
 
 from graveler.committed import metarange
+from graveler.committed.encoder import RangeEncoder, RemoteRange, refuse_keys, start_processes
 from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import MANY, Cutter, Splitting
-from graveler.committed.table import Scratch, TableFile, TableKind, table_properties
+from graveler.committed.table import FinishedTable, Scratch, TableKind, fits_in_memory
 from graveler.committed.tree import Tree, TreeBuilder
-from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
+from graveler.errors import StateError
 from graveler.model import PATH_BYTES, RangeInfo
-from graveler.sstable.writer import TableWriter
-from graveler.values import RECORD_ID_BYTES, RecordsDigest, range_id, total
+from graveler.processes import Workers, spare_cores
 
 _WAITING_EACH: Final = 2
+_LARGE: Final = 500_000
+"""From so many records on other processes encode ranges."""
+_CLOSED: Final = 12
+_TOGETHER: Final = 16
+_TOGETHER_BYTES: Final = 16 << 20
 _BATCH: Final = 512
 _SMALL_BATCHES: Final = 64
 _ABSORB: Final = 2
 
 
 class Publisher:
-    """Publishes the range files of one writer.
+    """Publishes the range files of one writer: by threads, or some at a time.
 
     Once a file could not be put, every later call but `abort` raises the same error.
 
@@ -51,15 +57,23 @@ class Publisher:
         self._store = store
         self._hold = hold
         self._workers = store.objects.put_threads
-        self._kept: list[tuple[bytes, TableFile, bytes]] = []
+        self._kept: list[FinishedTable] = []
+        self._bytes = 0
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
 
-    def add(self, identifier: bytes, file: TableFile, record_ids: bytes) -> None:
+    def add(self, table: FinishedTable) -> None:
         """Take a finished file; raises the error of an earlier one."""
-        self._kept.append((identifier, file, record_ids))
-        if not self._hold and len(self._kept) + len(self._waiting) > 1:
-            self._submit()
+        self._kept.append(table)
+        if self._hold:
+            return
+        if self._workers:
+            if len(self._kept) + len(self._waiting) > 1:
+                self._submit()
+        else:
+            self._bytes += table.file.load()
+            if len(self._kept) >= _TOGETHER or self._bytes >= _TOGETHER_BYTES:
+                self._put_kept()
 
     def finish(self, beside: Callable[[], None] | None = None) -> None:
         """Return when all files are in the store; raises the first error.
@@ -67,10 +81,10 @@ class Publisher:
         Args:
             beside: Called while threads put the last files; by a store without threads, after that.
         """
-        if self._pool is None and len(self._kept) == 1 and beside is None:
-            self._put(*self._kept[0])
-            self._kept.clear()
-        self._submit()
+        if self._workers and (self._pool is not None or len(self._kept) > 1 or beside is not None):
+            self._submit()
+        else:
+            self._put_kept()
         if beside is not None:
             beside()
         while self._waiting:
@@ -84,29 +98,30 @@ class Publisher:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
+    def _put_kept(self) -> None:
+        while self._kept:
+            some = self._kept[:_TOGETHER]
+            self._put(some)
+            del self._kept[: len(some)]  # files that failed stay for the next call
+        self._bytes = 0
+
     def _submit(self) -> None:
-        if self._kept and self._pool is None and self._workers:
+        if self._kept and self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="graveler-put")
-        done = 0
-        try:
-            for item in self._kept:
-                if self._pool is None:
-                    self._put(*item)
-                else:
-                    if len(self._waiting) >= _WAITING_EACH * self._workers:
-                        self._settle_first()
-                    self._waiting.append(self._pool.submit(self._put, *item))
-                done += 1
-        finally:
-            del self._kept[:done]  # a file that failed stays for the next call
+        while self._kept and self._pool is not None:
+            if len(self._waiting) >= _WAITING_EACH * self._workers:
+                self._settle_first()
+            self._waiting.append(self._pool.submit(self._put, self._kept[:1]))
+            del self._kept[0]
 
     def _settle_first(self) -> None:
         self._waiting[0].result()  # a file that failed stays for the next call
         self._waiting.popleft()
 
-    def _put(self, identifier: bytes, file: TableFile, record_ids: bytes) -> None:
-        self._store.publish(TableKind.RANGE, identifier, file, record_ids)
-        file.close()
+    def _put(self, tables: Sequence[FinishedTable]) -> None:
+        self._store.publish(TableKind.RANGE, tables)
+        for table in tables:
+            table.file.close()
 
 
 class RangeWriter:
@@ -131,14 +146,16 @@ class RangeWriter:
         self._fragments = 0  # how many of the last wait for what follows them
         self._before = b""  # the key that followed them where they come from
         self._held: list[Record] = []  # what follows them so far
-        self._table: TableWriter | None = None
-        self._file: TableFile | None = None
-        self._first = b""
+        self._range: RangeEncoder | RemoteRange | None = None
+        self._closed: deque[RangeEncoder | RemoteRange] = deque()  # not all of them complete
+        # what is held may be more than memory takes
+        shared = not hold and fits_in_memory(splitting.max_bytes)
+        self._processes = spare_cores(store.encoding_processes) if shared else 0
+        self._workers: Workers | None = None
         self._last = b""  # of all that was added
         self._end_key = b""  # of the current range
         self._size = 0  # of the current range; of the fragments and what is held
-        self._ids = bytearray()
-        self._digest = RecordsDigest()
+        self._added = 0  # records
         self._finished = False
         self.written = 0
         self.reused = 0
@@ -152,10 +169,10 @@ class RangeWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        table, self._table = self._table, None
+        current, self._range = self._range, None
         try:
-            if table is not None:
-                table.__exit__(kind, error, trace)  # translates RocksDB's errors
+            if current is not None:
+                current.__exit__(kind, error, trace)  # translates RocksDB's errors
         finally:
             self.abort()
 
@@ -175,14 +192,15 @@ class RangeWriter:
         for batch in _batches(records):
             key, last = batch[0][0], self._last
             if key <= last:
-                _refuse([key], last)
-            if self._table is None and not self._held:
+                refuse_keys([key], last)
+            if self._range is None and not self._held:
                 self._look_left(key)
             if self._fragments:
                 self._hold(batch)
             else:
                 self._write(batch)
             self._last = batch[-1][0]
+            self._added += len(batch)
 
     def add_range(self, info: RangeInfo) -> None:
         """Add an existing range; ends the current one."""
@@ -199,7 +217,7 @@ class RangeWriter:
         if not infos:
             return
         if infos[0].min_key <= self._last:
-            _refuse((infos[0].min_key,), self._last)
+            refuse_keys((infos[0].min_key,), self._last)
         self._end(infos[0].min_key)
         self._infos.extend(infos)
         self._before = before
@@ -208,7 +226,7 @@ class RangeWriter:
 
     def ends_before(self, next_key: bytes) -> bool:
         """Return whether the policy ends a range between the last record and `next_key`."""
-        return self._table is None or self._cutter.cut(self._last, next_key, self._size)
+        return self._range is None or self._cutter.cut(self._last, next_key, self._size)
 
     def finish(
         self, *, before: bytes | None = None, beside: Callable[[Tree], None] | None = None
@@ -242,9 +260,15 @@ class RangeWriter:
         """Drop the ranges that are not published; does nothing after `finish`."""
         self._finished = True
         self._publisher.abort()  # first: its threads must not outlive an error below
-        if self._table is not None:
-            self._table.abort()
-            self._table = None
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
+        for each in self._closed:
+            each.abort()
+        self._closed.clear()
+        if self._range is not None:
+            self._range.abort()
+            self._range = None
         self._scratch.close()
 
     def _judge(self, next_key: bytes | None) -> bool:
@@ -274,7 +298,7 @@ class RangeWriter:
         """Keep records that follow fragments, until the policy ends a range that has both."""
         keys = [key for key, _, _ in batch]
         if not all(map(lt, keys, keys[1:])):  # no table checks them yet
-            _refuse(keys, self._last)
+            refuse_keys(keys, self._last)
         self._held += batch
         cuts, self._size = self._cutter.cuts(self._last, self._size, keys, _sizes(batch))
         if cuts:
@@ -290,8 +314,10 @@ class RangeWriter:
                 self._write_again(self._fragments)
             else:
                 self._write_again(self._absorbed())
-        if self._table is not None:
+        if self._range is not None:
             self._close(natural=cut(self._last, next_key, self._size))
+            while self._closed:
+                self._take_first(wait=True)
         elif len(self._infos) > self._own:
             self._judge(next_key)
         self._size = 0
@@ -322,8 +348,8 @@ class RangeWriter:
         """Write records, in the ranges that the policy makes of them."""
         keys, sizes = [key for key, _, _ in batch], _sizes(batch)
         if max(sizes) > PATH_BYTES:  # only then may a key be too long
-            _refuse(keys, b"")
-        size = 0 if self._table is None else self._size
+            refuse_keys(keys, b"")
+        size = 0 if self._range is None else self._size
         cuts, left = self._cutter.cuts(self._end_key, size, keys, sizes)
         start = 0
         for place, ended in cuts:
@@ -338,50 +364,44 @@ class RangeWriter:
         """Add records to the current range."""
         if not records:
             return
-        table = self._table
-        if table is None:
-            _refuse((records[0][0],), self._end_key)
-            table = self._start(records[0][0])
-        sink = table.records  # a million records may pass here: the loop has one call for each
-        try:
-            for key, _, value in records:
-                sink[key] = value
-        except Exception as error:  # RocksDB has no error of its own for a wrong order
-            _refuse([key for key, _, _ in records], self._end_key, error)
-            raise
-        keys, ids, values = zip(*records, strict=True)
-        self._ids += b"".join(ids)
-        self._digest.add(keys, values)
+        if self._range is None:
+            refuse_keys((records[0][0],), self._end_key)
+            self._range = self._new_range()
+        self._range.add(records, b"".join([record_id for _, record_id, _ in records]))
         self._end_key = records[-1][0]
 
-    def _start(self, key: bytes) -> TableWriter:
-        self._file = self._scratch.file()
-        self._table = self._store.table_writer(self._file)
-        self._first = key
-        return self._table
+    def _new_range(self) -> RangeEncoder | RemoteRange:
+        """Return what encodes the next range: another process where one has room."""
+        if self._processes and self._added >= _LARGE:
+            with suppress(OSError):  # none can be started: this process encodes all ranges
+                self._workers = start_processes(self._processes)
+            self._processes = 0
+        if self._workers is not None and self._workers.has_room():
+            return RemoteRange(self._workers, self._scratch)
+        file = self._scratch.file()
+        return RangeEncoder(self._store.table_writer(file), file)
 
     def _close(self, *, natural: bool) -> None:
-        if self._table is None or self._file is None:
+        """End the current range."""
+        if self._range is None:
             return
-        record_ids = bytes(self._ids)
-        info = RangeInfo(
-            id=range_id((record_ids,)),
-            min_key=self._first,
-            max_key=self._end_key,
-            count=len(record_ids) // RECORD_ID_BYTES,
-            size=self._size,
-            natural=natural,
-            total=total(record_ids),
-            digest=self._digest.digest(),
-        )
-        self._table.finish(info.id, table_properties(TableKind.RANGE, info))
-        self._table = None
-        self._ids.clear()
-        self._digest = RecordsDigest()
-        self._infos.append(info)
+        self._range.finish(self._size, natural=natural)
+        self._closed.append(self._range)
+        self._range = None
+        while self._closed and self._take_first(wait=len(self._closed) > _CLOSED):
+            pass
+
+    def _take_first(self, *, wait: bool) -> bool:
+        """Publish the first of the ranges that ended; return whether it is complete."""
+        encoded = self._closed[0].result(wait=wait)
+        if encoded is None:
+            return False
+        self._closed.popleft()
+        self._infos.append(encoded.info)
         self._own = len(self._infos)
         self.written += 1
-        self._publisher.add(info.id, self._file, record_ids)
+        self._publisher.add(encoded.table)
+        return True
 
 
 def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -397,18 +417,3 @@ def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 def _sizes(records: Iterable[Record]) -> list[int]:
     """Return the logical bytes of each record."""
     return [len(key) + len(value) for key, _, value in records]
-
-
-def _refuse(keys: Iterable[bytes], last: bytes, cause: Exception | None = None) -> None:
-    """Raise the error of the first key that is too long or does not ascend after `last`, if any."""
-    for key in keys:
-        if not 1 <= len(key) <= PATH_BYTES:
-            raise InvalidInputError(
-                f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {PATH_BYTES} bytes"
-            ) from cause
-        if key <= last:
-            raise UnsortedKeysError(
-                f"key {key!r} after {last!r}: records of a range must come in ascending key order, "
-                "each key once"
-            ) from cause
-        last = key

@@ -24,8 +24,8 @@ from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 from graveler.values import record_id
 
-_MOST_IN_MEMORY: Final = 10
-"""Files at once: as many as the publisher puts and one writer writes."""
+_MOST_IN_MEMORY: Final = 18
+"""Files at once: as many as the publisher holds and one writer writes."""
 _LARGEST_IN_MEMORY: Final = 64 << 20
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
@@ -42,17 +42,43 @@ class TableFile:
         self.path = path
         self.on_disk = descriptor is None
         self._descriptor = descriptor
+        self._data: bytes | None = None
 
     @property
     def closed(self) -> bool:
         """Whether its memory is released; a file on disk has none."""
         return self._descriptor is None
 
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        status = self.path.stat() if self._descriptor is None else os.fstat(self._descriptor)
+        return status.st_size
+
     def read(self) -> bytes:
         """Return all of it."""
+        if self._data is not None:
+            return self._data
         if self._descriptor is None:
             return self.path.read_bytes()
-        return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        return os.pread(self._descriptor, self.size, 0)
+
+    def load(self) -> int:
+        """Keep a file in memory as bytes, which its writer has just left in the processor's cache.
+
+        Returns:
+            Its size.
+        """
+        if self.on_disk:
+            return self.size
+        self._data = self.read()
+        self.close()
+        return len(self._data)
+
+    def release(self) -> int:
+        """Return the descriptor of a file in memory, which the caller closes; -1 for other files."""
+        descriptor, self._descriptor = self._descriptor, None
+        return -1 if descriptor is None else descriptor
 
     def close(self) -> None:
         """Remove it, unless it was moved away; may be called twice."""
@@ -61,6 +87,25 @@ class TableFile:
         elif self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+
+
+class FinishedTable(NamedTuple):
+    """A table that can be published.
+
+    Attributes:
+        identifier: Its id.
+        file: The table.
+        record_ids: Of its records.
+    """
+
+    identifier: bytes
+    file: TableFile
+    record_ids: bytes
+
+
+def fits_in_memory(largest: int) -> bool:
+    """Return whether tables of up to `largest` bytes are written into memory."""
+    return largest <= _LARGEST_IN_MEMORY
 
 
 class Scratch:
@@ -73,7 +118,7 @@ class Scratch:
 
     def __init__(self, folder: Callable[[], Path], *, largest: int) -> None:
         self._make_folder = folder
-        self._memory = largest <= _LARGEST_IN_MEMORY
+        self._memory = fits_in_memory(largest)
         self._folder: Path | None = None
         self._files: list[TableFile] = []
         self._count = 0
@@ -81,7 +126,7 @@ class Scratch:
     def file(self) -> TableFile:
         """Return a new file."""
         self._files = [file for file in self._files if not file.closed]
-        file = self._in_memory() if len(self._files) < _MOST_IN_MEMORY else None
+        file = new_memory_file() if self._memory and len(self._files) < _MOST_IN_MEMORY else None
         if file is not None:
             self._files.append(file)
             return file
@@ -89,6 +134,12 @@ class Scratch:
             self._folder = self._make_folder()
         self._count += 1
         return TableFile(self._folder / f"{self._count}.sst", None)
+
+    def adopt(self, descriptor: int) -> TableFile:
+        """Return the file in memory that another process has written."""
+        file = TableFile(_DESCRIPTORS / str(descriptor), descriptor)
+        self._files.append(file)
+        return file
 
     def close(self) -> None:
         """Remove everything; may be called twice."""
@@ -99,18 +150,20 @@ class Scratch:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def _in_memory(self) -> TableFile | None:
-        if not self._memory or not hasattr(os, "memfd_create"):
-            return None
-        try:
-            descriptor = os.memfd_create("graveler-table", os.MFD_CLOEXEC)
-        except OSError:
-            return None
-        path = _DESCRIPTORS / str(descriptor)
-        if not path.exists():  # no /proc, as in some containers
-            os.close(descriptor)
-            return None
-        return TableFile(path, descriptor)
+
+def new_memory_file() -> TableFile | None:
+    """Return a new file in memory, None where the system has none that a writer can open."""
+    if not hasattr(os, "memfd_create"):
+        return None
+    try:
+        descriptor = os.memfd_create("graveler-table", os.MFD_CLOEXEC)
+    except OSError:
+        return None
+    path = _DESCRIPTORS / str(descriptor)
+    if not path.exists():  # no /proc, as in some containers
+        os.close(descriptor)
+        return None
+    return TableFile(path, descriptor)
 
 
 class TableKind(StrEnum):

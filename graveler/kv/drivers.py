@@ -247,15 +247,14 @@ def pages(
         first: Items of the first page.
     """
     # a million items may pass here: no Python frame for each
-    return chain.from_iterable(_pages(read, start))
+    return chain.from_iterable(_pages(read, start, first))
 
 
 def _pages(
-    read: Callable[[bytes, int], list[tuple[bytes, bytes]]], start: bytes
+    read: Callable[[bytes, int], list[tuple[bytes, bytes]]], start: bytes, limit: int
 ) -> Iterator[list[tuple[bytes, bytes]]]:
     # Many scans need a handful of items, others all there are: the second page is a large one.
     # Beyond a thousand rows a larger page gains nothing, and takes memory.
-    limit = first
     while True:
         page = read(start, limit)
         last = len(page) < limit

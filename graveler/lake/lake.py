@@ -347,7 +347,12 @@ class Lake:
         owner = Owner(record.lake, uid, name, self.location)
         witness = self._witness(owner, objects, check=check)
         watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
-        ranges = RangeStore(objects, self._cache, rescue=self._rescue(uid))
+        ranges = RangeStore(
+            objects,
+            self._cache,
+            rescue=self._rescue(uid),
+            encoding_processes=self._config.encoding_processes,
+        )
 
         def has_tree(tree: str) -> bool:
             return tree == EMPTY_METARANGE or ranges.is_stored(bytes.fromhex(tree))

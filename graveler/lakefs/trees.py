@@ -11,7 +11,7 @@ from typing import Final, Self, TypeVar
 
 from graveler.committed import EMPTY_METARANGE, metarange
 from graveler.committed.flat import Record
-from graveler.committed.table import Scratch, TableKind, table_properties
+from graveler.committed.table import FinishedTable, Scratch, TableKind, table_properties
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -181,7 +181,7 @@ class Trees:
                     digest=digest.digest(),
                 )
                 table.finish(info.id, table_properties(TableKind.RANGE, info))
-            store.publish(TableKind.RANGE, info.id, file, identifiers)
+            store.publish(TableKind.RANGE, [FinishedTable(info.id, file, identifiers)])
         finally:
             scratch.close()
         return info

@@ -11,7 +11,7 @@ from typing import Final
 from graveler.committed import RangeCache, RangeStore
 from graveler.committed.flat import Record, Run
 from graveler.committed.range_store import MetarangeMemory
-from graveler.committed.table import TableFile, TableKind
+from graveler.committed.table import FinishedTable, TableFile, TableKind
 from graveler.committed.tree import RowList
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
@@ -88,13 +88,13 @@ class MemoryRanges(RangeStore):
         """Return a writer of a table in memory."""
         return _TableInMemory(self._finished.__setitem__)
 
-    def publish(
-        self, kind: TableKind, identifier: bytes, file: TableFile, record_ids: bytes
-    ) -> None:
-        """Keep a finished range."""
-        records = self._finished.pop(identifier, {})
-        if kind is TableKind.RANGE:
-            self.keep(identifier, MemoryRange(list(records), list(records.values()), record_ids))
+    def publish(self, kind: TableKind, tables: Sequence[FinishedTable]) -> None:
+        """Keep finished ranges."""
+        for identifier, _, record_ids in tables:
+            records = self._finished.pop(identifier, {})
+            if kind is TableKind.RANGE:
+                columns = list(records), list(records.values())
+                self.keep(identifier, MemoryRange(*columns, record_ids))
 
     def keep(self, identifier: bytes, records: MemoryRange) -> None:
         """Keep a range under its id."""

@@ -14,6 +14,7 @@ import errno
 import os
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from mmap import ACCESS_READ, MADV_RANDOM, mmap
 from pathlib import Path
@@ -254,6 +255,21 @@ class TableWriter:
 def _open(path: Path, compression: str) -> Any:
     import rocksdict  # noqa: PLC0415 - heavy: loaded with the first table written
 
+    writer = rocksdict.SstFileWriter(_options(compression))
+    try:
+        writer.open(str(path))
+    except Exception as error:
+        translated = _translated(error, path)
+        if translated is error:
+            raise
+        raise translated from error
+    return writer
+
+
+@lru_cache
+def _options(compression: str) -> Any:
+    import rocksdict  # noqa: PLC0415 - as above
+
     blocks = rocksdict.BlockBasedOptions()
     blocks.set_format_version(_FORMAT_VERSION)
     blocks.set_block_size(_BLOCK_BYTES)
@@ -265,15 +281,7 @@ def _open(path: Path, compression: str) -> Any:
     options.set_compression_type(getattr(rocksdict.DBCompressionType, compression)())
     if compression == "zstd":
         options.set_compression_options(*_ZSTD_OPTIONS)
-    writer = rocksdict.SstFileWriter(options)
-    try:
-        writer.open(str(path))
-    except Exception as error:
-        translated = _translated(error, path)
-        if translated is error:
-            raise
-        raise translated from error
-    return writer
+    return options
 
 
 def _translated(error: BaseException, path: Path) -> BaseException:

@@ -34,7 +34,8 @@ class Puts(MemoryStore):
     def put_if_absent(self, key, body):
         self.before(next(self.numbers))
         put = super().put_if_absent(key, body)
-        self.done.append(key)
+        if put:
+            self.done.append(key)
         return put
 
 

@@ -83,7 +83,7 @@ def test_the_seed_is_the_hash_of_the_repositorys_number():
 @pytest.mark.parametrize("many", [1, 1_000])
 @settings(max_examples=300, deadline=None)
 @given(RULES, RECORDS, st.integers(0, 100), st.integers(1, 60))
-def test_records_at_once_are_cut_where_the_rule_cuts_between_two(many, rule, records, begun, step):
+def test_records_at_once_are_cut_where_the_rule_cuts(many, rule, records, begun, step):
     cutter = Cutter(rule)
     last, size, expected = b"\0", begun, []
     for at, (key, value) in enumerate(records):
@@ -104,7 +104,7 @@ def test_records_at_once_are_cut_where_the_rule_cuts_between_two(many, rule, rec
 
 
 @pytest.mark.parametrize("many", [1, 1_000])
-def test_a_directory_with_directories_between_its_files_is_cut_at_each(many, monkeypatch):
+def test_directories_between_files_are_cut_at_each(many, monkeypatch):
     monkeypatch.setattr(splitting, "MANY", many)
     names = [f"t/{number:04d}" for number in range(300)]
     names += ["t/0020/a/b", "t/0020/c", "t/0150/x", "t/0299/1", "t/0299/2", "u", "s/1", "/"]

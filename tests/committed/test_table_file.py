@@ -46,8 +46,8 @@ def test_a_small_table_leaves_nothing_on_disk(cache, tmp_path):
 
 def test_few_files_are_in_memory_and_closing_one_makes_room(cache):
     scratch = Scratch(cache.scratch, largest=MIB)
-    files = [scratch.file() for _ in range(12)]
-    assert [file.on_disk for file in files] == [False] * 10 + [True] * 2
+    files = [scratch.file() for _ in range(20)]
+    assert [file.on_disk for file in files] == [False] * 18 + [True] * 2
     files[3].close()
     assert not scratch.file().on_disk
     assert scratch.file().on_disk
@@ -57,9 +57,9 @@ def test_few_files_are_in_memory_and_closing_one_makes_room(cache):
 def test_closing_gives_everything_back(cache, tmp_path):
     before = open_descriptors()
     scratch = Scratch(cache.scratch, largest=MIB)
-    for _ in range(12):
+    for _ in range(20):
         written(scratch.file())
-    assert open_descriptors() == before + 10
+    assert open_descriptors() == before + 18
     scratch.close()
     scratch.close()
     assert open_descriptors() == before

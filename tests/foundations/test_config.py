@@ -27,6 +27,9 @@ max_bytes = 5
 [splitting]
 max_bytes = 1000
 raggedness = 7
+[limits]
+no_progress_seconds = 2.5
+encoding_processes = 0
 """
 
 
@@ -44,6 +47,7 @@ def test_every_setting_is_read(tmp_path):
     assert str(config.cache_folder) == "/var/cache/graveler"
     assert config.cache_max_bytes == 5
     assert config.splitting == {"max_bytes": 1000, "raggedness": 7}
+    assert (config.no_progress_s, config.encoding_processes) == (2.5, 0)
     assert config.location == str(tmp_path / "graveler.toml")
 
 
@@ -51,6 +55,13 @@ def test_every_setting_is_read(tmp_path):
 def test_a_switch_may_be_given_as_toml_has_it(tmp_path, value):
     text = WHOLE.replace('path_style = "true"', f"path_style = {value}")
     assert load_config(written(tmp_path, text)).storage_options["path_style"] == "true"
+
+
+@pytest.mark.parametrize("value", ["-1", "65", "true", "1.5"])
+def test_a_number_of_processes_is_bounded(tmp_path, value):
+    file = written(tmp_path, f"format = 1\n[limits]\nencoding_processes = {value}\n")
+    with pytest.raises(InvalidInputError, match=r"encoding_processes .*give 0 to 64"):
+        load_config(file)
 
 
 def test_paths_are_relative_to_the_file(tmp_path):

@@ -1,0 +1,258 @@
+"""One range becomes a table: in this process, or in another one while this one goes on.
+
+Both give the same bytes, because both are `RangeEncoder`.
+"""
+
+import os
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise, repeat
+from struct import Struct
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from graveler.committed.flat import Record
+from graveler.committed.table import (
+    FinishedTable,
+    Scratch,
+    TableFile,
+    TableKind,
+    new_memory_file,
+    table_properties,
+)
+from graveler.errors import InvalidInputError, UnsortedKeysError
+from graveler.model import PATH_BYTES, RangeInfo
+from graveler.processes import Task, Workers
+from graveler.sstable.writer import TableWriter
+from graveler.values import RECORD_ID_BYTES, RecordsDigest, range_id, total
+
+_HEADER: Final = Struct("<QQ?")
+_MODULE: Final = "graveler.committed.encoder"
+
+
+class EncodedRange(NamedTuple):
+    """A range whose table is complete.
+
+    Attributes:
+        info: For the metarange.
+        table: To be published.
+    """
+
+    info: RangeInfo
+    table: FinishedTable
+
+
+class RangeEncoder:
+    """Writes the records of one range into its table; a context manager as the table is.
+
+    Args:
+        table: Takes the records.
+        file: Where the table is written.
+    """
+
+    def __init__(self, table: TableWriter, file: TableFile) -> None:
+        self._table = table
+        self._file = file
+        self._first = self._last = b""
+        self._ids = bytearray()  # grows in place: one run of bytes is hashed and kept at the end
+        self._digest = RecordsDigest()
+        self._done: EncodedRange | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._table.__exit__(kind, error, trace)  # translates RocksDB's errors
+
+    def add(self, records: Sequence[Record], record_ids: bytes) -> None:
+        """Add records, in key order.
+
+        Args:
+            records: Keys and values; the ids in them are not read.
+            record_ids: Their ids, 32 bytes each.
+
+        Raises:
+            UnsortedKeysError: A key does not come after the one before.
+        """
+        self._write(records, record_ids)
+        self._digest.add([key for key, _, _ in records], [value for _, _, value in records])
+
+    def add_rows(
+        self, records: Sequence[Record], record_ids: bytes, rows: memoryview, lengths: memoryview
+    ) -> None:
+        """Do what `add` does with records that are joined already.
+
+        Args:
+            records: As for `add`.
+            record_ids: As for `add`.
+            rows: Their keys and values, side by side.
+            lengths: The length of each key and of the value behind it.
+        """
+        self._write(records, record_ids)
+        self._digest.add_rows((rows,), lengths)
+
+    def _write(self, records: Sequence[Record], record_ids: bytes) -> None:
+        sink = self._table.records  # a million records may pass here: one call for each
+        try:
+            for key, _, value in records:
+                sink[key] = value
+        except Exception as error:  # RocksDB has no error of its own for a wrong order
+            refuse_keys([key for key, _, _ in records], self._last, error)
+            raise
+        self._first = self._first or records[0][0]
+        self._last = records[-1][0]
+        self._ids += record_ids
+
+    def finish(self, size: int, *, natural: bool) -> EncodedRange:
+        """Complete the table, and return the range.
+
+        Args:
+            size: Logical bytes of the records.
+            natural: Whether the splitting policy ended the range.
+        """
+        record_ids = bytes(self._ids)
+        info = RangeInfo(
+            id=range_id((record_ids,)),
+            min_key=self._first,
+            max_key=self._last,
+            count=len(record_ids) // RECORD_ID_BYTES,
+            size=size,
+            natural=natural,
+            total=total(record_ids),
+            digest=self._digest.digest(),
+        )
+        self._table.finish(info.id, table_properties(TableKind.RANGE, info))
+        self._done = EncodedRange(info, FinishedTable(info.id, self._file, record_ids))
+        return self._done
+
+    def result(self, *, wait: bool) -> EncodedRange | None:
+        """Return the range."""
+        del wait
+        return self._done
+
+    def abort(self) -> None:
+        """Drop the table, unless it is complete."""
+        self._table.abort()
+
+
+class RemoteRange:
+    """Collects the records of one range, and has another process write the table.
+
+    It is used as a `RangeEncoder` is.
+
+    Args:
+        workers: The processes.
+        scratch: Gets the table.
+    """
+
+    def __init__(self, workers: Workers, scratch: Scratch) -> None:
+        self._workers = workers
+        self._scratch = scratch
+        self._lengths = array("I")
+        self._rows: list[bytes] = []
+        self._ids: list[bytes] = []
+        self._task: Task | None = None
+        self._record_ids = b""
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+    def add(self, records: Sequence[Record], record_ids: bytes) -> None:
+        """Add records; raises as `RangeEncoder.add` does."""
+        parts = [b""] * (2 * len(records))
+        parts[::2] = [key for key, _, _ in records]
+        parts[1::2] = [value for _, _, value in records]
+        self._lengths.extend(map(len, parts))
+        self._rows.append(b"".join(parts))
+        self._ids.append(record_ids)
+
+    def finish(self, size: int, *, natural: bool) -> None:
+        """Hand the records over; raises BackendUnavailableError where the process has died."""
+        self._record_ids = b"".join(self._ids)
+        parts = (
+            _HEADER.pack(len(self._lengths) // 2, size, natural),
+            self._lengths.tobytes(),
+            self._record_ids,
+            *self._rows,
+        )
+        descriptor = os.memfd_create("graveler-records", os.MFD_CLOEXEC)
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.writelines(parts)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._rows, self._ids = [], []
+        self._task = self._workers.submit(descriptor)
+
+    def result(self, *, wait: bool) -> EncodedRange | None:
+        """Return the range when the other process has written it.
+
+        Args:
+            wait: Wait for it.
+
+        Raises:
+            UnsortedKeysError: Its keys do not ascend.
+            BackendUnavailableError: The process has died.
+        """
+        task = self._task
+        if task is None:
+            return None
+        if wait:
+            self._workers.wait(task)
+        if not task.done:
+            return None
+        info, descriptor = task.result()
+        file = self._scratch.adopt(descriptor)
+        return EncodedRange(info, FinishedTable(info.id, file, self._record_ids))
+
+    def abort(self) -> None:
+        """Drop the records, or the table."""
+        self._rows, self._ids = [], []
+        if self._task is not None:
+            self._task.discard()
+
+
+def work(descriptor: int) -> tuple[RangeInfo, int]:
+    """Write the table of a request of `RemoteRange`; return the range and the file's descriptor."""
+    with open(descriptor, "rb", closefd=False) as request:
+        request.seek(0)
+        data = request.read()
+    count, size, natural = _HEADER.unpack_from(data)
+    at = _HEADER.size
+    lengths = memoryview(data)[at : (at := at + 8 * count)].cast("I")
+    record_ids = data[at : (at := at + RECORD_ID_BYTES * count)]
+    parts = [data[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
+    records = list(zip(parts[::2], repeat(b""), parts[1::2], strict=False))
+    file = new_memory_file()
+    if file is None:
+        raise InvalidInputError("no file in memory can be made here: set encoding_processes = 0")
+    with RangeEncoder(TableWriter(file.path), file) as encoder:
+        encoder.add_rows(records, record_ids, memoryview(data)[at:], lengths)
+        info = encoder.finish(size, natural=natural).info
+    return info, file.release()
+
+
+def start_processes(count: int) -> Workers:
+    """Return processes that encode ranges; raises OSError where none can be started."""
+    return Workers(_MODULE, count)
+
+
+def refuse_keys(keys: Iterable[bytes], last: bytes, cause: Exception | None = None) -> None:
+    """Raise the error of the first key that is too long or does not ascend after `last`, if any."""
+    for key in keys:
+        if not 1 <= len(key) <= PATH_BYTES:
+            raise InvalidInputError(
+                f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {PATH_BYTES} bytes"
+            ) from cause
+        if key <= last:
+            raise UnsortedKeysError(
+                f"key {key!r} after {last!r}: records of a range must come in ascending key order, "
+                "each key once"
+            ) from cause
+        last = key
