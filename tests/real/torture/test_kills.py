@@ -5,7 +5,7 @@ import pytest
 from tests.real.torture.__main__ import main
 from tests.real.torture.databases import rack, settled
 from tests.real.torture.lakes import Place
-from tests.real.torture.loop import Torture
+from tests.real.torture.loop import Tally, Torture
 
 CYCLES = 100
 
@@ -48,6 +48,7 @@ def test_a_postgresql_stopped_under_its_clients_loses_nothing(tmp_path):
 @pytest.mark.crash
 @pytest.mark.parametrize("forgets", ["set", "set_many", "set_if", "delete_if", "flushes"])
 def test_a_store_that_forgets_what_it_acknowledged_is_found_out(forgets, tmp_path):
+    tally = Tally()
     for number in range(10):  # victims delete seldom: until one was lied to
         folder = tmp_path / str(number)
         folder.mkdir()
