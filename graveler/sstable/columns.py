@@ -146,7 +146,7 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
     """
     count = len(at)
     words = numpy.ndarray((len(data) - 3,), "<i4", data, strides=(1,))
-    runs = numpy.arange(count)  # those that go on
+    runs = numpy.arange(count, dtype="i4")  # those that go on
     steps: list[tuple[Any, ...]] = []
     while len(runs):
         if len(steps) == _LONGEST_RUN:
@@ -159,12 +159,16 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
         going = at < stops
         if not going.all():
             runs, at, stops = runs[going], at[going], stops[going]
+    # all that is as long as the table has entries is small numbers, and let go early
+    step = numpy.repeat(numpy.arange(len(steps), dtype="i4"), [len(each[0]) for each in steps])
     run, shared, rest, begin, end = (numpy.concatenate(part) for part in zip(*steps, strict=True))
+    steps.clear()
     counts = numpy.bincount(run, minlength=count)
-    firsts = numpy.cumsum(counts) - counts
+    firsts = (numpy.cumsum(counts) - counts).astype("i4")
     order = numpy.empty(len(run), "i4")
-    step = numpy.repeat(numpy.arange(len(steps)), [len(each[0]) for each in steps])
-    order[firsts[run] + step] = numpy.arange(len(run))
+    step += firsts[run]
+    order[step] = numpy.arange(len(run), dtype="i4")
+    del run, step
     shared, rest, begin, end = shared[order], rest[order], begin[order], end[order]
     size = shared + rest - KEY_TRAILER_BYTES
     before = numpy.concatenate(([0], size[:-1]))

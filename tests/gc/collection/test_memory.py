@@ -79,4 +79,5 @@ def test_memory_does_not_grow_with_what_is_reached(tmp_path):
     many, mark = peak(tmp_path / "many", 40_000)
     assert (mark.condemned["data"].count, mark.freed["data"].count) == (20_000, 20_000)
     assert mark.kept["data"].count == 20_000
-    assert many < few + 2 * MIB, (few, many)
+    # the blocks of one range are decoded together, up to 4 MiB of them
+    assert many < few + 4 * MIB, (few, many)
