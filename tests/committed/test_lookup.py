@@ -22,7 +22,7 @@ def tree():
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 64, 65, 200, 3_000])
-def test_keys_are_found_in_any_order_as_often_as_they_are_asked_for(tree, count):
+def test_keys_are_found_in_any_order_and_repeat(tree, count):
     store, metarange = tree
     random = Random(count)
     asked = [f"k{random.randrange(1_100):04}".encode() for _ in range(count)]
