@@ -53,7 +53,7 @@ def _month(place: Place) -> list[Result]:
     count = place.entries
     return [
         reported(
-            f"the same {what}",
+            what,
             f"{making + staging + committing:,.0f} s",
             f"per entry: {making / count * 1e6:.1f} µs to make it up, {staging / count * 1e6:.1f} to "
             f"stage it, {committing / count * 1e6:.1f} to commit it",
@@ -143,20 +143,20 @@ def _packed(
     return [
         Result(f"a pack of {what}: paths that it changes", f"{differing}", "none", differing == 0),
         reported(
-            "ranges before and after the same pack",
+            f"ranges before and after a pack of {what}",
             f"{len(infos):,} and {len(packed):,}",
             f"below 1 MiB {_small(infos):,} and {_small(packed):,}; fragments {stats.fragments:,} and "
             f"{after.fragments:,}; badly cut {stats.badly_cut:,} and {after.badly_cut:,}; median "
             f"{stats.median / _MIB:.2f} and {after.median / _MIB:.2f} MiB",
         ),
         reported(
-            "cost of a cold listing on S3 before and after the same pack",
+            f"cost of a cold listing on S3 before and after a pack of {what}",
             f"{_cost(infos):,.0f} and {_cost(packed):,.0f} MiB",
             f"a request as much as 4 MiB, an object at least as much as 512 KiB; one connection of 900 "
             f"Mib/s takes {_cost(infos) / _MIB_A_SECOND:,.1f} and {_cost(packed) / _MIB_A_SECOND:,.1f} s",
         ),
         reported(
-            "bytes that the same pack writes",
+            f"bytes that a pack of {what} writes",
             f"{written / _MIB:,.1f} MiB",
             f"of {after.bytes / _MIB:,.1f} MiB, logical, in {seconds:.2f} s",
         ),
