@@ -62,7 +62,9 @@ def written(key: bytes, version: int = 0, size: int = VALUE_BYTES) -> StagedChan
         version: Of the entry at that key.
         size: Bytes of its value record.
     """
-    return key, xxh3_128_digest(key, version) * 2, _value(version, size)
+    # the version is no seed: short keys with fitting seeds have equal hashes
+    digest = xxh3_128_digest(key + version.to_bytes(8, "big", signed=True))
+    return key, digest * 2, _value(version, size)
 
 
 def removed(key: bytes) -> StagedChange:

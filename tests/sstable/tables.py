@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import rocksdict
+from hypothesis import strategies as st
 
 from graveler.sstable import TableReader, TableWriter
 from graveler.sstable.block import encode_block
@@ -17,6 +18,14 @@ Records = list[tuple[bytes, bytes]]
 
 PUT = b"\x01" + bytes(7)
 IDENTITY = bytes(range(32))
+
+# \x00 and \x01 are what a key's trailer is made of; two letters and \xff share long prefixes
+KEYS = st.lists(st.sampled_from([0, 1, 97, 98, 255]), max_size=9).map(bytes)
+VALUES = st.one_of(
+    st.binary(max_size=8),
+    st.integers(100, 20_000).map(lambda size: bytes(size % 251 for _ in range(size))),
+)
+TABLES = st.dictionaries(KEYS, VALUES, min_size=1, max_size=40)
 
 
 def some_records(count: int, *, value_bytes: int = 20) -> Records:

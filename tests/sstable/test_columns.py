@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from graveler.errors import CorruptionError
 from graveler.sstable import TableReader, columns, reader
 from graveler.sstable.block import encode_block
+from tests.sstable.damage import mutations
 from tests.sstable.tables import (
     PUT,
+    TABLES,
     Records,
     forged,
     records_block,
@@ -20,8 +22,6 @@ from tests.sstable.tables import (
     some_records,
     written,
 )
-from tests.sstable.test_table_fuzz import mutations
-from tests.sstable.test_table_reader import tables
 
 
 def read(data: bytes, *, together: bool) -> Records | str:
@@ -59,7 +59,7 @@ def decoded_together(data: bytes) -> int:
 
 
 @settings(max_examples=150, deadline=None)
-@given(content=tables)
+@given(content=TABLES)
 def test_any_records_come_back(content):
     records = sorted(content.items())
     assert agreed(written(records)) == records
@@ -90,7 +90,7 @@ def test_long_keys_and_values_are_decoded_together(length):
     assert decoded_together(data) > 800  # some MiB at once
 
 
-def test_a_block_with_an_uncommon_value_is_left_to_the_slow_way_and_all_behind_it(monkeypatch):
+def test_a_block_with_an_uncommon_value_goes_the_slow_way(monkeypatch):
     monkeypatch.setattr(reader, "_TOGETHER", 40_000)  # two blocks
     records = some_records(4_000)
     records[2_000] = records[2_000][0], bytes(70_000)
@@ -133,7 +133,7 @@ def test_keys_outside_the_index_entry_of_their_block_are_refused():
         agreed(data)
 
 
-def test_an_entry_that_is_no_put_and_a_trailer_that_is_shared_are_left_to_the_slow_way():
+def test_entries_that_are_no_puts_go_the_slow_way():
     deleted = encode_block([(b"a" + bytes(8), b"")], 16)
     assert "only puts" in agreed(forged([(deleted, 0)], [b"b"]))
     pairs = [(b"a", b"1"), (b"a\x01", b"2"), (b"a\x01\x00", b"3"), (b"a\x01\x00\x01", b"4")]

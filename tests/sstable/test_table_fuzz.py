@@ -1,6 +1,5 @@
 """Random damage with the checksum made right again, so that the parsers see it."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
@@ -8,41 +7,13 @@ import pytest
 
 from graveler.errors import CorruptionError
 from graveler.sstable import TableReader
-from graveler.sstable.format import FOOTER_BYTES, Handle, varint
-from graveler.sstable.metadata import TWO_LEVELS, _entries, index_form
-from graveler.sstable.reader import BlockFile
-from tests.sstable.tables import resealed, rocksdb_written, some_records, written
+from graveler.sstable.format import FOOTER_BYTES, varint
+from tests.sstable.damage import mutations
+from tests.sstable.tables import rocksdb_written, some_records, written
 
 pytestmark = pytest.mark.usefixtures("_in_bounded_time")
 
 ROUNDS = 1500
-TELLING = (0, 1, 2, 7, 8, 9, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
-
-
-def handles_of(data: bytes) -> list[Handle]:
-    """Where every block of the table is."""
-    blocks = BlockFile(data)
-    form = index_form(blocks.properties())
-    parts = [blocks.index]
-    if form.kind == TWO_LEVELS:
-        parts += [handle for _, handle in _entries(blocks.read(blocks.index), form)]
-    tail = [blocks.properties_handle, blocks.footer.metaindex]
-    return [*TableReader(data)._index.handles, *parts, *tail]
-
-
-def mutations(data: bytes, random: Random, rounds: int) -> Iterator[bytes]:
-    handles = handles_of(data)
-    for _ in range(rounds):
-        handle = random.choice(handles)
-        damaged = bytearray(data)
-        for _ in range(random.choice((1, 1, 2, 4))):
-            # the byte behind the block is its compression type
-            position = handle.offset + random.randrange(handle.size + 1)
-            if random.random() < 0.5:
-                damaged[position] = random.choice(TELLING)
-            else:
-                damaged[position] ^= 1 << random.randrange(8)
-        yield resealed(bytes(damaged), handle)
 
 
 def check(data: bytes, keys: list[bytes]) -> bool:

@@ -9,19 +9,18 @@ from hypothesis import strategies as st
 from graveler.errors import CorruptionError
 from graveler.sstable import TableReader
 from graveler.sstable.writer import COMPRESSIONS
-from tests.sstable.tables import rocksdb_read, rocksdb_written, some_records, written
-
-# \x00 and \x01 are what a key's trailer is made of; two letters and \xff share long prefixes
-keys = st.lists(st.sampled_from([0, 1, 97, 98, 255]), max_size=9).map(bytes)
-values = st.one_of(
-    st.binary(max_size=8),
-    st.integers(100, 20_000).map(lambda size: bytes(size % 251 for _ in range(size))),
+from tests.sstable.tables import (
+    KEYS,
+    TABLES,
+    rocksdb_read,
+    rocksdb_written,
+    some_records,
+    written,
 )
-tables = st.dictionaries(keys, values, min_size=1, max_size=40)
 
 
 @settings(max_examples=150, deadline=None)
-@given(content=tables, compression=st.sampled_from(COMPRESSIONS), start=keys)
+@given(content=TABLES, compression=st.sampled_from(COMPRESSIONS), start=KEYS)
 def test_any_records_come_back_in_key_order_from_any_start(content, compression, start):
     records = sorted(content.items())
     table = TableReader(written(records, compression=compression))

@@ -1,6 +1,7 @@
 """A fault at every call that threads make side by side: the repository is as it was, or done."""
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from threading import Event
@@ -17,7 +18,16 @@ from graveler.errors import (
 from graveler.fsck import fsck
 from graveler.model import Entry
 from graveler.repository import uploads
-from graveler.testing.faults import CallPlace, ProcessDied, Script, dies, lost_reply, unavailable
+from graveler.testing.faults import (
+    Action,
+    CallPlace,
+    Moment,
+    ProcessDied,
+    Script,
+    dies,
+    lost_reply,
+    unavailable,
+)
 from tests.harness.worlds import Points, ScriptedWorld, tree
 
 _THREADS = 4
@@ -41,7 +51,7 @@ def is_write(call):
     return call in {"put", "put_if_absent", "delete_object"}
 
 
-FAULTS = {
+FAULTS: dict[str, tuple[Action, Moment, Callable[[str], bool]]] = {
     "no-answer": (unavailable, "before", lambda _: True),
     "hangs": (hangs, "before", lambda _: True),
     "lost-reply": (lost_reply, "after", is_write),

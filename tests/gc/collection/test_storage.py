@@ -128,8 +128,8 @@ def test_a_machine_with_a_wrong_clock_deletes_nothing_young(hours):
     store_clock = FakeClock()
 
     class OtherClock(ScriptedWorld):
-        def lake(self, *, scripted=True, kv=None):
-            lake = super().lake(scripted=scripted, kv=kv)
+        def lake(self, *, scripted=True, kv=None, threads=0):
+            lake = super().lake(scripted=scripted, kv=kv, threads=threads)
             kept = self.__dict__.setdefault("_store", MemoryStore("skewed", clock=store_clock))
             lake._open_store = lambda _uri: kept
             return lake
