@@ -99,7 +99,7 @@ def test_a_block_with_an_uncommon_value_goes_the_slow_way(monkeypatch):
     assert 0 < decoded_together(data) < 2_000
 
 
-def test_a_block_too_large_to_be_decoded_with_others_is_read_alone(monkeypatch):
+def test_a_block_too_large_for_the_others_is_read_alone(monkeypatch):
     monkeypatch.setattr(reader, "_TOGETHER", 1_000)
     records = some_records(500)
     data = written(records)
