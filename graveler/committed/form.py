@@ -6,7 +6,7 @@ kept of them are their rows, joined, with what the index needs.
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from operator import add
 from typing import Final
@@ -70,11 +70,18 @@ class Form:
         """Bytes of their keys and values."""
         return sum(map(len, self._pages)) + len(self._rest)
 
-    def digest(self) -> bytes:
-        """Return the digest of the records so far; see `RecordsDigest`."""
-        digest = RecordsDigest()
-        digest.add_rows((*self._pages, self._rest), self._lengths)
-        return digest.digest()
+    def digest(self) -> Callable[[], bytes]:
+        """Return a function of any thread that gives the digest of the records so far.
+
+        See `RecordsDigest`.
+        """
+        digest, rows = RecordsDigest(), (*self._pages, self._rest)
+
+        def compute() -> bytes:
+            digest.add_rows(rows, self._lengths)
+            return digest.digest()
+
+        return compute
 
     def finish(
         self, kind: int, identifier: bytes, record_ids: bytes = b"", *, digest: bytes = bytes(32)

@@ -84,16 +84,16 @@ class CallPlace(NamedTuple):
 class Script:
     """Counts the calls of the stores that share it, and strikes once, at one of them.
 
-    Once an action has raised :class:`ProcessDied`, no call of any thread has an effect until the
-    script is armed or disarmed again.
-
     Attributes:
+        threads: Whether several threads call: once an action has raised :class:`ProcessDied`, no call
+            of any of them has an effect until the script is armed or disarmed again.
         calls: The names of the calls since it was armed.
         places: The places of those that have a key.
         struck: The call that was struck, or "".
     """
 
     def __init__(self) -> None:
+        self.threads = False
         self.calls: list[str] = []
         self.places: list[CallPlace] = []
         self.struck = ""
@@ -157,7 +157,7 @@ class Script:
         try:
             self._action(call)
         except ProcessDied:
-            self._dead = True
+            self._dead = self.threads
             raise
 
 
@@ -230,6 +230,7 @@ class FaultyObjectStore(ObjectStore):
         self._store = store
         self._script = script
         self._threads = threads
+        script.threads |= threads > 0
 
     @property
     def put_threads(self) -> int:  # type: ignore[override] # a class variable of each driver
