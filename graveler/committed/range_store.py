@@ -40,7 +40,7 @@ from graveler.process import watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
-from graveler.values import RecordsDigest, range_id, record_id
+from graveler.values import range_id, record_id
 
 _MEMORY_BYTES: Final = 128 << 20
 _ONLY_BYTES: Final = 1 << 30
@@ -343,17 +343,21 @@ def _opened(buffer: Buffer, identifier: bytes, kind: TableKind, rebuild: Rebuild
 
 
 def _check_records(table: FlatTable, identifier: bytes) -> None:
-    """Verify the records of a form against its own digest, or against the id and their ids."""
+    """Verify a form that another user wrote.
+
+    Its records must be those of its own digest, or of the id; and a form that is made of them must have
+    the same bytes: a false index would hide records.
+    """
     keys, values = table.run().columns()
-    if table.numbered:
-        ids = b"".join(map(record_id, keys, values))
-        sound = range_id((ids,)) == identifier and table.record_ids() == ids
-    else:
-        digest = RecordsDigest()
-        digest.add(keys, values)
-        sound = digest.digest() == table.digest
-    if not sound:
-        raise CorruptionError(f"cached {table.name} holds other records")
+    form = Form()
+    form.add(keys, values)
+    ids = b"".join(map(record_id, keys, values)) if table.numbered else b""
+    named = range_id((ids,)) == identifier if ids else form.digest()() == table.digest
+    if named and keys:
+        made = form.finish(table.kind, identifier, ids, digest=table.digest)
+        if b"".join(made) == bytes(table.buffer):
+            return
+    raise CorruptionError(f"cached {table.name} holds other records")
 
 
 def _not_again(_numbered: bool) -> bytes:

@@ -352,6 +352,23 @@ def test_a_form_of_another_user_is_read_whole_before_it_is_used(tmp_path, monkey
     assert (deceived.stats.fetched, deceived.cache.damaged) == (1, 1)
 
 
+@pytest.mark.parametrize("numbered", [True, False])
+def test_an_index_of_another_user_that_hides_a_key_is_refused(tmp_path, monkeypatch, numbered):
+    forest = Forest()
+    (info,) = metarange.read(forest.fresh(), forest.tree("a b c"))
+    lie = Form()
+    lie.add([b"a", b"b", b"c"], [record(key)[2] for key in "abc"])
+    lie._hashes[8:16] = bytes(8)  # the hash of b; every sum fits it
+    ids = b"".join(record(key)[1] for key in "abc") if numbered else b""
+    monkeypatch.setattr(disk_cache, "_is_own", lambda _descriptor: False)
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    (tmp_path / (info.id.hex() + ".flat")).write_bytes(
+        b"".join(lie.finish(1, info.id, ids, digest=info.digest))
+    )
+    assert store.open_range(info, numbered=numbered).get(b"b") == record("b")[2]
+    assert (store.stats.fetched, store.cache.damaged) == (1, 1)
+
+
 def test_a_table_of_another_user_is_checked_before_it_is_used(tmp_path, monkeypatch):
     objects = MemoryStore()
     identifier = one_range(RangeStore(objects, RangeCache(tmp_path, MIB)))
