@@ -1,12 +1,14 @@
 """``python -m tests.bench.scale [row …]``: measure, print the table, write it to the documentation."""
 
 import argparse
+import json
 import os
 import platform
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,9 +22,9 @@ from tests.bench.scale.rows import ROWS, measured
 _INTRODUCTION: Final = """\
 ## At scale
 
-`make bench-scale` writes this part. `make bench-scale ARGS='stat hourly'` runs some rows;
-`ARGS='--folder DIR'` says where the lakes are kept from run to run, which by default is a folder below
-the system's temporary one.
+`make bench-scale` writes this part. `make bench-scale ARGS='stat hourly'` runs some rows, and takes the
+others from the run before; `ARGS='--folder DIR'` says where lakes and results are kept from run to run,
+which by default is a folder below the system's temporary one.
 
 The lake holds {entries:,} entries in the settings that a user gets. Its paths are those of an hourly Spark
 job, 400 files an hour, and no two entries share an address, a checksum, a size or a time. Each row runs
@@ -43,11 +45,18 @@ def tables(results: list[Result]) -> str:
     return "\n".join(parts)
 
 
-def section(entries: int, results: list[Result], plots: list[Plot]) -> str:
-    """Return the part of the page."""
+def section(entries: int, dates: Sequence[str], results: list[Result], plots: list[Plot]) -> str:
+    """Return the part of the page.
+
+    Args:
+        entries: Of the large lake.
+        dates: When the rows ran, ISO 8601.
+        results: Of all rows.
+        plots: Of all rows.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     run = (
-        f"Last run: {datetime.now(UTC).date().isoformat()}, {os.cpu_count()} cores, "
+        f"Run {' to '.join(sorted({min(dates), max(dates)}))}, {os.cpu_count()} cores, "
         f"{memory:.0f} GiB of memory, {platform.system()}, Python {platform.python_version()}, "
         "SQLite and local files unless the row says otherwise.\n"
     )
@@ -70,8 +79,43 @@ def _write(text: str, plots: list[Plot]) -> None:
         (IMAGES / f"bench-{plot.name}.svg").write_text(plot.svg(), "utf-8")
 
 
+def _keep(file: Path, entries: int, results: list[Result], plots: list[Plot]) -> None:
+    """Write the results of a row down, so that a later run of other rows can show them."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    record = {
+        "entries": entries,
+        "date": datetime.now(UTC).date().isoformat(),
+        "results": [asdict(result) for result in results],
+        "plots": [asdict(plot) for plot in plots],
+    }
+    file.write_text(json.dumps(record), "utf-8")
+
+
+def kept(folder: Path, entries: int) -> tuple[list[str], list[Result], list[Plot], list[str]]:
+    """Return the results that a folder keeps.
+
+    Returns:
+        When the rows ran; their results and plots; the rows that did not run with so many entries.
+    """
+    dates, results, plots, missing = [], [], [], []
+    for name in ROWS:
+        file = _of(folder, name)
+        record = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        if record.get("entries") != entries:
+            missing.append(name)
+            continue
+        dates.append(record["date"])
+        results += [Result(**result) for result in record["results"]]
+        plots += [Plot(**plot) for plot in record["plots"]]
+    return dates, results, plots, missing
+
+
+def _of(folder: Path, row: str) -> Path:
+    return folder / "results" / f"{row}.json"
+
+
 def main(arguments: list[str]) -> int:
-    """Run the named rows, or all of them; only a run of all rows writes the page."""
+    """Run the named rows, or all of them; write the page when the folder has results of all."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scale")
     parser.add_argument("rows", nargs="*", metavar="row", help=", ".join(ROWS))
     folder = Path(tempfile.gettempdir()) / "graveler-scale"
@@ -84,15 +128,17 @@ def main(arguments: list[str]) -> int:
         parser.error(f"no row {unknown}: the rows are {', '.join(ROWS)}")
     place = replace(defaults, folder=given.folder, entries=given.entries, hours=given.hours)
     results: list[Result] = []
-    plots: list[Plot] = []
     for name in given.rows or ROWS:
         began = time.perf_counter()
         found, drawn = measured(name, place)
         print(f"\n{tables(found)}\n   {time.perf_counter() - began:,.0f} s\n", flush=True)
         results += found
-        plots += drawn
-    if not given.rows:
-        _write(section(given.entries, results, plots), plots)
+        _keep(_of(given.folder, name), given.entries, found, drawn)
+    dates, all_results, plots, missing = kept(given.folder, given.entries)
+    if missing:
+        print(f"{PAGE} stays as it is until these rows have run, too: {', '.join(missing)}")
+    else:
+        _write(section(given.entries, dates, all_results, plots), plots)
         print(f"written to {PAGE}")
     if failing := [result.name for result in results if not result.holds]:
         print(f"{len(failing)} of {len(results)} do not hold: {'; '.join(failing)}")
