@@ -211,6 +211,7 @@ def test_a_place_is_found_whichever_thread_comes_to_it():
 
 def test_no_thread_has_an_effect_once_the_process_is_dead():
     script = Script()
+    script.threads = True
     script.arm(1, dies)
     for _ in range(2):
         with pytest.raises(ProcessDied), script.around("put", "a"):
