@@ -9,6 +9,7 @@ import gc
 import json
 import logging
 import os
+import pkgutil
 import select
 import signal
 import subprocess
@@ -29,6 +30,11 @@ PRELOADED = (
     "sqlalchemy.dialects.postgresql.psycopg",
 )
 """What is imported when it is first used, so that no victim spends its life on it."""
+
+PACKAGES = (
+    "committed", "gc", "lake", "publishing", "reads", "refs", "repository", "runs", "sstable", "staging",
+)  # fmt: skip
+"""The same of these packages of graveler: all their modules."""
 
 _LONGEST = 60.0
 
@@ -113,7 +119,16 @@ def _raise(plan: Plan, after: float | None, *, birth: bool) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-if __name__ == "__main__":
+def preload() -> None:
+    """Import what victims use."""
     for module in PRELOADED:
         import_module(module)
+    for package in PACKAGES:
+        folder = import_module(f"graveler.{package}").__path__
+        for found in pkgutil.walk_packages(folder, f"graveler.{package}."):
+            import_module(found.name)
+
+
+if __name__ == "__main__":
+    preload()
     main()
