@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graveler.committed.pack import Packer as Packer
     from graveler.committed.pack import backlog as backlog
     from graveler.committed.pack import badly_cut as badly_cut
-    from graveler.committed.range_store import RangeCache as RangeCache
+    from graveler.committed.range_cache import RangeCache as RangeCache
     from graveler.committed.range_store import RangeStore as RangeStore
     from graveler.committed.range_store import Rescue as Rescue
     from graveler.committed.range_store import StoreStats as StoreStats
@@ -66,7 +66,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         ),
         "graveler.committed.metarange": ("EMPTY_METARANGE", "get", "scan"),
         "graveler.committed.pack": ("Backlog", "Packed", "Packer", "backlog", "badly_cut"),
-        "graveler.committed.range_store": ("RangeCache", "RangeStore", "Rescue", "StoreStats"),
+        "graveler.committed.range_cache": ("RangeCache",),
+        "graveler.committed.range_store": ("RangeStore", "Rescue", "StoreStats"),
         "graveler.committed.range_writer": ("RangeWriter",),
         "graveler.committed.splitting": ("Splitting", "changed", "initial"),
         "graveler.committed.verify": ("Problem", "verify_metarange", "verify_range", "verify_tree"),

@@ -10,7 +10,7 @@ from typing import Final
 
 from graveler.committed import RangeCache, RangeStore
 from graveler.committed.flat import Record, Run
-from graveler.committed.range_store import MetarangeMemory
+from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.table import FinishedTable, TableFile, TableKind
 from graveler.committed.tree import RowList
 from graveler.model import RangeInfo

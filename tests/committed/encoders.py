@@ -1,7 +1,8 @@
 """Writes whose ranges other processes encode, however small they are."""
 
 from graveler.committed import range_writer
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.objects.memory import MemoryStore
 from graveler.values import record_id

@@ -10,7 +10,8 @@ from xxhash import xxh3_128_digest
 from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import DEFAULT, OF_POLICY, Splitting
 from graveler.committed.table import TableKind
 from graveler.model import Entry

@@ -9,7 +9,8 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.errors import BackendUnavailableError

@@ -16,7 +16,8 @@ from graveler.committed.apply import apply
 from graveler.committed.disk_cache import DiskCache
 from graveler.committed.form import Form, Piece
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.table import KINDS, TableKind
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError, InternalError

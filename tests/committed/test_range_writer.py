@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError

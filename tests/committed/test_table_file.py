@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed.range_store import RangeCache
+from graveler.committed.range_cache import RangeCache
 from graveler.committed.table import Scratch
 from graveler.errors import InvalidInputError, UnsortedKeysError
 from graveler.sstable.writer import TableWriter

@@ -9,7 +9,8 @@ from dataclasses import replace
 from hashlib import sha256
 
 from graveler.committed import metarange
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.model import RangeInfo

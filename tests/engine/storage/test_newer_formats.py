@@ -5,7 +5,8 @@ from itertools import count
 
 import pytest
 
-from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.table import TableKind, table_properties
 from graveler.config import LakeConfig, load_config
 from graveler.errors import (

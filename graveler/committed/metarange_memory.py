@@ -1,0 +1,48 @@
+"""The trees that a process has read, decoded."""
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Final
+
+from graveler.committed.tree import Tree
+from graveler.process import watch
+
+_MAX_RANGES: Final = 200_000
+
+
+class MetarangeMemory:
+    """Decoded metaranges by id, bounded by the ranges they list together."""
+
+    def __init__(self, max_ranges: int = _MAX_RANGES) -> None:
+        self._max = max_ranges
+        self._count = 0
+        self._kept: OrderedDict[str, Tree] = OrderedDict()
+        self._last: tuple[str, Tree | None] = "", None
+        self._lock = Lock()
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the lock that a thread of the parent may hold, and of its unfinished count."""
+        self._lock = Lock()
+        self._count = sum(map(len, self._kept.values()))
+
+    def get(self, metarange: str) -> Tree | None:
+        """Return the ranges of a metarange, None where it has to be read."""
+        last = self._last
+        if last[0] == metarange:  # no lock: each look-up passes here
+            return last[1]
+        with self._lock:
+            tree = self._kept.get(metarange)
+            if tree is not None:
+                self._kept.move_to_end(metarange)
+                self._last = metarange, tree
+            return tree
+
+    def put(self, metarange: str, tree: Tree) -> None:
+        """Keep the ranges of a metarange, forgetting those used longest ago."""
+        with self._lock:
+            self._count += len(tree) - len(self._kept.pop(metarange, ()))
+            self._kept[metarange] = tree
+            while self._count > self._max:
+                self._count -= len(self._kept.popitem(last=False)[1])
+            self._last = metarange, self._kept.get(metarange)

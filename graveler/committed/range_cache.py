@@ -1,0 +1,339 @@
+"""The tables of a host: in their local form, on disk and in memory."""
+
+import tempfile
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple, overload
+
+from graveler.committed.disk_cache import MOST_MAPPED, DiskCache, TablePair, most_mapped
+from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, Rebuild
+from graveler.committed.form import Form, Piece
+from graveler.committed.table import KINDS, TableKind, check_table, own_table
+from graveler.errors import CorruptionError
+from graveler.model import RangeInfo
+from graveler.process import watch
+from graveler.sstable.reader import TableReader
+from graveler.telemetry import cache as counts
+from graveler.values import range_id, record_id
+
+_MEMORY_BYTES: Final = 128 << 20
+_ONLY_BYTES: Final = 1 << 30
+_LOCKS: Final = 64
+
+
+class _Left(NamedTuple):
+    """A table that was written here and has not been read, kept in memory.
+
+    Attributes:
+        data: The table file.
+        record_ids: Of its records.
+        own: This process wrote it.
+    """
+
+    data: bytes
+    record_ids: bytes
+    own: bool = True
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that it takes."""
+        return len(self.data) + len(self.record_ids)
+
+
+class RangeCache:
+    """Tables in their local form, on disk and in memory; those least recently used go first.
+
+    Tables are immutable and their ids cover every byte of their records, so nothing
+    here ever becomes out of date. A hit in memory takes no lock: it marks the table as used, and a
+    marked table whose turn to go has come loses its mark instead.
+    Only checked tables may be added: see `graveler.committed.table`.
+
+    Args:
+        folder: Where files are kept, shared with other processes; None: in memory only.
+        max_bytes: Bound on disk. What is not mapped from there takes that much of memory too,
+            128 MiB at most if there is a folder, 1 GiB if there is none.
+    """
+
+    def __init__(self, folder: Path | None, max_bytes: int) -> None:
+        self._disk = None if folder is None else DiskCache(folder, max_bytes)
+        self._memory_max = min(max_bytes, _ONLY_BYTES if folder is None else _MEMORY_BYTES)
+        self._memory_bytes = 0
+        self._most = MOST_MAPPED if folder is None else most_mapped()
+        self._opened: OrderedDict[bytes, FlatTable | _Left] = OrderedDict()
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
+        self._lock = Lock()
+        self._singles = [Lock() for _ in range(_LOCKS)]
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the locks that threads of the parent may hold, and of an unfinished count."""
+        self._begin()
+        self._memory_bytes = sum(table.memory_bytes for table in self._opened.values())
+
+    @property
+    def damaged(self) -> int:
+        """Files that were found damaged on disk, and dropped."""
+        return 0 if self._disk is None else self._disk.damaged
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the tables in memory; those mapped from the disk are not counted."""
+        return self._memory_bytes
+
+    def single(self, identifier: bytes) -> AbstractContextManager[object]:
+        """Let one caller at a time fetch a table, among all processes that share the folder."""
+        if self._disk is not None:
+            return self._disk.single(identifier.hex())
+        return self._singles[identifier[0] % _LOCKS]
+
+    def known(
+        self, identifier: bytes, kind: TableKind, digest: bytes | None = None
+    ) -> FlatTable | None:
+        """Return a table that is open in memory, None where it is not; see `get`."""
+        table = self._opened.get(identifier)
+        if type(table) is not FlatTable or table.kind != KINDS[kind]:
+            return None
+        if table.digest != digest and not table.numbered:
+            return None
+        table.used = True
+        counts.memory += 1
+        return table
+
+    def compared(self, info: RangeInfo) -> FlatTable | None:
+        """Return a range that is open in memory and was compared with `info`, None where it is not."""
+        table = self._opened.get(info.id)
+        if type(table) is not FlatTable or table.checked is not info:
+            return None
+        table.used = True
+        counts.memory += 1
+        return table
+
+    def get(
+        self,
+        identifier: bytes,
+        kind: TableKind,
+        digest: bytes | None,
+        rebuild: Rebuild,
+        *,
+        keep: bool = True,
+    ) -> FlatTable | None:
+        """Return the table in its local form, None where that has to be built.
+
+        Args:
+            identifier: Its id.
+            kind: What it must hold.
+            digest: Of its records: a form that was verified against it serves as well as one with
+                record ids, which was verified against the id. None: only the latter serves.
+            rebuild: Builds the form again if it turns out to be damaged on disk.
+            keep: Keep it open, for more lookups. A scan opens it again and gives it up.
+        """
+        table = self.known(identifier, kind, digest)
+        if table is not None:
+            return table
+        table = self._on_disk(identifier, kind, rebuild)
+        if table is None or (table.digest != digest and not table.numbered):
+            return None
+        counts.disk += 1
+        return self._hold(identifier, table) if keep else table
+
+    def _on_disk(self, identifier: bytes, kind: TableKind, rebuild: Rebuild) -> FlatTable | None:
+        """Return the local form on disk, whatever its records were verified against."""
+        if self._disk is None:
+            return None
+        name = identifier.hex()
+        found = self._disk.load_flat(name)
+        if found is None:
+            return None
+        try:
+            table = _opened(found.buffer, identifier, kind, rebuild)
+            if not found.own:
+                _check_records(table, identifier)
+        except (DamagedFileError, CorruptionError):
+            self._disk.drop_damaged(name)
+            return None
+        return table
+
+    def convert(
+        self,
+        identifier: bytes,
+        kind: TableKind,
+        digest: bytes | None,
+        rebuild: Rebuild,
+        *,
+        keep: bool = True,
+    ) -> FlatTable | None:
+        """Return what `get` does, built of what is here in another form; None where nothing is.
+
+        That is what a writer left, or a local form without the record ids that are asked for.
+        """
+        left: _Left | TablePair | FlatTable | None = self._opened.get(identifier)
+        if not isinstance(left, _Left):
+            left = None if self._disk is None else self._disk.load(identifier.hex())
+        if left is None:
+            return None if digest else self._number(identifier, kind, rebuild, keep=keep)
+        reader = TableReader(left.data, name=identifier.hex())
+        try:
+            if left.own:
+                form = own_table(reader, identifier, kind, left.record_ids)
+            else:
+                form = check_table(reader, identifier, kind)
+        except CorruptionError:
+            if self._disk is not None:
+                self._disk.drop_damaged(identifier.hex())
+            return None
+        return self.add(identifier, kind, form, digest, rebuild, keep=keep)
+
+    def _number(
+        self, identifier: bytes, kind: TableKind, rebuild: Rebuild, *, keep: bool
+    ) -> FlatTable | None:
+        """Return a table with its record ids, computed from its local form, None where that is absent."""
+        table = self._opened.get(identifier)
+        if not isinstance(table, FlatTable):
+            table = self._on_disk(identifier, kind, _not_again)
+        if table is None:
+            return None
+        form, ids = Form(), bytearray()
+        try:
+            for run in table.runs():
+                keys, values = run.columns()
+                form.add(keys, values)
+                ids += b"".join(map(record_id, keys, values))
+            if range_id((bytes(ids),)) != identifier:
+                raise CorruptionError(f"cached {table.name} holds other records")  # noqa: TRY301
+        except CorruptionError:
+            if self._disk is not None:
+                self._disk.drop_damaged(identifier.hex())
+            return None
+        pieces = form.finish(KINDS[kind], identifier, bytes(ids))
+        return self.add(identifier, kind, pieces, None, rebuild, keep=keep)
+
+    def add(
+        self,
+        identifier: bytes,
+        kind: TableKind,
+        form: Sequence[Piece],
+        digest: bytes | None,
+        rebuild: Rebuild,
+        *,
+        keep: bool = True,
+    ) -> FlatTable:
+        """Keep the local form of a checked table; return it opened."""
+        if self._disk is not None and self._disk.add_flat(identifier.hex(), form):
+            table = self.get(identifier, kind, digest, rebuild, keep=keep)
+            if table is not None:
+                return table
+        return self._hold(identifier, _opened(b"".join(form), identifier, kind, rebuild))
+
+    def mend(self, identifier: bytes, form: Sequence[Piece]) -> bytes:
+        """Keep the local form that was built in place of a damaged one, and return it.
+
+        A table that is open with it is given up, to its last reader; the next one maps the new file.
+        """
+        with self._lock:
+            self._release(identifier)
+        if self._disk is not None:
+            name = identifier.hex()
+            self._disk.drop_damaged(name)
+            self._disk.add_flat(name, form)
+        return b"".join(form)
+
+    def adopt(
+        self,
+        identifier: bytes,
+        data: bytes,
+        path: Path | None,
+        record_ids: bytes,
+        *,
+        stored: Path | None,
+    ) -> None:
+        """Keep a table that was written here; its local form is built when it is read.
+
+        Args:
+            identifier: Its id.
+            data: The table.
+            path: Its own file, where it has one: moved in.
+            record_ids: Of its records.
+            stored: The object store's file of it, where that is one: given another name.
+        """
+        name = identifier.hex()
+        if self._disk is None:
+            self._hold(identifier, _Left(data, record_ids))
+        elif path is not None:
+            self._disk.adopt(name, data, path, record_ids)
+        elif stored is not None:
+            self._disk.link(name, data, stored, record_ids)
+        else:
+            self._disk.add(name, data, record_ids)
+
+    def has(self, identifier: bytes) -> bool:
+        """Return whether the table is here, in any form; it may be gone when it is opened."""
+        if identifier in self._opened:
+            return True
+        return self._disk is not None and self._disk.has(identifier.hex())
+
+    def scratch(self) -> Path:
+        """Return a new folder for a writer's files, on the cache's own disk where possible.
+
+        The caller removes it. No TemporaryDirectory: a forked child that inherits one removes
+        it from under its parent as it ends.
+        """
+        place = None if self._disk is None else self._disk.scratch()
+        return Path(tempfile.mkdtemp(prefix="graveler-", dir=place))
+
+    @overload
+    def _hold(self, identifier: bytes, table: FlatTable) -> FlatTable: ...
+
+    @overload
+    def _hold(self, identifier: bytes, table: _Left) -> _Left: ...
+
+    def _hold(self, identifier: bytes, table: FlatTable | _Left) -> FlatTable | _Left:
+        with self._lock:
+            self._release(identifier)
+            self._opened[identifier] = table
+            self._memory_bytes += table.memory_bytes
+            while self._memory_bytes > self._memory_max or len(self._opened) > self._most:
+                oldest, kept = next(iter(self._opened.items()))
+                if type(kept) is FlatTable and kept.used and len(self._opened) > 1:
+                    kept.used = False
+                    self._opened.move_to_end(oldest)
+                else:
+                    self._release(oldest)
+                    counts.evicted_from_memory += 1
+        return table
+
+    def _release(self, identifier: bytes) -> None:
+        table = self._opened.pop(identifier, None)
+        if table is not None:
+            self._memory_bytes -= table.memory_bytes
+
+
+def _opened(buffer: Buffer, identifier: bytes, kind: TableKind, rebuild: Rebuild) -> FlatTable:
+    name = f"{kind} {identifier.hex()}"
+    return FlatTable(buffer, KINDS[kind], identifier, name=name, rebuild=rebuild)
+
+
+def _check_records(table: FlatTable, identifier: bytes) -> None:
+    """Verify a form that another user wrote.
+
+    Its records must be those of its own digest, or of the id; and a form that is made of them must have
+    the same bytes: a false index would hide records.
+    """
+    keys, values = table.run().columns()
+    form = Form()
+    form.add(keys, values)
+    ids = b"".join(map(record_id, keys, values)) if table.numbered else b""
+    named = range_id((ids,)) == identifier if ids else form.digest()() == table.digest
+    if named and keys:
+        made = form.finish(table.kind, identifier, ids, digest=table.digest)
+        if b"".join(made) == bytes(table.buffer):
+            return
+    raise CorruptionError(f"cached {table.name} holds other records")
+
+
+def _not_again(_numbered: bool) -> bytes:
+    raise DamagedFileError("it is built from its records")
