@@ -353,6 +353,22 @@ def test_a_form_of_another_user_is_read_whole_before_it_is_used(tmp_path, monkey
     assert (deceived.stats.fetched, deceived.cache.damaged) == (1, 1)
 
 
+@pytest.mark.parametrize("most", [1, 100, 1 << 30])
+def test_a_file_is_whole_however_little_one_call_writes(tmp_path, monkeypatch, most):
+    real = os.writev
+    monkeypatch.setattr(
+        os, "writev", lambda file, pieces: real(file, [b"".join(pieces)[:most]]) if pieces else 0
+    )
+    monkeypatch.setattr(disk_cache, "_PIECES", 2)
+    forest = Forest()
+    (info,) = metarange.read(forest.fresh(), forest.tree("a b c"))
+    RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open_range(info)
+    again = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    table = again.open_range(info)
+    assert dict(table.items()) == {key: value for key, _, value in map(record, "abc")}
+    assert (again.stats.fetched, again.cache.damaged) == (0, 0)
+
+
 @pytest.mark.parametrize("numbered", [True, False])
 def test_an_index_of_another_user_that_hides_a_key_is_refused(tmp_path, monkeypatch, numbered):
     forest = Forest()
