@@ -11,7 +11,18 @@ from typing import Any
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.testing.faults import FaultyKVStore, Script
 
-SYSTEM_CALLS = ("open", "write", "writev", "fsync", "replace", "rename", "link", "unlink", "mkdir", "utime")
+SYSTEM_CALLS = (
+    "open",
+    "write",
+    "writev",
+    "fsync",
+    "replace",
+    "rename",
+    "link",
+    "unlink",
+    "mkdir",
+    "utime",
+)
 
 
 class KillPoints(Script):
