@@ -85,26 +85,14 @@ class ForgetfulKVStore(KillingKVStore):
         call: Which kind of write is forgotten: ``set``, ``set_many``, ``set_if``, ``delete_if``.
         odds: How often.
         random: Decides.
-        tell: Called with the name of each call that is forgotten.
     """
 
-    def __init__(
-        self,
-        store: KVStore,
-        *,
-        call: str,
-        odds: int,
-        random: Random,
-        tell: Callable[[str], object],
-    ) -> None:
+    def __init__(self, store: KVStore, *, call: str, odds: int, random: Random) -> None:
         super().__init__(store, Script())
-        self._call, self._odds, self._random, self._tell = call, odds, random, tell
+        self._call, self._odds, self._random = call, odds, random
 
     def _makes(self, call: str) -> bool:
-        if call != self._call or self._random.randrange(self._odds) != 0:
-            return True
-        self._tell(call)
-        return False
+        return call != self._call or self._random.randrange(self._odds) != 0
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         if self._makes("set"):

@@ -50,7 +50,6 @@ class Tally:
         landed: Changes that happened without an acknowledgement.
         disturbed: Cycles in which the database was stopped.
         swept: Collections of garbage that came to their end.
-        forgot: Writes that were acknowledged and not made, on purpose.
         lost: Cycles after which something was not as it must be.
         seconds: All of it.
         story: Of the one that lost something: what to replay, and what was wrong.
@@ -64,7 +63,6 @@ class Tally:
     landed: int = 0
     disturbed: int = 0
     swept: int = 0
-    forgot: int = 0
     lost: int = 0
     seconds: float = 0.0
     story: str = ""
@@ -192,8 +190,7 @@ class Torture:
         tally.killed += lines[-1]["ended"] != 0
         self._settle()
         journal = Journal(book.state, alone=plan.threads == 1)
-        tally.forgot += sum("forgot" in line for line in lines)
-        journal.hear(line for line in lines[:-1] if "forgot" not in line)
+        journal.hear(lines[:-1])
         tally.operations += journal.operations
         tally.acknowledged += journal.acknowledged
         tally.swept += sum(line.get("swept", 0) for line in lines)

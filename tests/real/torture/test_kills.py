@@ -49,12 +49,13 @@ def test_a_postgresql_stopped_under_its_clients_loses_nothing(tmp_path):
 @pytest.mark.parametrize("forgets", ["set", "set_many", "set_if", "delete_if", "flushes"])
 def test_a_store_that_forgets_what_it_acknowledged_is_found_out(forgets, tmp_path):
     tally = Tally()
-    for number in range(10):  # victims delete seldom: until one was lied to
+    # victims delete seldom, and one that dies before its answer was promised nothing
+    for number in range(10):
         folder = tmp_path / str(number)
         folder.mkdir()
         with rack("sqlite", folder) as on:
             tally = Torture(on.place, f"a liar {number}", forgets=forgets).run(40)
-        if tally.lost or tally.forgot or forgets == "flushes":
+        if tally.lost:
             break
     assert tally.lost == 1
     # the seed of the victim that was lied to; of all of them, where only the last look finds it out

@@ -106,13 +106,7 @@ def work(plan: Plan, ready: Callable[[], object]) -> None:
             return LazyKVStore(store, most=20)
         if plan.forgets:
             random = Random(f"{plan.seed} forgets")
-            return ForgetfulKVStore(
-                store,
-                call=plan.forgets,
-                odds=6,
-                random=random,
-                tell=lambda call: say({"forgot": call}),
-            )
+            return ForgetfulKVStore(store, call=plan.forgets, odds=6, random=random)
         return KillingKVStore(store, points) if killing else store
 
     def wrap_objects(store):
