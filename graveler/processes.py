@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -27,10 +28,9 @@ from graveler.process import watch
 _AHEAD: Final = 2
 """Requests of one process at a time: the next one is there when it has done the first."""
 _LONGEST: Final = 1 << 17
-_PROGRAM: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from graveler.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
-)
+_PATH: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+_PROGRAM: Final = "from graveler.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
+_INTERPRETERS: Final = ("python", "pypy")
 
 
 def spare_cores(most: int) -> int:
@@ -39,9 +39,23 @@ def spare_cores(most: int) -> int:
     0 where files in memory cannot be passed on, or this program is no interpreter that can be started.
     """
     program = Path(sys.executable or "").name
-    if not (hasattr(os, "memfd_create") and hasattr(os, "sched_getaffinity") and "py" in program):
+    able = hasattr(os, "memfd_create") and hasattr(os, "sched_getaffinity")
+    if not (able and program.startswith(_INTERPRETERS)):
         return 0
     return max(0, min(most, len(os.sched_getaffinity(0)) - 1))
+
+
+def interpreter(program: str, *arguments: str) -> list[str]:
+    """Return the command of a fresh interpreter that finds the modules that this one finds.
+
+    Args:
+        program: May use ``sys``.
+        arguments: Come to the program from ``sys.argv[2]`` on.
+    """
+    parts: Iterable[object] = sys.path  # what is no text is no place to Python either
+    path = [part or str(Path.cwd()) for part in parts if isinstance(part, str)]
+    # -P: else the working folder is looked through for json first
+    return [sys.executable, "-P", "-c", _PATH + program, json.dumps(path), *arguments]
 
 
 class Task:
@@ -84,14 +98,13 @@ class Task:
 
 class _Worker:
     def __init__(self, module: str) -> None:
-        path = json.dumps([part or str(Path.cwd()) for part in sys.path])
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.tasks: deque[Task] = deque()
         try:
             with theirs:
                 number = theirs.fileno()
                 self.process = subprocess.Popen(  # noqa: S603 - the interpreter and the program are ours
-                    [sys.executable, "-c", _PROGRAM, path, module, str(number)],
+                    interpreter(_PROGRAM, module, str(number)),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=[number],

@@ -151,6 +151,21 @@ def test_the_caller_keeps_a_core(monkeypatch):
     assert spare_cores(3) == 0
 
 
+def test_modules_of_the_working_folder_are_not_imported(monkeypatch, tmp_path):
+    (tmp_path / "json.py").write_text("raise SystemExit('not the one of Python')")
+    monkeypatch.chdir(tmp_path)
+    with RangeWriter(new_store(1), SMALL) as writer:
+        started(writer)
+        writer.finish()
+
+
+def test_a_module_path_may_hold_what_is_no_text(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path, b"lib"])  # as Python has it: no place
+    with RangeWriter(new_store(1), SMALL) as writer:
+        started(writer)
+        writer.finish()
+
+
 def test_a_script_without_a_guard_is_not_run_again(tmp_path):
     """A process that imports the caller's program would write again, and print again."""
     printed = output_of("committed.programs.large_commit", tmp_path)
@@ -170,7 +185,7 @@ def test_processes_end_with_a_caller_that_is_killed():
         os.close(process)
 
 
-@pytest.mark.parametrize("program", ["", "/srv/app/bin/server"])
+@pytest.mark.parametrize("program", ["", "/srv/app/bin/server", "/srv/app/bin/copyjob"])
 def test_a_program_that_is_no_interpreter_starts_none(program, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2, 3})
     monkeypatch.setattr(sys, "executable", program)

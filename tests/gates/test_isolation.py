@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -114,6 +115,14 @@ def test_one_that_fails_has_refused_and_leaves_no_process(disk, gated, refused, 
     with disk.run("hour 05") as run:  # the next attempt works
         run.put("a/1", b"1")
     assert disk.ref("main").get("a/1") == b"1"
+
+
+def test_modules_of_the_working_folder_do_not_disturb_it(disk, monkeypatch, tmp_path):
+    (tmp_path / "json.py").write_text("raise SystemExit('not the one of Python')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
+    with disk.run("hour 05", gates=[samples.counts]) as run:
+        run.put("a/1", b"1")
 
 
 def test_what_it_started_ends_with_it(disk, gated):

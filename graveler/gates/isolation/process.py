@@ -5,7 +5,6 @@ The process leads a process group. The publisher kills the group when the check 
 exceeded its timeout or has died; the group kills itself when the publisher dies.
 """
 
-import json
 import os
 import signal
 import socket
@@ -16,7 +15,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final
 
@@ -30,6 +28,7 @@ from graveler.gates.isolation.child import Task, run_forked
 from graveler.gates.isolation.pickling import pickled
 from graveler.gates.isolation.server import ReadServer
 from graveler.process import watch
+from graveler.processes import interpreter
 
 _START_S: Final = 60.0
 _POLL_S: Final = 0.2
@@ -40,10 +39,7 @@ _ENVIRONMENT: Final = (
     *("PYTHONHASHSEED", "PYTHONHOME", "PYTHONPATH", "PYTHONUTF8", "PYTHONWARNINGS", "VIRTUAL_ENV"),
 )
 _POLLS: Final = 20
-_PROGRAM: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from graveler.gates.isolation.child import main; main()"
-)
+_PROGRAM: Final = "from graveler.gates.isolation.child import main; main()"
 
 
 def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
@@ -96,10 +92,9 @@ class _Fresh(Process):
     """A fresh interpreter."""
 
     def __init__(self, channel: socket.socket) -> None:
-        path = json.dumps([part or str(Path.cwd()) for part in sys.path])
         number = channel.fileno()
         self._popen = subprocess.Popen(  # noqa: S603 - the interpreter and the program are ours
-            [sys.executable, "-c", _PROGRAM, path, str(number)],
+            interpreter(_PROGRAM, str(number)),
             stdin=subprocess.DEVNULL,
             # without variables that may hold credentials
             env={name: value for name in _ENVIRONMENT if (value := environment(name))},
