@@ -23,7 +23,7 @@ from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
 from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
-from graveler.values import record_id
+from graveler.values import range_id, record_id
 
 _MOST_IN_MEMORY: Final = 18
 """Files at once: as many as the publisher holds and one writer writes."""
@@ -301,8 +301,10 @@ def own_table(
     """Return the local form of a table that was written here, of which the record ids are known.
 
     Raises:
-        CorruptionError: A block is damaged.
+        CorruptionError: A block is damaged, or the record ids are those of another table.
     """
+    if range_id((record_ids,)) != identifier:
+        raise CorruptionError(f"{kind} {identifier.hex()} has the record ids of another table")
     form = Form()
     for some in reader.columns():
         form.add(*some)

@@ -183,6 +183,17 @@ def test_a_table_damaged_where_its_writer_left_it_is_fetched(tmp_path, ending, d
     assert store.cache.damaged == (damage != "missing")
 
 
+def test_another_tables_files_under_the_name_are_fetched(tmp_path):
+    objects = MemoryStore()
+    writer = RangeStore(objects, RangeCache(tmp_path, MIB))
+    identifier, other = one_range(writer), one_range(writer, "a=9")
+    for ending in (".rid", ".sst"):
+        (tmp_path / (other.hex() + ending)).replace(tmp_path / (identifier.hex() + ending))
+    store = RangeStore(objects, RangeCache(tmp_path, MIB))
+    assert store.open(identifier).records() == [record("a")]
+    assert store.cache.damaged == 1
+
+
 def test_mapped_tables_leave_descriptors_to_the_process(tmp_path, monkeypatch):
     forest = Forest()
     tree = forest.tree(*(f"{letter}1 {letter}2" for letter in "abcdefghijklmnopqrstuvwxyz"))
