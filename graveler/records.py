@@ -68,15 +68,28 @@ def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
         NewerFormatError: It is a record, and its ``format`` is newer than this graveler.
         OlderFormatError: It is a record, and its ``format`` is one we do not read any more.
     """
-    try:
-        value = _from_json(raw.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
-        raise CorruptionError(f"{what} is not JSON: {raw[:60]!r}") from error
+    value = decode_plain(raw, what)
     if type(value) is dict and ("format" in value or stamped):
         name = value.get("name", value.get("key"))
         stated = value.pop("format", _UNSTAMPED)
         check_format(stated, what if name is None else f"{what} of {name!r}")
     return value
+
+
+def decode_plain(raw: bytes, what: str) -> Any:
+    """Return a value that is no record: an object in it may have any names, ``format`` too.
+
+    Args:
+        raw: The bytes.
+        what: Names it in the error.
+
+    Raises:
+        CorruptionError: The bytes are not JSON.
+    """
+    try:
+        return _from_json(raw.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise CorruptionError(f"{what} is not JSON: {raw[:60]!r}") from error
 
 
 def read_key(key: bytes, what: str) -> str:

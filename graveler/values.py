@@ -70,7 +70,7 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, NewerFormatError
 from graveler.model import ENTRY_BYTES, PATH_BYTES, Entry, RangeInfo
-from graveler.records import Fields, decode_json, encode_json
+from graveler.records import Fields, decode_plain, encode_json
 
 RECORD_ID_BYTES: Final = 32
 TOMBSTONE: Final = b"\x00"
@@ -341,7 +341,7 @@ def entry_fields(key: bytes, raw: bytes) -> tuple[Any, ...]:
     what = f"entry at {key!r}"
     metadata: Mapping[str, str] = {}
     if ends[-1] > ends[-2]:
-        pairs = decode_json(data[ends[-2] :], what)
+        pairs = decode_plain(data[ends[-2] :], what)
         metadata = Fields({"metadata": pairs}, what).pairs("metadata")
     moment = Fields({"mtime": mtime}, what).moment("mtime") if flags & _TIMED else None
     computed = bool(flags & _COMPUTED)

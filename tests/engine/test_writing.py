@@ -178,6 +178,18 @@ def test_a_path_that_cannot_be_stored_is_refused_first(repo, path):
     assert list(repo.stores.objects.list("data/")) == []
 
 
+@pytest.mark.parametrize("name", ["format", "name", "key", "metadata", "", "größe ü"])
+def test_metadata_may_have_any_name(repo, name):
+    main, pairs = repo.branch("main"), {name: "3"}
+    main.put("a", b"1", metadata=pairs)
+    assert main.stat("a").metadata == pairs
+    assert main.commit("c", metadata=pairs).metadata == pairs
+    (entry,) = repo.ref("main").list()
+    assert entry.metadata == pairs
+    assert main.table().read_all()["metadata"].to_pylist() == [list(pairs.items())]
+    assert main.get("a") == b"1"
+
+
 def test_entries_that_point_into_the_metadata_are_refused(repo):
     main = repo.branch("main")
     for address in ("", "_graveler/0", "other/x", f"{repo.storage}/_graveler/0"):
