@@ -130,13 +130,29 @@ def test_an_inventory_is_imported_by_its_word(main, landing, tmp_path, name):
         main.import_(file, "input/", verify=True)
 
 
-def test_paths_begin_behind_a_place(main, landing, tmp_path):
+@pytest.mark.parametrize("start", ["file://", "", "file:", "file://localhost"])
+def test_paths_begin_behind_a_place(main, landing, tmp_path, start):
     table = [{key: row[key] for key in ("address", "size", "mtime")} for row in rows(landing)]
+    for row in table:
+        row["address"] = start + row["address"].removeprefix("file://")
     file = write(tmp_path / "i.csv", table)
     assert main.import_(file, below=str(landing / "05")).files == 3
     assert tree(main).keys() == {"part-0.csv", "part-1.csv", "part-2.csv"}
     with pytest.raises(InvalidInputError, match=r"row 1: .*has no path"):
         main.import_(file)
+
+
+def test_metadata_is_a_json_object_in_a_csv_file(main, landing, tmp_path):
+    table = rows(landing)
+    for row in table:
+        row["metadata"] = ""
+    table[1]["metadata"] = '{"source": "bts", "format": "9"}'
+    main.import_(write(tmp_path / "i.csv", table))
+    assert [dict(entry.metadata) for entry in main.entries()][:3] == [
+        {},
+        {"source": "bts", "format": "9"},
+        {},
+    ]
 
 
 def changed(at, **values):
@@ -145,6 +161,10 @@ def changed(at, **values):
         return table
 
     return change
+
+
+def described(text):
+    return lambda table: [{**row, "metadata": text} for row in table]
 
 
 def without(*names):
@@ -163,6 +183,11 @@ BAD = {
         for size in ("1_0", " 10", "+10", "1e1", "1.5", "٣", "")
     },
     "no version": (changed(1, mtime=""), "row 2: .*verify=True"),
+    **{
+        f"metadata {text[:6]!r}": (described(text), "row 1: metadata .*give a JSON object")
+        for text in ("a=b", '["a"]', "[" * 100_000)
+    },
+    "metadata that is no text": (described('{"a": 1}'), "row 1: .*metadata"),
     "an address that is none": (changed(5, address="s4:/x"), "row 6: .*s4:/x"),
     "no size": (without("size"), "no column size; its columns are path, address, mtime"),
     "no address": (without("address"), "no column address, or bucket and key"),

@@ -5,7 +5,9 @@ A row has ``size`` and ``address``, or ``bucket`` and ``key``. It may have ``pat
 with versions, the latest version of each object is taken.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,6 +15,7 @@ from typing import Any, Final
 from graveler.arguments import whole_number
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
+from graveler.objects.address import AddressBook
 from graveler.reads.stores import Stores
 from graveler.records import decode_json
 from graveler.repository.imports.files import fetched, is_table, local_path, rows_of_table
@@ -44,7 +47,7 @@ def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
             all; then the path of an object is its key.
         verify: The files are looked up: versions need not be known.
     """
-    reader = _Reader(below, verify=verify)
+    reader = _Reader(AddressBook(stores.storage), below, verify=verify)
 
     def read() -> Iterator[Found]:
         for file in _files(stores, uri):
@@ -114,7 +117,8 @@ def _located(stores: Stores, manifest: str, key: str) -> str:
 class _Reader:
     """Makes rows of an inventory to files."""
 
-    def __init__(self, below: str, *, verify: bool) -> None:
+    def __init__(self, book: AddressBook, below: str, *, verify: bool) -> None:
+        self._book = book
         self._below = below
         self._verify = verify
 
@@ -151,10 +155,10 @@ class _Reader:
                 raise InvalidInputError(f"{where}: {column} {row[column]!r}: give text")
         if address.endswith("/"):
             return None  # a marker of a folder
-        path = self._path(row, address, where)
-        if path is None:
-            return None
         try:
+            path = self._path(row, address)
+            if path is None:
+                return None
             mtime = _moment(row.get("mtime") or row.get("lastmodifieddate"))
             return Found(
                 address=address,
@@ -164,22 +168,22 @@ class _Reader:
                 mtime=mtime,
                 checksum=row.get("checksum") or "",
                 content_type=row.get("contenttype") or "",
-                metadata=dict(row.get("metadata") or {}),
+                metadata=_pairs(row.get("metadata") or {}),
                 where=where,
             )
-        except (TypeError, ValueError) as error:
+        except (InvalidInputError, TypeError, ValueError) as error:
             raise InvalidInputError(f"{where}: {error}") from error
 
-    def _path(self, row: Any, address: str, where: str) -> str | None:
+    def _path(self, row: Any, address: str) -> str | None:
         if path := row.get("path"):
             return path  # type: ignore[no-any-return]
         if self._below:
-            return relative(self._below, address)
+            return relative(self._below, self._book.uri(address))
         bucket, _, key = address.removeprefix("s3://").partition("/")
         if address.startswith("s3://") and bucket and key:
             return key
         raise InvalidInputError(
-            f"{where}: {address!r} has no path: give a column path, or below='file:///folder'"
+            f"{address!r} has no path: give a column path, or below='file:///folder'"
         )
 
     def _version(self, row: Any, address: str, mtime: datetime | None) -> str:
@@ -203,6 +207,17 @@ def _size(value: Any) -> int:
         return whole_number(value)
     except ValueError as error:
         raise ValueError(f"size {value!r}: give a whole number of bytes") from error
+
+
+def _pairs(value: Any) -> dict[str, str]:
+    """Return metadata; a table whose columns are all text has it as JSON."""
+    pairs = value
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            pairs = json.loads(value)
+        if not isinstance(pairs, dict):
+            raise TypeError(f'metadata {value!r}: give a JSON object, as in {{"source": "bts"}}')
+    return dict(pairs)
 
 
 def _moment(value: Any) -> datetime | None:
