@@ -45,7 +45,6 @@ PAGE_BYTES: Final = 1 << _SHIFT
 _STEP: Final = RECORD_ID_BYTES
 _ROWS_AT_ONCE: Final = 8_192
 _FIRST_ROWS: Final = 16
-_BATCH: Final = 16
 _INDEX: Final = {"_hashes", "_row_of", "ends", "lengths"}
 
 Buffer = bytes | mmap
@@ -308,11 +307,14 @@ class FlatTable:
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value record behind `key`, None where there is no such record."""
-        whole = self.find(key)
-        return None if whole is None else whole[len(key) :]
+        bounds = self.find(key)
+        return None if bounds is None else self.buffer[bounds[0] + len(key) : bounds[1]]
 
-    def find(self, key: bytes) -> bytes | None:
-        """Return `key` and its value record, side by side, None where there is no such record."""
+    def find(self, key: bytes) -> tuple[int, int] | None:
+        """Return where the row of a key starts and stops in the file, None where there is no such row.
+
+        The row has the key and its value record side by side, and is verified.
+        """
         hashes, sought, size = self._hashes, xxh3_64_intdigest(key), len(key)
         # hashes are spread evenly: nearly always the place is near its share of the rows
         middle, width = sought * self.count >> 64, self._width
@@ -325,39 +327,39 @@ class FlatTable:
             if self.lengths[row] == size:
                 at, stop = self.rows_at + self.ends[row], self.rows_at + self.ends[row + 1]
                 self._check(at, stop)
-                whole = self.buffer[at:stop]
-                if whole.startswith(key):
-                    return whole
+                if self.buffer[at : at + size] == key:
+                    return at, stop
             place += 1
         return None
 
-    def find_many(self, keys: Sequence[bytes], hashes: Any) -> list[bytes | None]:
-        """Return key and value record, side by side, of each of the keys; None where it is missing.
+    def find_many(self, keys: Any, hashes: Any) -> Any:
+        """Return what `find` gives for each of many keys of one length, as an array of two columns.
+
+        What is missing starts and stops at 0.
 
         Args:
-            keys: In any order.
+            keys: An array of numpy of ``V`` and the length, in any order.
             hashes: Of the keys, as `hashes_of` gives them.
         """
-        if len(keys) < _BATCH:
-            return list(map(self.find, keys))
+        import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
+
         self.verify()
-        index = self._arrays or self._as_arrays()
+        index, width = self._arrays or self._as_arrays(), keys.dtype.itemsize
         places = index.hashes.searchsorted(hashes)
         # a key beyond the last hash gets the last row, and is not found in it
         rows = index.row_of.take(places, mode="clip")
-        bounds = index.bounds[rows].view("u4") + index.rows_at
-        cuts = map(slice, bounds[::2].tolist(), bounds[1::2].tolist())
-        found = list(map(self.buffer.__getitem__, cuts))
-        lengths = index.lengths.take(rows).tolist()
-        if lengths == list(map(len, keys)) and all(map(bytes.startswith, found, keys)):
-            return found  # type: ignore[return-value]  # a list of bytes: none is missing
-        same = (index.hashes.take(places, mode="clip") == hashes).tolist()
-        return [
-            None if not equal
-            else whole if size == len(key) and whole.startswith(key)
-            else self.find(key)  # of keys with equal hashes only the first row was looked at
-            for equal, key, whole, size in zip(same, keys, found, lengths, strict=True)
-        ]  # fmt: skip
+        found = index.bounds[rows].view("u4").reshape(-1, 2) + index.rows_at
+        equal = index.hashes.take(places, mode="clip") == hashes
+        found[~equal] = 0
+        if (index.lengths.take(rows[equal]) == width).all():
+            # every place in the file as one at which a key starts: only what is taken is copied
+            places = len(self.buffer) - width + 1
+            stored = numpy.ndarray(places, keys.dtype, self.buffer, strides=(1,))
+            if stored[found[equal, 0]].tobytes() == keys[equal].tobytes():
+                return found
+        # different keys have one hash
+        alone = [self.find(key) or (0, 0) for key in map(bytes, keys.tolist())]
+        return numpy.array(alone, found.dtype)
 
     def _as_arrays(self) -> _Arrays:
         import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take

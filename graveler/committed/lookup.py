@@ -1,20 +1,65 @@
 """Many keys at once: each range is opened once, and its keys are looked up together."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import pairwise, repeat
-from typing import Final
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise, repeat
+from operator import itemgetter
+from typing import Any, Final, Self, overload
 
-from graveler.committed.flat import hashes_of
+from graveler.committed.flat import FlatTable, hashes_of
 from graveler.committed.metarange import read
 from graveler.committed.range_store import RangeStore
 from graveler.committed.tree import Tree
 
 _FEW: Final = 64
-_NARROW: Final = 1 << 16
+_LENGTH_BITS: Final = 16
+_ALONE: Final = 12
+"""Up to so many keys of a range are found sooner one by one."""
 
 
-def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> list[bytes | None]:
+class Rows(Sequence[bytes | None]):
+    """Key and value record, side by side, of each key that was looked up; None where it is missing.
+
+    The bytes are copied out of their tables when they are read. Until then the tables stay open.
+
+    Args:
+        tables: Those in which keys were looked up.
+        table_of: Which of them has the row of each key, an array of numpy.
+        bounds: Where each row starts and stops in the file of its table, an array of two columns; 0
+            where there is no such row.
+    """
+
+    __slots__ = ("_bounds", "_table_of", "_tables")
+
+    def __init__(self, tables: Sequence[FlatTable], table_of: Any, bounds: Any) -> None:
+        self._tables = tables
+        self._table_of = table_of
+        self._bounds = bounds
+
+    def __len__(self) -> int:
+        return len(self._bounds)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes | None: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Self: ...
+
+    def __getitem__(self, place: int | slice) -> bytes | Self | None:
+        if isinstance(place, slice):
+            return type(self)(self._tables, self._table_of[place], self._bounds[place])
+        start, stop = self._bounds[place].tolist()
+        return self._tables[self._table_of[place]].buffer[start:stop] if stop else None
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        tables = self._tables
+        for table, (start, stop) in zip(
+            self._table_of.tolist(), self._bounds.tolist(), strict=True
+        ):
+            yield tables[table].buffer[start:stop] if stop else None
+
+
+def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
     """Return key and value record, side by side, of each key in a tree; None where it is missing.
 
     The keys may be in any order and repeat. Every range that can hold one of them is opened once;
@@ -34,24 +79,35 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> list[
         return _find_few(store, tree, keys, list(places))
     import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
 
-    # numpy sorts narrow numbers in one pass
-    kind = numpy.uint16 if len(tree) < _NARROW else numpy.uint32
-    unsorted = numpy.fromiter(places, kind, len(keys))
-    order = unsorted.argsort(kind="stable")
-    sorted_keys = list(map(keys.__getitem__, order.tolist()))
-    hashes = hashes_of(sorted_keys)
-    by_range = unsorted[order]
-    inside = int(by_range.searchsorted(kind(len(tree))))
-    begins = numpy.flatnonzero(by_range[1:inside] != by_range[: max(inside - 1, 0)]) + 1
-    edges = [0, *begins.tolist(), inside] if inside else []
-    tables = store.ahead([tree[place] for place in by_range[edges[:-1]].tolist()], keep=True)
-    rows: list[bytes | None] = []
-    for table, (start, stop) in zip(tables, pairwise(edges), strict=True):
-        rows += table.find_many(sorted_keys[start:stop], hashes[start:stop])
-    rows += repeat(None, len(keys) - inside)
+    # keys of one range and of one length are looked up together
+    lengths = numpy.fromiter(map(len, keys), numpy.uint64, len(keys))
+    kinds = numpy.fromiter(places, numpy.uint64, len(keys)) << _LENGTH_BITS | lengths
+    order = kinds.argsort()
+    kinds, starts = kinds[order], (lengths.cumsum() - lengths)[order]
+    hashes, joined = hashes_of(keys)[order], b"".join(keys)
+    inside = int(kinds.searchsorted(numpy.uint64(len(tree)) << _LENGTH_BITS))
+    begins = numpy.flatnonzero(numpy.diff(kinds[:inside], prepend=numpy.uint64(0))).tolist()
+    runs = zip((kinds[begins] >> _LENGTH_BITS).tolist(), pairwise([*begins, inside]), strict=True)
+    runs_of = {place: list(some) for place, some in groupby(runs, itemgetter(0))}
+    bounds = numpy.zeros((len(keys), 2), numpy.int64)
+    table_of = numpy.zeros(len(keys), numpy.int64)
+    tables: list[FlatTable] = []
+    opened = store.ahead([tree[place] for place in runs_of], keep=True)
+    for number, (table, some) in enumerate(zip(opened, runs_of.values(), strict=True)):
+        tables.append(table)
+        for _, (start, stop) in some:
+            table_of[start:stop] = number
+            if stop - start <= _ALONE:
+                alone = map(keys.__getitem__, order[start:stop].tolist())
+                bounds[start:stop] = [table.find(key) or (0, 0) for key in alone]
+                continue
+            # every place as one at which a key starts: only what is taken is copied
+            width = int(lengths[order[start]])
+            all_keys = numpy.ndarray(len(joined) - width + 1, f"V{width}", joined, strides=(1,))
+            bounds[start:stop] = table.find_many(all_keys[starts[start:stop]], hashes[start:stop])
     back = numpy.empty_like(order)
     back[order] = numpy.arange(len(keys))
-    return list(map(rows.__getitem__, back.tolist()))
+    return Rows(tables, table_of[back], bounds[back])
 
 
 def _find_few(
@@ -62,6 +118,6 @@ def _find_few(
         zip(inside, store.ahead([tree[place] for place in inside], keep=True), strict=True)
     )
     return [
-        tables[place].find(key) if place in tables else None
+        key + value if place in tables and (value := tables[place].get(key)) is not None else None
         for place, key in zip(places, keys, strict=True)
     ]

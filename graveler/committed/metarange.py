@@ -64,10 +64,7 @@ def read(store: RangeStore, metarange: str) -> Tree:
 def get(store: RangeStore, metarange: str, key: bytes) -> bytes | None:
     """Return the value behind `key` in a tree, None where there is none; opens one range at most."""
     info = read(store, metarange).find(key)
-    if info is None:
-        return None
-    whole = store.open_range(info).find(key)
-    return None if whole is None else whole[len(key) :]
+    return None if info is None else store.open_range(info).get(key)
 
 
 def prefix_end(prefix: bytes) -> bytes | None:

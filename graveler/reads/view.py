@@ -42,6 +42,7 @@ from graveler.parallel import thread_count
 from graveler.process import Progress, no_progress
 from graveler.reads.changes import change_of
 from graveler.reads.files import open_entry, read_entry
+from graveler.reads.found import FoundEntries
 from graveler.reads.listing import (
     Row,
     Scan,
@@ -57,7 +58,6 @@ from graveler.retries import backoff
 from graveler.values import (
     decode_entry,
     deferred_entry,
-    deferred_rows,
     is_replacement,
     staged_value,
 )
@@ -157,7 +157,8 @@ class View(RefLike):
         """Return the entry at each of the paths, None where there is none; in their order.
 
         All are of one version of the tree. Each range of it is opened once, so that 100,000
-        paths in one call take a fraction of the time of as many calls of `stat`.
+        paths in one call take a fraction of the time of as many calls of `stat`. An entry is made
+        when it is read.
 
         Args:
             paths: In any order; a path may come twice.
@@ -166,12 +167,7 @@ class View(RefLike):
             InvalidInputError: One of them cannot be a path.
         """
         keys = path_keys(several(paths, "paths", "paths"))
-        rows = self._find_rows(keys)
-        if None not in rows:
-            return deferred_rows(keys, rows)  # type: ignore[arg-type]  # none of them is None
-        found = [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
-        entries = iter(deferred_rows(*zip(*found, strict=True)) if found else ())
-        return [None if row is None else next(entries) for row in rows]
+        return FoundEntries(keys, self._find_rows(keys))
 
     def table(self, prefix: PathText = "") -> "RecordBatchReader":
         """Return the entries below `prefix` as an Arrow table, in batches that are read as needed.
@@ -463,15 +459,18 @@ def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
     return settled(stores, name, read)
 
 
-def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> list[bytes | None]:
+def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
     """Return key and value record, side by side, at the keys on the branch, staged ones included."""
 
     def read(record: BranchRecord) -> tuple[str, Mapping[bytes, bytes]]:
         return record.commit_id, stores.staging.get_many(newest_first(record), keys)
 
     head, staged = settled(stores, name, read)
-    rows = list(find_many(stores.ranges, stores.refs.commits.get(head).metarange, keys))
-    for number, key in enumerate(keys) if staged else ():
+    found = find_many(stores.ranges, stores.refs.commits.get(head).metarange, keys)
+    if not staged:
+        return found
+    rows = list(found)
+    for number, key in enumerate(keys):
         if key in staged:
             value = staged_value(staged[key])
             rows[number] = None if value is None else key + value

@@ -26,24 +26,36 @@ def test_keys_are_found_in_any_order_and_repeat(tree, count):
     store, metarange = tree
     random = Random(count)
     asked = [f"k{random.randrange(1_100):04}".encode() for _ in range(count)]
-    assert find_many(store, metarange, asked) == [ROWS.get(key) for key in asked]
+    assert list(find_many(store, metarange, asked)) == [ROWS.get(key) for key in asked]
 
 
 @pytest.mark.parametrize("asked", [[b"z"] * 100, [b"a"] * 100, [b"a", b"z"] * 50])
 def test_keys_before_and_behind_all_ranges_are_missing(tree, asked):
     store, metarange = tree
-    assert find_many(store, metarange, asked) == [None] * 100
+    assert list(find_many(store, metarange, asked)) == [None] * 100
 
 
 def test_keys_that_start_as_others_do_are_told_apart(tree):
     store, metarange = tree
     asked = [key[:-1] for key in ROWS] + [key + b"0" for key in ROWS]
-    assert find_many(store, metarange, asked) == [None] * len(asked)
+    assert list(find_many(store, metarange, asked)) == [None] * len(asked)
+
+
+def test_keys_of_several_lengths_are_found_in_one_range():
+    names = ["k" * length + f"{number:02}" for length in range(1, 9) for number in range(40)]
+    store = new_store()
+    metarange = write_ranges(store, [" ".join(sorted(names))])
+    asked = Random(3).sample([*names, *(f"{name}x" for name in names)], 2 * len(names))
+    found = find_many(store, metarange, [name.encode() for name in asked])
+    rows = [None if name.endswith("x") else name.encode() + value("1") for name in asked]
+    assert list(found) == rows
+    assert list(found[5:9]) == rows[5:9]
+    assert [found[place] for place in range(-3, 9)] == [*rows[-3:], *rows[:9]]
 
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_the_empty_tree_has_no_key(count):
-    assert find_many(new_store(), EMPTY_METARANGE, [b"k"] * count) == [None] * count
+    assert list(find_many(new_store(), EMPTY_METARANGE, [b"k"] * count)) == [None] * count
 
 
 def test_each_range_is_opened_once(tree):

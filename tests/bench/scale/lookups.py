@@ -15,7 +15,7 @@ from typing import Any
 import graveler
 from graveler.config import load_config
 from graveler.lake.factory import connect
-from tests.bench.measure import Result, ms, progress
+from tests.bench.measure import Result, ms, progress, reported
 from tests.bench.scale.children import Ready, in_child, rate
 from tests.bench.scale.place import REPOSITORY, Place, path_of, ranges_of, touch
 from tests.bench.scale.table import at_least, at_most
@@ -29,19 +29,34 @@ def stat_many(place: Place) -> list[Result]:
     """Two processes read batches of uniform random paths from the ranges of a warm lake."""
     lake, seconds = place.lake(), place.seconds
     progress("stat_many, two processes")
-    rates = [rate(_many, lake, place.entries, seconds, repeat) for repeat in range(place.repeats)]
-    return [
-        at_least(
-            "`stat_many`, warm, uniform, two processes",
-            median(rates),
-            1_500_000,
-            "/s",
-            f"batches of {BATCH:,}, median of {place.repeats}",
+    rates = {
+        read: median(
+            rate(_many, lake, place.entries, seconds, repeat, read)
+            for repeat in range(place.repeats)
         )
+        for read in (len, _sizes)
+    }
+    details = f"batches of {BATCH:,}, median of {place.repeats}"
+    name = "`stat_many`, warm, uniform, two processes"
+    return [
+        at_least(name, rates[len], 1_500_000, "/s", f"{details}; entries are made when read"),
+        reported(f"{name}, the size of every entry read", f"{rates[_sizes]:,.0f}/s", details),
     ]
 
 
-def _many(ready: Ready, number: int, lake: Path, entries: int, seconds: float, seed: int) -> int:
+def _sizes(found: Sequence[Any]) -> int:
+    return len([entry.size for entry in found])
+
+
+def _many(
+    ready: Ready,
+    number: int,
+    lake: Path,
+    entries: int,
+    seconds: float,
+    seed: int,
+    read: Callable[[Sequence[Any]], int],
+) -> int:
     with graveler.open(lake) as opened:
         view: Any = opened.repository(REPOSITORY).ref("main")
         random = Random(seed * 100 + number)
@@ -49,12 +64,16 @@ def _many(ready: Ready, number: int, lake: Path, entries: int, seconds: float, s
         touch(view)
         for batch in batches:
             assert [entry.path for entry in view.stat_many(batch)] == batch
-        calls = [partial(_count, view.stat_many, batch) for batch in batches]
+        calls = [partial(_count, view.stat_many, batch, read) for batch in batches]
         return _until(ready, seconds, calls)
 
 
-def _count(read: Callable[[list[str]], list[Any]], paths: list[str]) -> int:
-    return len(read(paths))
+def _count(
+    find: Callable[[list[str]], Sequence[Any]],
+    paths: list[str],
+    read: Callable[[Sequence[Any]], int],
+) -> int:
+    return read(find(paths))
 
 
 def _paths(random: Random, entries: int, count: int) -> list[str]:
