@@ -37,8 +37,8 @@ from graveler.errors import CorruptionError, InternalError
 from graveler.values import RECORD_ID_BYTES
 
 MAGIC: Final = b"graveler flat"
-VERSION: Final = 2
-HEADER: Final = Struct("<13sBB?32s32sQQ16s16s")
+VERSION: Final = 3
+HEADER: Final = Struct("<13sBB?32s32sQQ16s16s16s")
 BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
 _SHIFT: Final = 12
 PAGE_BYTES: Final = 1 << _SHIFT
@@ -116,8 +116,17 @@ def hashes_of(keys: Sequence[bytes]) -> Any:
     return numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
 
 
+def bounds_sum(first: bytes, last: bytes) -> bytes:
+    """Return the sum of the first and the last key of a table, by which a reader compares them."""
+    return xxh3_128_digest(len(first).to_bytes(2, "little") + first + last)
+
+
 class DamagedFileError(Exception):
     """A file is not what `Form` made: it is damaged, or of another version or table."""
+
+
+class OtherVersionError(DamagedFileError):
+    """A file is of another version, and is replaced when the form is built again."""
 
 
 Rebuild = Callable[[bool], bytes]
@@ -143,6 +152,7 @@ class FlatTable:
         name: What messages call the table.
         kind: What it holds, a number of the caller's.
         count: Rows.
+        bounds: The sum of the first and the last key; see `bounds_sum`.
         numbered: It has record ids: its records were verified against the id of the table.
         digest: What its records were verified against if it has none.
         memory_bytes: Bytes that the table takes in memory, those of a mapped file left out.
@@ -156,7 +166,7 @@ class FlatTable:
 
     __slots__ = (
         "_arrays", "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sums", "_verified",
-        "_width", "buffer", "checked",
+        "_width", "bounds", "buffer", "checked",
         "count", "digest", "ends", "kind", "lengths", "memory_bytes", "name", "numbered", "rows_at", "used",
     )  # fmt: skip
 
@@ -173,12 +183,14 @@ class FlatTable:
 
     def _open(self, buffer: Buffer) -> None:
         try:
-            *known, row_bytes, index_sum, head_sum = HEADER.unpack_from(buffer)
+            *known, row_bytes, bounds, index_sum, head_sum = HEADER.unpack_from(buffer)
         except StructError as error:
             raise DamagedFileError(f"{self.name}: {error}") from error
         magic, version, kind, numbered, identifier, digest, count = known
-        if (magic, version) != (MAGIC, VERSION):
-            raise DamagedFileError(f"{self.name} is no local form of version {VERSION}")
+        if magic != MAGIC:
+            raise DamagedFileError(f"{self.name} is no local form")
+        if version != VERSION:
+            raise OtherVersionError(f"{self.name} is a local form of version {version}")
         if (kind, identifier) != (self.kind, self._id):
             raise DamagedFileError(f"{self.name} is the form of {kind} {identifier.hex()}")
         data_bytes = row_bytes + _STEP * count * numbered
@@ -202,6 +214,7 @@ class FlatTable:
         self._ids_at: int = self.rows_at + row_bytes
         self._verified = bytearray(pages)
         self.count: int = count
+        self.bounds: bytes = bounds
         self._width = 2 * isqrt(count) + 1
         self.numbered: bool = numbered
         self.digest: bytes = digest

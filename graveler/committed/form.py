@@ -13,7 +13,7 @@ from typing import Final
 
 from xxhash import xxh3_64_digest, xxh3_64_intdigest, xxh3_128_digest
 
-from graveler.committed.flat import BIG_ENDIAN, HEADER, MAGIC, PAGE_BYTES, VERSION
+from graveler.committed.flat import BIG_ENDIAN, HEADER, MAGIC, PAGE_BYTES, VERSION, bounds_sum
 from graveler.errors import InvalidInputError
 from graveler.values import RecordsDigest
 
@@ -32,6 +32,7 @@ class Form:
         self._pages: list[Piece] = []  # whole ones
         self._sums: list[int] = []
         self._rest = b""  # behind them
+        self._first = self._last = b""  # keys
 
     def add(self, keys: Sequence[bytes], values: Sequence[bytes], lengths: bytes = b"") -> None:
         """Add records.
@@ -43,6 +44,7 @@ class Form:
         """
         parts = [self._rest] * (1 + 2 * len(keys))
         parts[1::2], parts[2::2] = keys, values
+        self._first, self._last = self._first or keys[0], keys[-1]
         self._hashes += b"".join(map(xxh3_64_digest, keys))
         if lengths:
             self._lengths.frombytes(lengths)
@@ -110,7 +112,8 @@ class Form:
         sums = _packed("Q", self._sums)
         index = b"".join(raw + bytes(-len(raw) % 8) for raw in self._index())
         known = (MAGIC, VERSION, kind, bool(record_ids), identifier, digest)
-        fields = (*known, self.count, size, xxh3_128_digest(index))
+        bounds = bounds_sum(self._first, self._last)
+        fields = (*known, self.count, size, bounds, xxh3_128_digest(index))
         head = HEADER.pack(*fields, xxh3_128_digest(HEADER.pack(*fields, bytes(16)) + sums))
         return [head, sums, index, *self._pages, self._rest]
 

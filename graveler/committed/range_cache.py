@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final, NamedTuple, overload
 
 from graveler.committed.disk_cache import MOST_MAPPED, DiskCache, TablePair, most_mapped
-from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, Rebuild
+from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, OtherVersionError, Rebuild
 from graveler.committed.form import Form, Piece
 from graveler.committed.table import KINDS, TableKind, check_table, own_table
 from graveler.errors import CorruptionError
@@ -153,6 +153,8 @@ class RangeCache:
             table = _opened(found.buffer, identifier, kind, rebuild)
             if not found.own:
                 _check_records(table, identifier)
+        except OtherVersionError:
+            return None
         except (DamagedFileError, CorruptionError):
             self._disk.drop_damaged(name)
             return None

@@ -13,7 +13,7 @@ from itertools import islice
 from threading import Lock
 from typing import Final
 
-from graveler.committed.flat import FlatTable
+from graveler.committed.flat import FlatTable, bounds_sum
 from graveler.committed.form import Piece
 from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.range_cache import RangeCache
@@ -177,8 +177,8 @@ class RangeStore:
         digest = None if numbered else info.digest
         table = self._open(info.id, TableKind.RANGE, digest, keep=keep)
         if table.checked is not info:
-            bounds = (table.count, table.key(0), table.key(table.count - 1))
-            if bounds != (info.count, info.min_key, info.max_key):
+            stated = (info.count, bounds_sum(info.min_key, info.max_key))
+            if (table.count, table.bounds) != stated:
                 raise CorruptionError(
                     f"range {info.id.hex()} is not as its metarange says: {info.count} records "
                     f"from {info.min_key!r} to {info.max_key!r}; run `graveler fsck` to see which "

@@ -171,6 +171,19 @@ def test_a_damaged_local_form_is_dropped_and_built_again(tmp_path, damage):
     assert later.open(info.id).get(b"c") == record("c")[2]
 
 
+def test_a_local_form_of_another_version_is_replaced(tmp_path, caplog):
+    objects = MemoryStore()
+    identifier = one_range(RangeStore(objects, RangeCache(None, MIB)))
+    RangeStore(objects, RangeCache(tmp_path, MIB)).open(identifier)
+    path = tmp_path / (identifier.hex() + ".flat")
+    now = path.read_bytes()
+    path.write_bytes(now[:13] + b"\2" + now[14:])
+    store = RangeStore(objects, RangeCache(tmp_path, MIB))
+    assert store.open(identifier).records() == [record("a")]
+    assert (store.cache.damaged, caplog.messages) == (0, [])
+    assert path.read_bytes() == now
+
+
 @pytest.mark.parametrize("ending", [".sst", ".rid"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_table_damaged_where_its_writer_left_it_is_fetched(tmp_path, ending, damage):
