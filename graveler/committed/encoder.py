@@ -6,12 +6,11 @@ Both give the same bytes, because both are `RangeEncoder`.
 import os
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise
 from struct import Struct
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from graveler.committed.flat import Record
 from graveler.committed.table import (
     FinishedTable,
     Scratch,
@@ -69,43 +68,37 @@ class RangeEncoder:
     ) -> None:
         self._table.__exit__(kind, error, trace)  # translates RocksDB's errors
 
-    def add(self, records: Sequence[Record], record_ids: bytes) -> None:
+    def add(self, parts: Sequence[bytes], lengths: Sequence[int], record_ids: bytes) -> None:
         """Add records, in key order.
 
         Args:
-            records: Keys and values; the ids in them are not read.
+            parts: Their keys and values, side by side.
+            lengths: Of the parts.
             record_ids: Their ids, 32 bytes each.
 
         Raises:
             UnsortedKeysError: A key does not come after the one before.
         """
-        self._write(records, record_ids)
-        self._digest.add([key for key, _, _ in records], [value for _, _, value in records])
+        self.add_rows(parts, lengths, record_ids, b"".join(parts))
 
     def add_rows(
-        self, records: Sequence[Record], record_ids: bytes, rows: memoryview, lengths: memoryview
+        self,
+        parts: Sequence[bytes],
+        lengths: Sequence[int],
+        record_ids: bytes,
+        rows: bytes | memoryview,
     ) -> None:
-        """Do what `add` does with records that are joined already.
-
-        Args:
-            records: As for `add`.
-            record_ids: As for `add`.
-            rows: Their keys and values, side by side.
-            lengths: The length of each key and of the value behind it.
-        """
-        self._write(records, record_ids)
-        self._digest.add_rows((rows,), lengths)
-
-    def _write(self, records: Sequence[Record], record_ids: bytes) -> None:
-        sink = self._table.records  # a million records may pass here: one call for each
+        """Do what `add` does with parts that are joined already, in `rows`."""
+        keys, sink = parts[::2], self._table.records  # a million records may pass here
         try:
-            for key, _, value in records:
+            for key, value in zip(keys, parts[1::2], strict=True):
                 sink[key] = value
         except Exception as error:  # RocksDB has no error of its own for a wrong order
-            refuse_keys([key for key, _, _ in records], self._last, error)
+            refuse_keys(keys, self._last, error)
             raise
-        self._first = self._first or records[0][0]
-        self._last = records[-1][0]
+        self._digest.add_rows((rows,), lengths)
+        self._first = self._first or keys[0]
+        self._last = keys[-1]
         self._ids += record_ids
 
     def finish(self, size: int, *, natural: bool) -> EncodedRange:
@@ -162,13 +155,10 @@ class RemoteRange:
     def __exit__(self, *error: object) -> None:
         return
 
-    def add(self, records: Sequence[Record], record_ids: bytes) -> None:
+    def add(self, parts: Sequence[bytes], lengths: Sequence[int], record_ids: bytes) -> None:
         """Add records; raises as `RangeEncoder.add` does."""
-        parts = [b""] * (2 * len(records))
-        parts[::2] = [key for key, _, _ in records]
-        parts[1::2] = [value for _, _, value in records]
-        self._lengths.extend(map(len, parts))
         self._rows.append(b"".join(parts))
+        self._lengths.extend(lengths)
         self._ids.append(record_ids)
 
     def finish(self, size: int, *, natural: bool) -> None:
@@ -228,12 +218,11 @@ def work(descriptor: int) -> tuple[RangeInfo, int]:
     lengths = memoryview(data)[at : (at := at + 8 * count)].cast("I")
     record_ids = data[at : (at := at + RECORD_ID_BYTES * count)]
     parts = [data[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
-    records = list(zip(parts[::2], repeat(b""), parts[1::2], strict=False))
     file = new_memory_file()
     if file is None:
         raise InvalidInputError("no file in memory can be made here: set encoding_processes = 0")
     with RangeEncoder(TableWriter(file.path), file) as encoder:
-        encoder.add_rows(records, record_ids, memoryview(data)[at:], lengths)
+        encoder.add_rows(parts, lengths, record_ids, memoryview(data)[at:])
         info = encoder.finish(size, natural=natural).info
     return info, file.release()
 

@@ -296,11 +296,12 @@ class RangeWriter:
 
     def _hold(self, batch: Sequence[Record]) -> None:
         """Keep records that follow fragments, until the policy ends a range that has both."""
-        keys = [key for key, _, _ in batch]
+        parts, _ = _columns(batch)
+        keys, lengths = parts[::2], list(map(len, parts))
         if not all(map(lt, keys, keys[1:])):  # no table checks them yet
             refuse_keys(keys, self._last)
         self._held += batch
-        cuts, self._size = self._cutter.cuts(self._last, self._size, keys, _sizes(batch))
+        cuts, self._size = self._cutter.cuts(self._last, self._size, keys, lengths)
         if cuts:
             self._write_again(self._fragments)
 
@@ -346,29 +347,38 @@ class RangeWriter:
 
     def _write(self, batch: Sequence[Record]) -> None:
         """Write records, in the ranges that the policy makes of them."""
-        keys, sizes = [key for key, _, _ in batch], _sizes(batch)
-        if max(sizes) > PATH_BYTES:  # only then may a key be too long
+        parts, ids = _columns(batch)
+        keys, lengths = parts[::2], list(map(len, parts))
+        if max(lengths) > PATH_BYTES:  # only then may a key be too long
             refuse_keys(keys, b"")
         size = 0 if self._range is None else self._size
-        cuts, left = self._cutter.cuts(self._end_key, size, keys, sizes)
+        cuts, left = self._cutter.cuts(self._end_key, size, keys, lengths)
         start = 0
         for place, ended in cuts:
-            self._fill(batch[start:place])
+            self._fill(parts, lengths, ids, start, place)
             self._size = ended
             self._close(natural=True)
             start = place
-        self._fill(batch[start:])
+        self._fill(parts, lengths, ids, start, len(ids))
         self._size = left
 
-    def _fill(self, records: Sequence[Record]) -> None:
-        """Add records to the current range."""
-        if not records:
+    def _fill(
+        self,
+        parts: list[bytes],
+        lengths: list[int],
+        ids: list[bytes],
+        start: int,
+        stop: int,
+    ) -> None:
+        """Add the records from `start` to `stop` to the current range."""
+        if start == stop:
             return
         if self._range is None:
-            refuse_keys((records[0][0],), self._end_key)
+            refuse_keys(parts[2 * start : 2 * start + 1], self._end_key)
             self._range = self._new_range()
-        self._range.add(records, b"".join([record_id for _, record_id, _ in records]))
-        self._end_key = records[-1][0]
+        some = slice(2 * start, 2 * stop)
+        self._range.add(parts[some], lengths[some], b"".join(ids[start:stop]))
+        self._end_key = parts[2 * stop - 2]
 
     def _new_range(self) -> RangeEncoder | RemoteRange:
         """Return what encodes the next range: another process where one has room."""
@@ -414,6 +424,10 @@ def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _sizes(records: Iterable[Record]) -> list[int]:
-    """Return the logical bytes of each record."""
-    return [len(key) + len(value) for key, _, value in records]
+def _columns(records: Iterable[Record]) -> tuple[list[bytes], list[bytes]]:
+    """Return keys and values, side by side; and the ids."""
+    # a commit passes here with every entry: no frame is made for each
+    parts = list(chain.from_iterable(records))
+    ids = parts[1::3]
+    del parts[1::3]
+    return parts, ids

@@ -266,7 +266,7 @@ class Cutter:
         return self._directories and next_key is not None and self._leaves(key, next_key, size)
 
     def cuts(
-        self, last: bytes, size: int, keys: Sequence[bytes], sizes: Sequence[int]
+        self, last: bytes, size: int, keys: Sequence[bytes], lengths: Sequence[int]
     ) -> tuple[list[tuple[int, int]], int]:
         """Follow the rule through records.
 
@@ -274,7 +274,7 @@ class Cutter:
             last: The last key of the range so far.
             size: Its logical bytes; 0: no range has begun.
             keys: Of the records that follow, in order.
-            sizes: The logical bytes of each.
+            lengths: Of each key, and of the value behind it.
 
         Returns:
             Where ranges end: the place of the record before which one does, and its size. Then the size
@@ -286,7 +286,7 @@ class Cutter:
             if size and self.cut(last, keys[start], size):
                 found.append((start, size))
                 size = 0
-            added = sum(sizes[start:stop])
+            added = sum(lengths[2 * start : 2 * stop])
             if size + added < most:
                 size += added
             else:  # the largest size is reached among them, or with the last
@@ -294,7 +294,7 @@ class Cutter:
                     if size >= most:
                         found.append((place, size))
                         size = 0
-                    size += sizes[place]
+                    size += lengths[2 * place] + lengths[2 * place + 1]
             last = keys[stop - 1]
         return found, size
 

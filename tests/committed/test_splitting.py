@@ -97,7 +97,9 @@ def test_records_at_once_are_cut_where_the_rule_cuts(many, rule, records, begun,
         for start in range(0, len(records), step):
             some = records[start : start + step]
             keys = [key for key, _ in some]
-            cuts, left = cutter.cuts(last, left, keys, [len(k) + len(v) for k, v in some])
+            cuts, left = cutter.cuts(
+                last, left, keys, [len(part) for record in some for part in record]
+            )
             found += [(start + place, ended) for place, ended in cuts]
             last = keys[-1]
     assert (found, left) == (expected, size)
@@ -110,7 +112,7 @@ def test_directories_between_files_are_cut_at_each(many, monkeypatch):
     names += ["t/0020/a/b", "t/0020/c", "t/0150/x", "t/0299/1", "t/0299/2", "u", "s/1", "/"]
     keys = sorted(name.encode() for name in names)
     rule = Splitting(DIRECTORY, max_bytes=NEVER, raggedness=NEVER, hard_directories=1)
-    cuts, _ = Cutter(rule).cuts(keys[0], 0, keys, [1] * len(keys))
+    cuts, _ = Cutter(rule).cuts(keys[0], 0, keys, [1] * 2 * len(keys))
     expected = [
         at for at in range(1, len(keys)) if directory_of(keys[at - 1]) != directory_of(keys[at])
     ]
