@@ -36,15 +36,15 @@ _WAITING_EACH: Final = 2
 _LARGE: Final = 500_000
 """From so many records on other processes encode ranges."""
 _CLOSED: Final = 12
-_TOGETHER: Final = 16
-_TOGETHER_BYTES: Final = 16 << 20
+_TOGETHER: Final = 8
+_TOGETHER_BYTES: Final = 8 << 20
 _BATCH: Final = 512
 _SMALL_BATCHES: Final = 64
 _ABSORB: Final = 2
 
 
 class Publisher:
-    """Publishes the range files of one writer: by threads, or some at a time.
+    """Publishes the range files of one writer: one by each thread of the store, or some by one thread.
 
     Once a file could not be put, every later call but `abort` raises the same error.
 
@@ -56,7 +56,8 @@ class Publisher:
     def __init__(self, store: RangeStore, *, hold: bool) -> None:
         self._store = store
         self._hold = hold
-        self._workers = store.objects.put_threads
+        self._threads = store.objects.put_threads
+        self._together = 1 if self._threads else _TOGETHER
         self._kept: list[FinishedTable] = []
         self._bytes = 0
         self._pool: ThreadPoolExecutor | None = None
@@ -67,13 +68,13 @@ class Publisher:
         self._kept.append(table)
         if self._hold:
             return
-        if self._workers:
+        if self._threads:
             if len(self._kept) + len(self._waiting) > 1:
                 self._submit()
         else:
             self._bytes += table.file.load()
             if len(self._kept) >= _TOGETHER or self._bytes >= _TOGETHER_BYTES:
-                self._put_kept()
+                self._submit()  # a disk is waited for while the next files are made
 
     def finish(self, beside: Callable[[], None] | None = None) -> None:
         """Return when all files are in the store; raises the first error.
@@ -81,10 +82,14 @@ class Publisher:
         Args:
             beside: Called while threads put the last files; by a store without threads, after that.
         """
-        if self._workers and (self._pool is not None or len(self._kept) > 1 or beside is not None):
+        several = len(self._kept) > self._together or (self._threads and beside is not None)
+        if self._pool is not None or several:
             self._submit()
-        else:
-            self._put_kept()
+        elif self._kept:
+            self._put(self._kept)
+            self._kept.clear()  # files that failed stay for the next call
+        while self._waiting and not self._threads:
+            self._settle_first()
         if beside is not None:
             beside()
         while self._waiting:
@@ -98,21 +103,16 @@ class Publisher:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
-    def _put_kept(self) -> None:
-        while self._kept:
-            some = self._kept[:_TOGETHER]
-            self._put(some)
-            del self._kept[: len(some)]  # files that failed stay for the next call
-        self._bytes = 0
-
     def _submit(self) -> None:
+        most = _WAITING_EACH * self._threads or 1
         if self._kept and self._pool is None:
-            self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="graveler-put")
+            self._pool = ThreadPoolExecutor(self._threads or 1, thread_name_prefix="graveler-put")
         while self._kept and self._pool is not None:
-            if len(self._waiting) >= _WAITING_EACH * self._workers:
+            if len(self._waiting) >= most:
                 self._settle_first()
-            self._waiting.append(self._pool.submit(self._put, self._kept[:1]))
-            del self._kept[0]
+            self._waiting.append(self._pool.submit(self._put, self._kept[: self._together]))
+            del self._kept[: self._together]
+        self._bytes = 0
 
     def _settle_first(self) -> None:
         self._waiting[0].result()  # a file that failed stays for the next call

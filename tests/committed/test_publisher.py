@@ -21,6 +21,8 @@ ONE_EACH = Splitting(max_bytes=1)
 """Every record is a range of its own."""
 RECORDS = [record(f"key-{number:03d}") for number in range(14)]
 MOST_WAITING = 8
+FEW = 7
+"""Ranges that a store without threads gets from the caller."""
 
 
 class Puts(MemoryStore):
@@ -178,23 +180,48 @@ def test_a_tree_that_could_not_be_put_raises_after_its_ranges(store):
     assert store.stats.metaranges_written == 0
 
 
-def test_a_store_that_wants_no_threads_is_served_by_the_caller():
+class Local(Puts):
+    put_threads = 0
+
+
+def test_a_store_without_threads_gets_few_from_the_caller():
     threads = []
-    puts = Puts(lambda number: threads.append(threading.get_ident()))
-    puts.put_threads = 0  # type: ignore[misc]  # of this one store
-    made = apply(RangeStore(puts, RangeCache(None, 1 << 26)), EMPTY_METARANGE, RECORDS, ONE_EACH)
-    assert made.summary.ranges_written == len(RECORDS)
-    assert threads == [threading.get_ident()] * (len(RECORDS) + 1)
+    puts = Local(lambda number: threads.append(threading.get_ident()))
+    store = RangeStore(puts, RangeCache(None, 1 << 26))
+    made = apply(store, EMPTY_METARANGE, RECORDS[:FEW], ONE_EACH)
+    assert made.summary.ranges_written == FEW
+    assert threads == [threading.get_ident()] * (FEW + 1)
+
+
+def test_a_store_without_threads_gets_many_from_one_thread():
+    threads = []
+    puts = Local(lambda number: threads.append(threading.get_ident()))
+    store = RangeStore(puts, RangeCache(None, 1 << 26))
+    tree = apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH).metarange
+    assert len(contents(store, tree)) == len(RECORDS)
+    assert len(set(threads[:-1])) == 1
+    assert threads[-1] == threading.get_ident() != threads[0]
+    assert puts.done[-1] == store.key(bytes.fromhex(tree))  # after its ranges
+
+
+def test_ranges_are_made_while_others_are_put():
+    made = threading.Event()
+    puts = Local(lambda number: made.wait(30))
+    with RangeWriter(RangeStore(puts, RangeCache(None, 1 << 26)), ONE_EACH) as writer:
+        writer.add_all(RECORDS)
+        assert puts.done == []
+        made.set()
+        assert len(writer.finish()) == len(RECORDS)
+    assert len(puts.done) == len(RECORDS)
 
 
 @pytest.mark.parametrize("hold", [False, True])
 def test_the_caller_goes_on_where_a_put_failed(hold):
-    puts = Puts(fails_at(3))
-    puts.put_threads = 0  # type: ignore[misc]  # of this one store
+    puts = Local(fails_at(3))
     store = RangeStore(puts, RangeCache(None, 1 << 26))
     with RangeWriter(store, ONE_EACH, hold=hold) as writer:
         with pytest.raises(BackendUnavailableError):
-            writer.add_all(RECORDS)
+            writer.add_all(RECORDS[:FEW])
             writer.finish()
         writer._publisher.finish()  # again, and nothing is put twice
     assert len(puts.done) == len(set(puts.done)) >= 3
