@@ -155,6 +155,18 @@ def range_id(record_ids: Iterable[bytes]) -> bytes:
 
 def total(record_ids: bytes) -> bytes:
     """Return the sum of the ids that follow each other here, modulo 2**256 - 1; 32 bytes."""
+    return (_sum(record_ids) % _TOTAL).to_bytes(RECORD_ID_BYTES)
+
+
+def _sum(record_ids: bytes) -> int:
+    """Return a number that leaves the rest of the sum of the ids, modulo 2**256 - 1."""
+    if "numpy" in sys.modules:
+        import numpy  # noqa: PLC0415 - loaded by who needs it: the sum is the same
+
+        number = 0
+        for column in numpy.frombuffer(record_ids, ">u4").reshape(-1, 8).T:
+            number = (number << 32) + int(column.sum(dtype="u8"))
+        return number
     step = _PIECE * RECORD_ID_BYTES
     number, lanes = 0, _PIECE + 1
     for start in range(0, len(record_ids), step):
@@ -163,7 +175,7 @@ def total(record_ids: bytes) -> bytes:
         lanes = (lanes + 1) // 2
         bits = lanes * 256
         number = (number >> bits) + (number & ((1 << bits) - 1))
-    return (number % _TOTAL).to_bytes(RECORD_ID_BYTES)
+    return number
 
 
 def add_totals(totals: Iterable[bytes]) -> bytes:

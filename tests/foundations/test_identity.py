@@ -1,9 +1,11 @@
 """Ids: computed here a second time from docs/formats/identity.md, and what they depend on."""
 
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from graveler.clock import unix_us
 from graveler.model import Entry
 from graveler.refs.commits import commit_id
-from graveler.values import encode_entry, entry_identity, range_id, record_id
+from graveler.values import encode_entry, entry_identity, range_id, record_id, total
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "identity.md"
 CHECKSUM = "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
@@ -225,3 +227,14 @@ def test_time_is_whole_microseconds_wherever_the_clock_stands(microseconds):
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
     assert unix_us(moment) == microseconds
     assert unix_us(moment.astimezone(timezone(timedelta(hours=-7)))) == microseconds
+
+
+@given(st.lists(st.one_of(st.binary(min_size=32, max_size=32), st.just(b"\xff" * 32))))
+def test_a_total_is_the_same_with_and_without_numpy(ids):
+    import numpy  # noqa: F401 - the sum is made by what is loaded
+
+    expected = (sum(map(int.from_bytes, ids)) % ((1 << 256) - 1)).to_bytes(32)
+    assert total(b"".join(ids)) == expected
+    with patch.dict(sys.modules):
+        del sys.modules["numpy"]
+        assert total(b"".join(ids)) == expected
