@@ -42,7 +42,7 @@ from threading import Lock
 from time import monotonic
 from typing import Final, NamedTuple
 
-from xxhash import xxh3_128_digest
+from xxhash import xxh3_128, xxh3_128_digest
 
 from graveler.clock import SystemClock
 from graveler.committed.form import Piece
@@ -255,14 +255,17 @@ class DiskCache:
             return None
 
     def _place_pair(self, name: str, data: bytes, record_ids: bytes, table: Path) -> bool:
-        ids = record_ids + xxh3_128_digest(data)
-        ids += xxh3_128_digest(ids)
+        data_sum = xxh3_128_digest(data)
+        whole_sum = xxh3_128(record_ids)  # in pieces: they are not copied
+        whole_sum.update(data_sum)
         try:
-            sidecar = self._write(ids)
+            sidecar = self._write(record_ids, data_sum, whole_sum.digest())
         except OSError:
             table.unlink(missing_ok=True)
             raise
-        return self._place(name, {_IDS: sidecar, _TABLE: table}, len(data) + len(ids))
+        return self._place(
+            name, {_IDS: sidecar, _TABLE: table}, len(data) + len(record_ids) + 2 * _SUM_BYTES
+        )
 
     def _place(self, name: str, files: Mapping[str, Path], size: int) -> bool:
         """Rename finished files into place, in the order given; those that stay behind go."""
