@@ -53,7 +53,7 @@ class RangeEncoder:
         self._table = table
         self._file = file
         self._first = self._last = b""
-        self._ids = bytearray()  # grows in place: one run of bytes is hashed and kept at the end
+        self._ids: list[bytes] = []
         self._digest = RecordsDigest()
         self._done: EncodedRange | None = None
 
@@ -68,12 +68,12 @@ class RangeEncoder:
     ) -> None:
         self._table.__exit__(kind, error, trace)  # translates RocksDB's errors
 
-    def add(self, parts: Sequence[bytes], lengths: Sequence[int], record_ids: bytes) -> None:
+    def add(self, parts: Sequence[bytes], lengths: "array[int]", record_ids: bytes) -> None:
         """Add records, in key order.
 
         Args:
             parts: Their keys and values, side by side.
-            lengths: Of the parts.
+            lengths: Of the parts, as `array("I")`.
             record_ids: Their ids, 32 bytes each.
 
         Raises:
@@ -84,7 +84,7 @@ class RangeEncoder:
     def add_rows(
         self,
         parts: Sequence[bytes],
-        lengths: Sequence[int],
+        lengths: "array[int] | memoryview[int]",
         record_ids: bytes,
         rows: bytes | memoryview,
     ) -> None:
@@ -99,7 +99,7 @@ class RangeEncoder:
         self._digest.add_rows((rows,), lengths)
         self._first = self._first or keys[0]
         self._last = keys[-1]
-        self._ids += record_ids
+        self._ids.append(record_ids)
 
     def finish(self, size: int, *, natural: bool) -> EncodedRange:
         """Complete the table, and return the range.
@@ -108,7 +108,7 @@ class RangeEncoder:
             size: Logical bytes of the records.
             natural: Whether the splitting policy ended the range.
         """
-        record_ids = bytes(self._ids)
+        record_ids = b"".join(self._ids)
         info = RangeInfo(
             id=range_id((record_ids,)),
             min_key=self._first,
@@ -155,7 +155,7 @@ class RemoteRange:
     def __exit__(self, *error: object) -> None:
         return
 
-    def add(self, parts: Sequence[bytes], lengths: Sequence[int], record_ids: bytes) -> None:
+    def add(self, parts: Sequence[bytes], lengths: "array[int]", record_ids: bytes) -> None:
         """Add records; raises as `RangeEncoder.add` does."""
         self._rows.append(b"".join(parts))
         self._lengths.extend(lengths)

@@ -10,6 +10,7 @@ after fragments are first held in memory. Three things can follow:
 - Else the new records are a fragment of their own.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -349,7 +350,7 @@ class RangeWriter:
         """Write records, in the ranges that the policy makes of them."""
         parts, ids = _columns(batch)
         keys, lengths = parts[::2], list(map(len, parts))
-        if max(lengths) > PATH_BYTES:  # only then may a key be too long
+        if max(lengths[::2]) > PATH_BYTES:
             refuse_keys(keys, b"")
         size = 0 if self._range is None else self._size
         cuts, left = self._cutter.cuts(self._end_key, size, keys, lengths)
@@ -377,7 +378,7 @@ class RangeWriter:
             refuse_keys(parts[2 * start : 2 * start + 1], self._end_key)
             self._range = self._new_range()
         some = slice(2 * start, 2 * stop)
-        self._range.add(parts[some], lengths[some], b"".join(ids[start:stop]))
+        self._range.add(parts[some], array("I", lengths[some]), b"".join(ids[start:stop]))
         self._end_key = parts[2 * stop - 2]
 
     def _new_range(self) -> RangeEncoder | RemoteRange:
