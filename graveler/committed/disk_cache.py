@@ -11,7 +11,8 @@ A table is there in one of two forms, or in both:
         bytes   xxh3-128 of the table file, 16
         bytes   xxh3-128 of everything before, 16
 
-A writer leaves the second form, which costs it nothing; the first reader makes the local form of it.
+The writer of a large table leaves the second form, which costs it nothing; the first reader makes the local
+form of it.
 
 Only tables that were checked against their id are added, so checksums are enough to detect later
 damage; a damaged file is removed and reported as absent. A file of another user may hold

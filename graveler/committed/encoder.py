@@ -12,10 +12,13 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from graveler.committed.table import (
+    SMALL_RECORDS,
+    Columns,
     FinishedTable,
     Scratch,
     TableFile,
     TableKind,
+    local_form,
     new_memory_file,
     table_properties,
 )
@@ -55,6 +58,8 @@ class RangeEncoder:
         self._first = self._last = b""
         self._ids: list[bytes] = []
         self._digest = RecordsDigest()
+        self._count = 0
+        self._few: list[Columns] = []  # the records, while they are few
         self._done: EncodedRange | None = None
 
     def __enter__(self) -> Self:
@@ -80,6 +85,11 @@ class RangeEncoder:
             UnsortedKeysError: A key does not come after the one before.
         """
         self.add_rows(parts, lengths, record_ids, b"".join(parts))
+        self._count += len(parts) // 2
+        if self._count <= SMALL_RECORDS:
+            self._few.append((parts[::2], parts[1::2]))
+        else:
+            self._few.clear()
 
     def add_rows(
         self,
@@ -120,7 +130,9 @@ class RangeEncoder:
             digest=self._digest.digest(),
         )
         self._table.finish(info.id, table_properties(TableKind.RANGE, info))
-        self._done = EncodedRange(info, FinishedTable(info.id, self._file, record_ids))
+        form = local_form(TableKind.RANGE, info, record_ids, self._few)
+        table = FinishedTable(info.id, TableKind.RANGE, self._file, record_ids, form)
+        self._done = EncodedRange(info, table)
         return self._done
 
     def result(self, *, wait: bool) -> EncodedRange | None:
@@ -199,7 +211,8 @@ class RemoteRange:
             return None
         info, descriptor = task.result()
         file = self._scratch.adopt(descriptor)
-        return EncodedRange(info, FinishedTable(info.id, file, self._record_ids))
+        table = FinishedTable(info.id, TableKind.RANGE, file, self._record_ids)
+        return EncodedRange(info, table)
 
     def abort(self) -> None:
         """Drop the records, or the table."""

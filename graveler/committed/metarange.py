@@ -10,7 +10,14 @@ from typing import Final
 
 from graveler.committed.flat import Run
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table import FinishedTable, Scratch, TableKind, table_properties
+from graveler.committed.table import (
+    FinishedTable,
+    Scratch,
+    TableFile,
+    TableKind,
+    local_form,
+    table_properties,
+)
 from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
 from graveler.values import range_id
@@ -20,26 +27,41 @@ EMPTY_METARANGE: Final = sha256(b"").hexdigest()
 
 def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
     """Publish the tree of these ranges, in key order; return its id in hex."""
-    if not infos:
-        return EMPTY_METARANGE
     tree = tree_of(infos)
+    if infos:
+        size = sum(map(len, tree.keys())) + sum(map(len, tree.values()))
+        scratch = Scratch(store.cache.scratch, largest=size)
+        try:
+            store.publish([table_of(store, tree, scratch.file())])
+        finally:
+            scratch.close()
+    return remember(store, tree)
+
+
+def table_of(store: RangeStore, tree: Tree, file: TableFile) -> FinishedTable:
+    """Return the table of a tree with at least one range, written to a file."""
     keys, values, record_ids = tree.keys(), tree.values(), tree.record_ids()
-    identifier = range_id((record_ids,))
-    size = sum(map(len, keys)) + sum(map(len, values))
-    scratch = Scratch(store.cache.scratch, largest=size)
-    try:
-        file = scratch.file()
-        with store.table_writer(file) as table:
-            records = table.records
-            for key, value in zip(keys, values, strict=True):
-                records[key] = value
-            whole = RangeInfo(identifier, tree[0].max_key, tree[-1].max_key, len(tree), size)
-            table.finish(identifier, table_properties(TableKind.METARANGE, whole))
-        store.publish(TableKind.METARANGE, [FinishedTable(identifier, file, record_ids)])
-        store.metaranges.put(identifier.hex(), tree)
-    finally:
-        scratch.close()
-    return identifier.hex()
+    whole = RangeInfo(
+        id=range_id((record_ids,)),
+        min_key=keys[0],
+        max_key=keys[-1],
+        count=len(tree),
+        size=sum(map(len, keys)) + sum(map(len, values)),
+    )
+    with store.table_writer(file) as table:
+        records = table.records
+        for key, value in zip(keys, values, strict=True):
+            records[key] = value
+        table.finish(whole.id, table_properties(TableKind.METARANGE, whole))
+    form = local_form(TableKind.METARANGE, whole, record_ids, [(keys, values)])
+    return FinishedTable(whole.id, TableKind.METARANGE, file, record_ids, form)
+
+
+def remember(store: RangeStore, tree: Tree) -> str:
+    """Keep a tree that is published in memory; return its id in hex."""
+    metarange = range_id((tree.record_ids(),)).hex()
+    store.metaranges.put(metarange, tree)
+    return metarange
 
 
 _EMPTY: Final = tree_of(())

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, overload
 from graveler.committed.disk_cache import MOST_MAPPED, DiskCache, TablePair, most_mapped
 from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, OtherVersionError, Rebuild
 from graveler.committed.form import Form, Piece
-from graveler.committed.table import KINDS, TableKind, check_table, own_table
+from graveler.committed.table import KINDS, FinishedTable, TableKind, check_table, own_table
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
 from graveler.process import watch
@@ -244,29 +244,21 @@ class RangeCache:
             self._disk.add_flat(name, form)
         return b"".join(form)
 
-    def adopt(
-        self,
-        identifier: bytes,
-        data: bytes,
-        path: Path | None,
-        record_ids: bytes,
-        *,
-        stored: Path | None,
-    ) -> None:
-        """Keep a table that was written here; its local form is built when it is read.
+    def adopt(self, table: FinishedTable, data: bytes, *, stored: Path | None) -> None:
+        """Keep a table that was written here; unless it is small, its local form is built when it is read.
 
         Args:
-            identifier: Its id.
-            data: The table.
-            path: Its own file, where it has one: moved in.
-            record_ids: Of its records.
+            table: The table. A file of its own is moved in.
+            data: Its bytes.
             stored: The object store's file of it, where that is one: given another name.
         """
-        name = identifier.hex()
+        name, record_ids = table.identifier.hex(), table.record_ids
         if self._disk is None:
-            self._hold(identifier, _Left(data, record_ids))
-        elif path is not None:
-            self._disk.adopt(name, data, path, record_ids)
+            self._hold(table.identifier, _Left(data, record_ids))
+        elif table.form:
+            self._disk.add_flat(name, table.form)
+        elif table.file.on_disk:
+            self._disk.adopt(name, data, table.file.path, record_ids)
         elif stored is not None:
             self._disk.link(name, data, stored, record_ids)
         else:

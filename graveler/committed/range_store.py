@@ -262,7 +262,7 @@ class RangeStore:
         """Return a writer of a table that is to be published."""
         return TableWriter(file.path)
 
-    def publish(self, kind: TableKind, tables: Sequence[FinishedTable]) -> None:
+    def publish(self, tables: Sequence[FinishedTable]) -> None:
         """Put finished tables and keep them in the cache.
 
         Where the object store has a table of that id already, it has the same records.
@@ -274,21 +274,14 @@ class RangeStore:
             puts: Sequence[bool] = (self.objects.put_if_absent(keys[0], bodies[0]),)
         else:
             puts = self.objects.put_all_if_absent(list(zip(keys, bodies, strict=True)))
-        for (identifier, file, record_ids), key, data, done in zip(
-            tables, keys, bodies, puts, strict=True
-        ):
-            put = done or self._rescue(identifier, partial(self.objects.put_if_absent, key, data))
+        for table, key, data, done in zip(tables, keys, bodies, puts, strict=True):
+            again = partial(self.objects.put_if_absent, key, data)
+            put = done or self._rescue(table.identifier, again)
             if put:
                 with self._lock:  # several threads put the ranges of one tree
-                    if kind is TableKind.RANGE:
+                    if table.kind is TableKind.RANGE:
                         self.stats.ranges_written += 1
                     else:
                         self.stats.metaranges_written += 1
-            self.cache.adopt(
-                identifier,
-                data,
-                file.path if file.on_disk else None,
-                record_ids,
-                # another writer's file of the same records may have other bytes
-                stored=self.objects.local_file(key) if put else None,
-            )
+            # another writer's file of the same records may have other bytes
+            self.cache.adopt(table, data, stored=self.objects.local_file(key) if put else None)

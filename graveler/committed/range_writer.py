@@ -27,7 +27,7 @@ from graveler.committed.encoder import RangeEncoder, RemoteRange, refuse_keys, s
 from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import MANY, Cutter, Splitting
-from graveler.committed.table import FinishedTable, Scratch, TableKind, fits_in_memory
+from graveler.committed.table import FinishedTable, Scratch, fits_in_memory
 from graveler.committed.tree import Tree, TreeBuilder
 from graveler.errors import StateError
 from graveler.model import PATH_BYTES, RangeInfo
@@ -77,22 +77,25 @@ class Publisher:
             if len(self._kept) >= _TOGETHER or self._bytes >= _TOGETHER_BYTES:
                 self._submit()  # a disk is waited for while the next files are made
 
-    def finish(self, beside: Callable[[], None] | None = None) -> None:
+    def finish(self, last: Callable[[], FinishedTable] | None = None) -> None:
         """Return when all files are in the store; raises the first error.
 
         Args:
-            beside: Called while threads put the last files; by a store without threads, after that.
+            last: Makes one more file, which is put together with the others: while threads put them; by
+                a store without threads, after them.
         """
-        several = len(self._kept) > self._together or (self._threads and beside is not None)
-        if self._pool is not None or several:
+        if self._threads and (self._pool or len(self._kept) > 1 or last is not None):
             self._submit()
-        elif self._kept:
+        elif not self._threads:
+            if len(self._kept) > self._together:
+                self._submit()
+            while self._waiting:
+                self._settle_first()
+        if last is not None:
+            self._kept.append(last())
+        if self._kept:
             self._put(self._kept)
             self._kept.clear()  # files that failed stay for the next call
-        while self._waiting and not self._threads:
-            self._settle_first()
-        if beside is not None:
-            beside()
         while self._waiting:
             self._settle_first()
 
@@ -120,7 +123,7 @@ class Publisher:
         self._waiting.popleft()
 
     def _put(self, tables: Sequence[FinishedTable]) -> None:
-        self._store.publish(TableKind.RANGE, tables)
+        self._store.publish(tables)
         for table in tables:
             table.file.close()
 
@@ -229,33 +232,34 @@ class RangeWriter:
         """Return whether the policy ends a range between the last record and `next_key`."""
         return self._range is None or self._cutter.cut(self._last, next_key, self._size)
 
-    def finish(
-        self, *, before: bytes | None = None, beside: Callable[[Tree], None] | None = None
-    ) -> Tree:
+    def finish(self, *, before: bytes | None = None) -> Tree:
         """End the last range, publish the ranges that were held, return all in key order.
 
         Args:
             before: The key that follows in the tree, None where none does.
-            beside: Called with the ranges while the last ones are put. It may not make them known:
-                only after the return all of them are in the store.
         """
-        if self._finished:
-            raise StateError("the ranges of this writer are finished: make another writer")
-        self._end(before)
-        tree = self._infos.tree()
-        self._publisher.finish(None if beside is None else partial(beside, tree))
+        tree = self._ended(before)
+        self._publisher.finish()
         self.abort()
         return tree
 
     def finish_tree(self) -> tuple[str, Tree]:
-        """Finish as `finish` does, and publish the tree beside its last ranges.
+        """Finish as `finish` does, and publish the tree together with its last ranges.
 
         Returns:
             The id of the tree in hex, and its ranges. All of it is in the store.
         """
-        made: list[str] = []
-        tree = self.finish(beside=lambda infos: made.append(metarange.write(self._store, infos)))
-        return made[0], tree
+        tree = self._ended(None)
+        table = partial(metarange.table_of, self._store, tree, self._scratch.file())
+        self._publisher.finish(table if tree else None)
+        self.abort()
+        return metarange.remember(self._store, tree), tree
+
+    def _ended(self, before: bytes | None) -> Tree:
+        if self._finished:
+            raise StateError("the ranges of this writer are finished: make another writer")
+        self._end(before)
+        return self._infos.tree()
 
     def abort(self) -> None:
         """Drop the ranges that are not published; does nothing after `finish`."""

@@ -11,7 +11,7 @@ and into a scratch folder elsewhere.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from hashlib import sha256
@@ -90,20 +90,6 @@ class TableFile:
             os.close(descriptor)
 
 
-class FinishedTable(NamedTuple):
-    """A table that can be published.
-
-    Attributes:
-        identifier: Its id.
-        file: The table.
-        record_ids: Of its records.
-    """
-
-    identifier: bytes
-    file: TableFile
-    record_ids: bytes
-
-
 def fits_in_memory(largest: int) -> bool:
     """Return whether tables of up to `largest` bytes are written into memory."""
     return largest <= _LARGEST_IN_MEMORY
@@ -176,6 +162,32 @@ class TableKind(StrEnum):
 
 KINDS: Final = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
 """Their numbers in the local form."""
+
+SMALL_RECORDS: Final = 1_024
+"""Records of a table whose writer makes its local form, too, because it is likely to be read soon."""
+SMALL_BYTES: Final = 256 << 10
+"""Keys and values of such a table."""
+
+Columns = tuple[Sequence[bytes], Sequence[bytes]]
+"""Keys and value records."""
+
+
+class FinishedTable(NamedTuple):
+    """A table that can be published.
+
+    Attributes:
+        identifier: Its id.
+        kind: What it holds.
+        file: The table.
+        record_ids: Of its records.
+        form: Its local form, where the writer made it.
+    """
+
+    identifier: bytes
+    kind: TableKind
+    file: TableFile
+    record_ids: bytes
+    form: Sequence[Piece] = ()
 
 
 def table_properties(kind: TableKind, info: RangeInfo) -> dict[str, str]:
@@ -293,6 +305,26 @@ def _check_properties(reader: TableReader, kind: TableKind, info: RangeInfo) -> 
             raise CorruptionError(
                 f"{what}: property {name} is {properties.get(name)!r}, its records say {expected!r}"
             )
+
+
+def local_form(
+    kind: TableKind, info: RangeInfo, record_ids: bytes, columns: Iterable[Columns]
+) -> list[Piece]:
+    """Return the local form of a small table in the making; nothing for another one.
+
+    Args:
+        kind: What the table holds.
+        info: Its id, and how many records of how many bytes it has.
+        record_ids: Of the records.
+        columns: The records. If they are not all of them, there is no form.
+    """
+    form = Form()
+    if info.size <= SMALL_BYTES:
+        for some in columns:
+            form.add(*some)
+    if form.count < info.count:
+        return []
+    return form.finish(KINDS[kind], info.id, record_ids)
 
 
 def own_table(

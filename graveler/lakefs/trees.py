@@ -181,7 +181,7 @@ class Trees:
                     digest=digest.digest(),
                 )
                 table.finish(info.id, table_properties(TableKind.RANGE, info))
-            store.publish(TableKind.RANGE, [FinishedTable(info.id, file, identifiers)])
+            store.publish([FinishedTable(info.id, TableKind.RANGE, file, identifiers)])
         finally:
             scratch.close()
         return info

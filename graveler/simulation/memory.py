@@ -88,13 +88,13 @@ class MemoryRanges(RangeStore):
         """Return a writer of a table in memory."""
         return _TableInMemory(self._finished.__setitem__)
 
-    def publish(self, kind: TableKind, tables: Sequence[FinishedTable]) -> None:
+    def publish(self, tables: Sequence[FinishedTable]) -> None:
         """Keep finished ranges."""
-        for identifier, _, record_ids in tables:
-            records = self._finished.pop(identifier, {})
-            if kind is TableKind.RANGE:
+        for table in tables:
+            records = self._finished.pop(table.identifier, {})
+            if table.kind is TableKind.RANGE:
                 columns = list(records), list(records.values())
-                self.keep(identifier, MemoryRange(*columns, record_ids))
+                self.keep(table.identifier, MemoryRange(*columns, table.record_ids))
 
     def keep(self, identifier: bytes, records: MemoryRange) -> None:
         """Keep a range under its id."""

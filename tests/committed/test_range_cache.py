@@ -143,6 +143,39 @@ def test_what_is_written_is_in_the_cache(tmp_path):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+MANY = [record(f"k{number:04d}") for number in range(5_000)]
+"""More records than a writer makes the local form of."""
+
+
+def range_of_many(store: RangeStore, text: str = "1") -> bytes:
+    records = [record(key.decode(), text) for key, _, _ in MANY]
+    tree = apply(store, EMPTY_METARANGE, records, WHOLE).metarange
+    (info,) = metarange.read(store, tree)
+    return info.id
+
+
+@pytest.mark.parametrize("count", [1, 1_024])
+def test_a_small_table_has_the_form_that_a_reader_makes(tmp_path, count):
+    objects, records = MemoryStore(), MANY[:count]
+    stores = [RangeStore(objects, RangeCache(tmp_path / name, MIB)) for name in ("w", "r")]
+    tree = apply(stores[0], EMPTY_METARANGE, records, WHOLE).metarange
+    assert contents(stores[1], tree) == {key.decode(): "1" for key, _, _ in records}
+    (info,) = metarange.read(stores[1], tree)
+    stores[1].open(info.id)  # with record ids
+    assert names(tmp_path / "w") == names(tmp_path / "r")
+    for name in names(tmp_path / "w"):
+        written, read = ((tmp_path / side / name).read_bytes() for side in ("w", "r"))
+        assert name.endswith(".flat")
+        assert written == read
+
+
+def test_a_large_table_is_left_as_it_was_stored(tmp_path):
+    store = RangeStore(MemoryStore(), RangeCache(tmp_path, MIB))
+    name = range_of_many(store).hex()
+    assert {f"{name}.sst", f"{name}.rid"} < set(names(tmp_path))
+    assert f"{name}.flat" not in names(tmp_path)
+
+
 DAMAGES = ["flipped", "cut", "empty", "missing"]
 
 
@@ -173,13 +206,13 @@ def test_a_damaged_local_form_is_dropped_and_built_again(tmp_path, damage):
 
 def test_a_local_form_of_another_version_is_replaced(tmp_path, caplog):
     objects = MemoryStore()
-    identifier = one_range(RangeStore(objects, RangeCache(None, MIB)))
+    identifier = range_of_many(RangeStore(objects, RangeCache(None, MIB)))
     RangeStore(objects, RangeCache(tmp_path, MIB)).open(identifier)
     path = tmp_path / (identifier.hex() + ".flat")
     now = path.read_bytes()
     path.write_bytes(now[:13] + b"\2" + now[14:])
     store = RangeStore(objects, RangeCache(tmp_path, MIB))
-    assert store.open(identifier).records() == [record("a")]
+    assert store.open(identifier).records() == MANY
     assert (store.cache.damaged, caplog.messages) == (0, [])
     assert path.read_bytes() == now
 
@@ -188,10 +221,10 @@ def test_a_local_form_of_another_version_is_replaced(tmp_path, caplog):
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_table_damaged_where_its_writer_left_it_is_fetched(tmp_path, ending, damage):
     objects = MemoryStore()
-    identifier = one_range(RangeStore(objects, RangeCache(tmp_path, MIB)))
+    identifier = range_of_many(RangeStore(objects, RangeCache(tmp_path, MIB)))
     spoil(tmp_path / (identifier.hex() + ending), damage, at=20)
     store = RangeStore(objects, RangeCache(tmp_path, MIB))
-    assert store.open(identifier).records() == [record("a")]
+    assert store.open(identifier).records() == MANY
     assert store.stats.fetched == 1
     assert store.cache.damaged == (damage != "missing")
 
@@ -199,11 +232,11 @@ def test_a_table_damaged_where_its_writer_left_it_is_fetched(tmp_path, ending, d
 def test_another_tables_files_under_the_name_are_fetched(tmp_path):
     objects = MemoryStore()
     writer = RangeStore(objects, RangeCache(tmp_path, MIB))
-    identifier, other = one_range(writer), one_range(writer, "a=9")
+    identifier, other = range_of_many(writer), range_of_many(writer, "9")
     for ending in (".rid", ".sst"):
         (tmp_path / (other.hex() + ending)).replace(tmp_path / (identifier.hex() + ending))
     store = RangeStore(objects, RangeCache(tmp_path, MIB))
-    assert store.open(identifier).records() == [record("a")]
+    assert store.open(identifier).records() == MANY
     assert store.cache.damaged == 1
 
 
@@ -412,14 +445,14 @@ def test_an_index_of_another_user_that_hides_a_key_is_refused(tmp_path, monkeypa
 
 def test_a_table_of_another_user_is_checked_before_it_is_used(tmp_path, monkeypatch):
     objects = MemoryStore()
-    identifier = one_range(RangeStore(objects, RangeCache(tmp_path, MIB)))
-    other = one_range(RangeStore(MemoryStore(), RangeCache(tmp_path / "b", MIB)), "b")
+    identifier = range_of_many(RangeStore(objects, RangeCache(tmp_path, MIB)))
+    other = range_of_many(RangeStore(MemoryStore(), RangeCache(tmp_path / "b", MIB)), "2")
     for ending in (".sst", ".rid"):
         source = tmp_path / "b" / (other.hex() + ending)
         (tmp_path / (identifier.hex() + ending)).write_bytes(source.read_bytes())
     monkeypatch.setattr(disk_cache, "_is_own", lambda _descriptor: False)
     store = RangeStore(objects, RangeCache(tmp_path, MIB))
-    assert store.open(identifier).records() == [record("a")]
+    assert store.open(identifier).records() == MANY
     assert (store.stats.fetched, store.cache.damaged) == (1, 1)
 
 
@@ -480,19 +513,15 @@ def test_one_process_keeps_within_the_bound_without_scanning(tmp_path):
 def test_a_local_stores_file_is_shared_and_not_copied(tmp_path):
     objects, folder = LocalStore(tmp_path / "objects"), tmp_path / "cache"
     store = RangeStore(objects, RangeCache(folder, 2**20))
-    identifier = one_range(store)
+    identifier = range_of_many(store)
     stored = tmp_path / "objects" / store.key(identifier)
     cached = folder / f"{identifier.hex()}.sst"
     assert stored.samefile(cached)
     before = objects.head(store.key(identifier))
-    assert RangeStore(objects, RangeCache(folder, 2**20)).open(identifier).records() == [
-        record("a")
-    ]
+    assert RangeStore(objects, RangeCache(folder, 2**20)).open(identifier).records() == MANY
     assert objects.head(store.key(identifier)) == before, "a read is no change of the object"
     objects.delete(store.key(identifier))
-    assert RangeStore(objects, RangeCache(folder, 2**20)).open(identifier).records() == [
-        record("a")
-    ]
+    assert RangeStore(objects, RangeCache(folder, 2**20)).open(identifier).records() == MANY
 
 
 def test_where_no_second_name_can_be_had_a_copy_is_kept(tmp_path, monkeypatch):
@@ -506,17 +535,11 @@ def test_where_no_second_name_can_be_had_a_copy_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     objects, folder = LocalStore(tmp_path / "objects"), tmp_path / "cache"
     store = RangeStore(objects, RangeCache(folder, 2**20))
-    identifier = one_range(store)
+    identifier = range_of_many(store)
     stored = tmp_path / "objects" / store.key(identifier)
     cached = folder / f"{identifier.hex()}.sst"
     assert cached.read_bytes() == stored.read_bytes()
     assert not stored.samefile(cached)
-
-
-def one_range(store: RangeStore, key: str = "a") -> bytes:
-    tree = apply(store, EMPTY_METARANGE, [record(key)], WHOLE).metarange
-    (info,) = metarange.read(store, tree)
-    return info.id
 
 
 class Held(DiskCache):
