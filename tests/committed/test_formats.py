@@ -9,6 +9,7 @@ from xxhash import xxh3_128_digest
 
 from graveler.committed import metarange
 from graveler.committed.apply import apply
+from graveler.committed.disk_cache import DiskCache
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
@@ -133,11 +134,12 @@ def test_the_example_of_a_digest_is_right():
 
 
 def test_the_sidecar_is_laid_out_as_described(tmp_path):
-    store, records, tree = example(tmp_path)
-    name = metarange.read(store, tree)[0].id.hex()
-    ids = b"".join(identifier for _, identifier, _ in records[:2])
-    ids += xxh3_128_digest((tmp_path / f"{name}.sst").read_bytes())
-    assert (tmp_path / f"{name}.rid").read_bytes() == ids + xxh3_128_digest(ids)
+    _, records, _ = example()
+    ids = b"".join(identifier for _, identifier, _ in records)
+    DiskCache(tmp_path, 1 << 20).add("name", b"table", ids)
+    ids += xxh3_128_digest(b"table")
+    assert (tmp_path / "name.sst").read_bytes() == b"table"
+    assert (tmp_path / "name.rid").read_bytes() == ids + xxh3_128_digest(ids)
 
 
 def test_the_pages_name_every_rule_of_the_splitting():
