@@ -7,7 +7,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +19,15 @@ from tests.bench.scale.place import Place
 from tests.bench.scale.plots import Plot
 from tests.bench.scale.rows import ROWS, measured
 
+RESULTS: Final = PAGE.with_name("benchmarks.json")
+"""What each row gave when it ran last."""
+
 _INTRODUCTION: Final = """\
 ## At scale
 
 `make bench-scale` writes this part. `make bench-scale ARGS='stat hourly'` runs some rows, and takes the
-others from the run before; `ARGS='--folder DIR'` says where lakes and results are kept from run to run,
-which by default is a folder below the system's temporary one.
+others from the runs before, which are kept in [benchmarks.json](benchmarks.json); `ARGS='--folder DIR'` says
+where lakes are kept from run to run, which by default is a folder below the system's temporary one.
 
 The lake holds {entries:,} entries in the settings that a user gets. Its paths are those of an hourly Spark
 job, 400 files an hour, and no two entries share an address, a checksum, a size or a time. Each row runs
@@ -45,14 +48,16 @@ def tables(results: list[Result]) -> str:
     return "\n".join(parts)
 
 
-def section(entries: int, dates: Sequence[str], results: list[Result], plots: list[Plot]) -> str:
+def section(
+    entries: int, dates: Sequence[str], results: list[Result], plots: Mapping[str, str]
+) -> str:
     """Return the part of the page.
 
     Args:
         entries: Of the large lake.
         dates: When the rows ran, ISO 8601.
         results: Of all rows.
-        plots: Of all rows.
+        plots: The titles of all plots by name.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     run = (
@@ -60,7 +65,7 @@ def section(entries: int, dates: Sequence[str], results: list[Result], plots: li
         f"{memory:.0f} GiB of memory, {platform.system()}, Python {platform.python_version()}, "
         "SQLite and local files unless the row says otherwise.\n"
     )
-    images = [f"![{plot.title}](images/bench-{plot.name}.svg)\n" for plot in plots]
+    images = [f"![{title}](images/bench-{name}.svg)\n" for name, title in plots.items()]
     return "\n".join(
         [
             SCALE,
@@ -72,46 +77,34 @@ def section(entries: int, dates: Sequence[str], results: list[Result], plots: li
     )
 
 
-def _write(text: str, plots: list[Plot]) -> None:
-    before = PAGE.read_text("utf-8").partition(SCALE)[0].rstrip("\n")
-    PAGE.write_text(f"{before}\n\n{text}", "utf-8")
+def _keep(row: str, results: list[Result], plots: list[Plot]) -> None:
+    """Write down what a row gave, beside the page, and draw its plots."""
     for plot in plots:
         (IMAGES / f"bench-{plot.name}.svg").write_text(plot.svg(), "utf-8")
-
-
-def _keep(file: Path, entries: int, results: list[Result], plots: list[Plot]) -> None:
-    """Write the results of a row down, so that a later run of other rows can show them."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    record = {
-        "entries": entries,
+    kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    kept[row] = {
         "date": datetime.now(UTC).date().isoformat(),
         "results": [asdict(result) for result in results],
-        "plots": [asdict(plot) for plot in plots],
+        "plots": {plot.name: plot.title for plot in plots},
     }
-    file.write_text(json.dumps(record), "utf-8")
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
 
 
-def kept(folder: Path, entries: int) -> tuple[list[str], list[Result], list[Plot], list[str]]:
-    """Return the results that a folder keeps.
-
-    Returns:
-        When the rows ran; their results and plots; the rows that did not run with so many entries.
-    """
-    dates, results, plots, missing = [], [], [], []
-    for name in ROWS:
-        file = _of(folder, name)
-        record = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        if record.get("entries") != entries:
-            missing.append(name)
-            continue
-        dates.append(record["date"])
-        results += [Result(**result) for result in record["results"]]
-        plots += [Plot(**plot) for plot in record["plots"]]
-    return dates, results, plots, missing
-
-
-def _of(folder: Path, row: str) -> Path:
-    return folder / "results" / f"{row}.json"
+def _write(entries: int) -> list[str]:
+    """Write the page of what all rows gave; return the rows that have not run."""
+    kept = json.loads(RESULTS.read_text("utf-8"))
+    missing = [name for name in ROWS if name not in kept]
+    if not missing:
+        rows = [kept[name] for name in ROWS]
+        text = section(
+            entries,
+            [row["date"] for row in rows],
+            [Result(**result) for row in rows for result in row["results"]],
+            {name: title for row in rows for name, title in row["plots"].items()},
+        )
+        before = PAGE.read_text("utf-8").partition(SCALE)[0].rstrip("\n")
+        PAGE.write_text(f"{before}\n\n{text}", "utf-8")
+    return missing
 
 
 def main(arguments: list[str]) -> int:
@@ -127,18 +120,20 @@ def main(arguments: list[str]) -> int:
     if unknown := sorted(set(given.rows) - set(ROWS)):
         parser.error(f"no row {unknown}: the rows are {', '.join(ROWS)}")
     place = replace(defaults, folder=given.folder, entries=given.entries, hours=given.hours)
+    whole = (place.entries, place.hours) == (defaults.entries, defaults.hours)
     results: list[Result] = []
     for name in given.rows or ROWS:
         began = time.perf_counter()
         found, drawn = measured(name, place)
         print(f"\n{tables(found)}\n   {time.perf_counter() - began:,.0f} s\n", flush=True)
         results += found
-        _keep(_of(given.folder, name), given.entries, found, drawn)
-    dates, all_results, plots, missing = kept(given.folder, given.entries)
-    if missing:
+        if whole:
+            _keep(name, found, drawn)
+    if not whole:
+        print(f"{PAGE} stays as it is: it shows runs of {defaults.entries:,} entries only")
+    elif missing := _write(given.entries):
         print(f"{PAGE} stays as it is until these rows have run, too: {', '.join(missing)}")
     else:
-        _write(section(given.entries, dates, all_results, plots), plots)
         print(f"written to {PAGE}")
     if failing := [result.name for result in results if not result.holds]:
         print(f"{len(failing)} of {len(results)} do not hold: {'; '.join(failing)}")

@@ -31,16 +31,15 @@ def stat_many(place: Place) -> list[Result]:
     progress("stat_many, two processes")
     rates = {
         read: median(
-            rate(_many, lake, place.entries, seconds, repeat, read)
-            for repeat in range(place.repeats)
+            rate(_many, lake, place.entries, seconds, repeat, read) for repeat in range(repeats)
         )
-        for read in (len, _sizes)
+        for read, repeats in ((len, place.repeats), (_sizes, 1))
     }
     details = f"batches of {BATCH:,}, median of {place.repeats}"
     name = "`stat_many`, warm, uniform, two processes"
     return [
         at_least(name, rates[len], 1_500_000, "/s", f"{details}; entries are made when read"),
-        reported(f"{name}, the size of every entry read", f"{rates[_sizes]:,.0f}/s", details),
+        reported(f"{name}, the size of every entry read", f"{rates[_sizes]:,.0f}/s", "one run"),
     ]
 
 
@@ -62,8 +61,9 @@ def _many(
         random = Random(seed * 100 + number)
         batches = [_paths(random, entries, min(BATCH, entries)) for _ in range(20)]
         touch(view)
+        assert [entry.path for entry in view.stat_many(batches[0])] == batches[0]
         for batch in batches:
-            assert [entry.path for entry in view.stat_many(batch)] == batch
+            view.stat_many(batch)
         calls = [partial(_count, view.stat_many, batch, read) for batch in batches]
         return _until(ready, seconds, calls)
 

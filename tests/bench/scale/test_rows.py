@@ -85,7 +85,8 @@ def test_each_row_is_shown_when_it_is_done(monkeypatch, capsys, tmp_path):
         return [reported("wall", "1 s")], []
 
     monkeypatch.setattr(scale, "measured", row)
-    assert scale.main(["start", "wall", "--folder", str(tmp_path)]) == 1
+    at = ["--folder", str(tmp_path), "--entries", "8"]
+    assert scale.main(["start", "wall", *at]) == 1
     shown = capsys.readouterr().out
     assert "| wall | 1 s |  |" in shown
     assert "1 of 2 do not hold: row `start`" in shown
@@ -96,18 +97,20 @@ def test_the_page_is_written_when_all_rows_have_run(monkeypatch, capsys, tmp_pat
     page.write_text("# Benchmarks\n", "utf-8")
     monkeypatch.setattr(scale, "PAGE", page)
     monkeypatch.setattr(scale, "IMAGES", tmp_path)
+    monkeypatch.setattr(scale, "RESULTS", tmp_path / "results.json")
     plot = Plot("one", "One", ("x", "y"), {"a": [1.0, 2.0]})
     monkeypatch.setattr(scale, "measured", lambda name, _: ([reported(name, "1 s")], [plot]))
     first, *others = ROWS
-    at = ["--folder", str(tmp_path), "--entries", "7"]
-    assert scale.main([first, "--folder", str(tmp_path), "--entries", "8"]) == 0
+    at = ["--folder", str(tmp_path)]
+    assert scale.main([first, *at, "--entries", "8"]) == 0
+    assert "it shows runs of 10,000,000 entries only\n" in capsys.readouterr().out
     assert scale.main([*others, *at]) == 0
     assert f"stays as it is until these rows have run, too: {first}\n" in capsys.readouterr().out
     assert SCALE not in page.read_text("utf-8")
     assert scale.main([first, *at]) == 0
     text = page.read_text("utf-8")
     assert [f"| {name} | 1 s |" in text for name in ROWS] == [True] * len(ROWS)
-    assert "The lake holds 7 entries" in text
+    assert "The lake holds 10,000,000 entries" in text
     assert (tmp_path / "bench-one.svg").exists()
 
 
@@ -127,7 +130,7 @@ def test_a_limit_is_shown_in_the_unit_of_its_figure():
 
 def test_the_part_of_the_page_begins_with_its_mark():
     plot = Plot("hourly", "A < B", ("commit", "ranges"), {"graveler": [1, 2], "other": [2.5]})
-    text = section(ENTRIES, ["2026-01-01"], [at_most("a row", 1, 2, " ms")], [plot])
+    text = section(ENTRIES, ["2026-01-01"], [at_most("a row", 1, 2, " ms")], {"hourly": "A < B"})
     assert text.startswith(SCALE)
     assert "| a row | 1 ms | at most 2 ms | yes |" in text
     assert "(images/bench-hourly.svg)" in text
