@@ -1,6 +1,6 @@
 """Publishing a run: candidate, gates, compare-and-set, until the judged candidate is what lands."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -43,6 +43,22 @@ from graveler.telemetry import PUBLISH
 
 
 @dataclass(frozen=True, slots=True)
+class PublishTerms:
+    """What a caller may say about a publish beside its gates.
+
+    Attributes:
+        strategy: For paths that conflict.
+        message: Of the commit on the target; "" names the run.
+        accepts: Called with each head of the target before the candidate for it is built; an
+            exception refuses the publish, and the target does not move. None accepts every head.
+    """
+
+    strategy: Strategy | None = None
+    message: str = ""
+    accepts: Callable[[Commit], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PublishResult:
     """The result of a publish.
 
@@ -63,7 +79,7 @@ def publish(
     *,
     into: str,
     gates: Iterable[Gate],
-    strategy: Strategy | None,
+    terms: PublishTerms,
 ) -> PublishResult:
     """Merge the run's committed head into its target if every gate passes.
 
@@ -78,7 +94,7 @@ def publish(
         run: The attempt.
         into: The target of the attempt.
         gates: The gates of the publisher.
-        strategy: For paths that conflict.
+        terms: The rest that the publisher says.
 
     Raises:
         GateFailedError: A gate refused; the run is parked, the target did not move.
@@ -102,13 +118,16 @@ def publish(
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = freeze(stores, run, seen.branch)
         if record is not known or record.into != into:
-            return RunCandidacy(records, record, head, gates, settled)
-        return RunCandidacy(records, record, head, gates, settled, seen)
+            return RunCandidacy(records, record, head, gates, terms, settled)
+        return RunCandidacy(records, record, head, gates, terms, settled, seen)
 
     names = {"vcs.ref.head.name": run.branch, "graveler.run.key": run.key}
     try:
         try:
-            with settling(stores, strategy) as settled, traced(stores, PUBLISH, names) as work:
+            with (
+                settling(stores, terms.strategy) as settled,
+                traced(stores, PUBLISH, names) as work,
+            ):
                 result = land(stores, f"the target of run {run.key!r}", begin)
                 work.end(result.commit, landed=not result.already)
                 return result
@@ -181,7 +200,7 @@ def judge_run(records: RunRecords, run: RunHandle, gates: Iterable[Gate]) -> tup
     """
     record = _own(records.get(run.key), run)
     head = run_head(records.stores, run, publishing=True)
-    verdicts = RunCandidacy(records, record, head, gates, strategy=None).preview()
+    verdicts = RunCandidacy(records, record, head, gates, PublishTerms()).preview()
     if not verdicts:
         return ()
     names = {verdict.gate for verdict in verdicts}
@@ -203,17 +222,19 @@ class RunCandidacy(Candidacy[PublishResult]):
         record: The run.
         head: Its committed head.
         gates: Those that the publisher gives; the target's own are added.
-        strategy: For paths that conflict.
+        terms: The rest that the publisher says.
+        strategy: Its strategy, compiled.
         seen: What was read at the beginning of the publish, for the first look at the target.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is published, how, and what is known
         self,
         records: RunRecords,
         record: RunRecord,
         head: Commit,
         gates: Iterable[Gate],
-        strategy: Settlement | None,
+        terms: PublishTerms,
+        strategy: Settlement | None = None,
         seen: _Read | None = None,
     ) -> None:
         super().__init__(records.stores, record.into, gates, f"run {record.key!r}")
@@ -222,6 +243,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         self._records = records
         self._record = record
         self._head = head
+        self._terms = terms
         self._strategy = strategy
 
     def look(self) -> Tip:
@@ -235,6 +257,8 @@ class RunCandidacy(Candidacy[PublishResult]):
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
         """Return the candidate; None if the target holds the run."""
+        if self._terms.accepts is not None:
+            self._terms.accepts(tip.head)
         check_fork(self.stores, self._record, tip.head)
         return build_merge(
             self.stores,
@@ -262,7 +286,7 @@ class RunCandidacy(Candidacy[PublishResult]):
             metadata["graveler.gates"] = ",".join(gate.name for gate in self.panel.gates)
         if record.inputs:
             metadata["graveler.inputs"] = encode_inputs(record.inputs)
-        return CommitSpec(f"run {record.key}", metadata)
+        return CommitSpec(self._terms.message or f"run {record.key}", metadata)
 
     def view(self, candidate: Commit, head: Commit) -> Candidate:
         """Return what the gates read."""

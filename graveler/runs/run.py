@@ -1,6 +1,6 @@
 """The public class of one attempt of a run: its branch, its steps and its end."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from graveler.arguments import (
     count,
@@ -11,12 +11,12 @@ from graveler.arguments import (
 from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
-from graveler.model import RUN_KEY_BYTES, Commit
+from graveler.model import MESSAGE_BYTES, RUN_KEY_BYTES, Commit
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.history import JoinedStep, joined_steps, lost_steps
-from graveler.runs.publishing import PublishResult, judge_run, publish
+from graveler.runs.publishing import PublishResult, PublishTerms, judge_run, publish
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.state import RunState
 from graveler.runs.steps.environment import StepHandle, environment_of
@@ -176,8 +176,18 @@ class Run(RunBranch):
         gates: Iterable[Gate | Check] | Gate | Check = (),
         *,
         strategy: Strategy | None = None,
+        message: str = "",
+        accepts: Callable[[Commit], None] | None = None,
     ) -> PublishResult:
         """Publish the run's committed head if every gate passes; idempotent.
+
+        Args:
+            gates: One check or several, on what the target would become.
+            strategy: ``source-wins`` or ``dest-wins``, for paths that conflict.
+            message: Of the commit on the target; "" names the run.
+            accepts: Called with each head of the target before the candidate for it is built. What
+                it finds holds until that candidate lands: if the target moves first, it is called
+                again. An exception refuses the publish, and the target does not move.
 
         Raises:
             GateFailedError: A gate refused; the run is parked, the target did not move.
@@ -187,6 +197,8 @@ class Run(RunBranch):
             InvalidInputError: An unknown strategy.
         """
         check_strategy(strategy)
+        message = text(message, "message", empty=True, most=MESSAGE_BYTES)
+        terms = PublishTerms(strategy, message, accepts)
         self._attempt.work(self._reads)
         with self.renewing():
             self.result = publish(
@@ -194,7 +206,7 @@ class Run(RunBranch):
                 self.handle,
                 into=self._attempt.known.into,
                 gates=as_gates(gates),
-                strategy=strategy,
+                terms=terms,
             )
         return self.result
 

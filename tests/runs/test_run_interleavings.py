@@ -484,7 +484,8 @@ def test_a_loser_with_one_candidate_leaves_that_of_another():
     other = repo.commit("main")
     assert other.id != record.candidate
     head = repo.commit(record.head)
-    candidacy = publishing.RunCandidacy(repo.runs._records, record, head, gates=(), strategy=None)
+    terms = publishing.PublishTerms()
+    candidacy = publishing.RunCandidacy(repo.runs._records, record, head, (), terms)
     candidacy.lost(other)
     assert repo.runs.get(KEY) == record
     candidacy.lost(repo.commit(record.candidate))

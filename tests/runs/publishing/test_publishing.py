@@ -164,3 +164,56 @@ def test_a_refused_run_to_be_dropped_is_parked_until_closed(repo):
     assert run.state is RunState.PARKED
     assert run.close().state is RunState.REAPED
     assert run.close().state is RunState.REAPED
+
+
+def test_the_publisher_words_the_commit_on_the_target(repo):
+    run = repo.runs.open(KEY)
+    run.put("a", b"1")
+    run.commit("a file")
+    commit = run.publish(message="the fifth hour").commit
+    assert (commit.message, commit.metadata["graveler.run"]) == ("the fifth hour", KEY)
+
+
+def test_a_publisher_refuses_a_head_and_main_stays(repo, tree):
+    def refuse(head):
+        raise ValueError(f"not on {head.message}")
+
+    before = repo.commit("main")
+    run = repo.runs.open(KEY)
+    run.put("a", b"1")
+    run.commit("a file")
+    with pytest.raises(ValueError, match="not on base"):
+        run.publish(accepts=refuse)
+    assert repo.commit("main") == before
+    run.publish()
+    assert tree(repo.ref("main")) == {"settled": "0", "a": "1"}
+
+
+def test_what_a_publisher_accepts_holds_until_it_lands():
+    """Of two publishers that accept only a main without a capital one always loses."""
+    handles: list[RunHandle] = []
+
+    def prepare(repo):
+        handles.clear()
+        for key in ("bonn", "berlin"):
+            run = repo.runs.open(key)
+            run.put(f"capitals/{key}", b"1")
+            run.commit("a capital")
+            handles.append(run.handle)
+
+    def publish(number):
+        def call(repo):
+            def no_capital(head):
+                if repo.ref(head).has_below("capitals/"):
+                    raise MergeConflictError("there is a capital")
+
+            repo.runs.attach(handles[number]).publish(accepts=no_capital)
+
+        return call
+
+    def check(world, *outcomes):
+        refused = [outcome for outcome in outcomes if isinstance(outcome, GravelerError)]
+        assert [type(error) for error in refused] == [MergeConflictError]
+        assert len(tree_of(world.repo(scripted=False).ref("main"))) == 1
+
+    interleave(prepare, publish(0), publish(1), check, least=10)
