@@ -7,15 +7,14 @@ their path get the columns as constants.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from graveler.arguments import PathText, flag, instance, optional, prefix_text, text
-from graveler.errors import InvalidInputError, ObjectNotFoundError
-from graveler.model import Entry
+from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
+from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.spark.ports import (
     View,
     folder_values,
@@ -27,6 +26,7 @@ from graveler.spark.ports import (
     table_entries,
     value_folders,
 )
+from graveler.spark.pruning import Files, prune, seen_values
 from graveler.spark.session import running
 from graveler.spark.verified import verify_files
 
@@ -93,10 +93,24 @@ def _base(file: DataFile) -> str:
     return folder.removesuffix(tail) if folders and folder.endswith(tail) else ""
 
 
+class ReadOptions(TypedDict, total=False):
+    """The keyword arguments of `read` that say what is read, and how."""
+
+    format: str
+    where: Mapping[str, Any] | None
+    columns: Sequence[str]
+    schema: "StructType | str | None"
+    options: Mapping[str, str] | None
+    nested: bool
+    verify: bool
+
+
 def read(  # noqa: PLR0913 - the options of Spark's reader
     view: View,
     path: PathText,
     *,
+    where: Mapping[str, Any] | None = None,
+    columns: Sequence[str] = (),
     format: str = "parquet",  # noqa: A002 - Spark's own word
     schema: "StructType | str | None" = None,
     spark: "SparkSession | None" = None,
@@ -114,6 +128,10 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     Args:
         view: A ref, branch, run, step or candidate.
         path: A file, or a folder.
+        where: Only these partitions: for each column a value or a list of values; None is the
+            partition of nulls. Spark does not see the other files. Text is compared with the text
+            in the path, a number as a number, a date or a time (in UTC) as such.
+        columns: Only these columns, in this order.
         format: Spark's name of the file format.
         schema: Columns and types, partition columns among them; with one, an empty folder is
             an empty frame.
@@ -129,34 +147,87 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
 
     Raises:
         CorruptionError: With `verify`, a file is not what its entry says.
+        ExpiredError: Garbage collection has removed a file since.
         ObjectNotFoundError: There is no file, and no schema to make an empty frame of.
-        InvalidInputError: Spark cannot read these files together.
+        InvalidInputError: Spark cannot read these files together, or `where` or `columns` names an
+            unknown column.
     """
     path, format = prefix_text(path, "path"), text(format, "format")  # noqa: A001 - as above
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
+    optional(instance, where, "where", kind=Mapping, expected="a mapping of columns to values")
+    names = texts(columns, "columns")
     flag(nested, "nested")
     flag(verify, "verify")
-    entries = table_entries(view, path, nested=nested)
-    files = _files(view, entries)
-    if not files and schema is None:
-        raise ObjectNotFoundError(
-            f"nothing to read below {path!r}: write it first, or give a schema to get an empty "
-            "frame"
-        )
+    entries: Files = table_entries(view, path, nested=nested)
+    if where and entries:
+        every, entries = entries, prune(path, entries, where)
+        if not entries and schema is None:
+            raise ObjectNotFoundError(
+                f"no file of {path!r} has {dict(where)}: there are {seen_values(every, [*where])}; "
+                "give a schema to get an empty frame"
+            )
+    if not entries and schema is None:
+        raise _nothing(path)
     spark = spark or running()
-    if not files:
-        return spark.createDataFrame([], schema)
+    if not entries:
+        return _selected(spark.createDataFrame([], schema), names, path)
+    files = _files(view, entries)
     if verify:
         uris = (file.uri for file in files)
         verify_files(spark, list(zip((entry for _, entry in entries), uris, strict=True)))
-    columns, groups = group_files(files)
+    partitions, groups = group_files(files)
     source = _Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
-    with _planning:
-        frames = source.frames(groups, columns)
-    return reduce(lambda left, right: left.unionByName(right), frames)
+    with _planning, _noticing_lost_files(path):
+        frames = source.frames(groups, partitions)
+    whole = reduce(lambda left, right: left.unionByName(right), frames)
+    return _selected(whole, names, path)
 
 
-def _files(view: View, entries: list[tuple[str, Entry]]) -> list[DataFile]:
+def _nothing(path: str) -> ObjectNotFoundError | InvalidInputError:
+    """Return the error about a table without files."""
+    if is_pattern(path):
+        return InvalidInputError(
+            f"{path!r} looks like a pattern, and nothing has this path: name the folder of the table "
+            "and choose partitions by `where`. Hadoop has no patterns for folders like '05:00': it "
+            "takes what stands before the colon for the name of a file system"
+        )
+    return ObjectNotFoundError(
+        f"nothing to read below {path!r}: write it first, or give a schema to get an empty frame"
+    )
+
+
+def _selected(frame: "DataFrame", names: tuple[str, ...], path: str) -> "DataFrame":
+    """Return the columns of a frame that were asked for, or all of them."""
+    if not names:
+        return frame
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise InvalidInputError(
+            f"columns: {path!r} has no {', '.join(map(repr, missing))}: choose of "
+            f"{', '.join(frame.columns)}"
+        )
+    quoted = (name.replace("`", "``") for name in names)
+    return frame.select(*(f"`{name}`" for name in quoted))
+
+
+@contextmanager
+def _noticing_lost_files(path: str) -> Iterator[None]:
+    """Raise ExpiredError where Spark does not find a file that an entry names."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
+
+    try:
+        yield
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        lost = (error.getMessageParameters() or {}).get("path", "")
+        raise ExpiredError(
+            f"{path!r}: the file {lost} is gone: garbage collection has removed it since the ref was "
+            "looked up, if another program has not: read a ref that is kept, or run `graveler fsck`"
+        ) from error
+
+
+def _files(view: View, entries: Files) -> list[DataFile]:
     files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in entries]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):

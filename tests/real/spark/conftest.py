@@ -1,4 +1,4 @@
-"""A branch of a repository on disk, to read from and write to with Spark."""
+"""A repository on disk, to read from and write to with Spark."""
 
 import pytest
 
@@ -7,6 +7,11 @@ from tests.harness.commands import cli  # noqa: F401 - fixture
 
 
 @pytest.fixture
-def branch(tmp_path):
+def repo(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as lake:
-        yield lake.create_repository("tables").create_branch("dev")
+        yield lake.create_repository("tables")
+
+
+@pytest.fixture
+def branch(repo):
+    return repo.create_branch("dev")

@@ -1,0 +1,98 @@
+"""The tables of a repository, by ref and path, with one Spark session."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Unpack
+
+from graveler.arguments import PathText, RefLike, instance
+from graveler.model import Commit
+from graveler.spark.reader import ReadOptions, read
+from graveler.spark.session import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from graveler.lake import Repository
+
+
+class Tables:
+    """The tables of a repository.
+
+    Attributes:
+        repository: The repository.
+        spark: The session, classic or of Spark Connect.
+    """
+
+    def __init__(self, repository: "Repository", spark: "SparkSession") -> None:
+        self.repository = repository
+        self.spark = spark
+
+    def __repr__(self) -> str:
+        return f"<Tables of {self.repository.name}>"
+
+    def read(
+        self, ref: str | Commit | RefLike, path: PathText, **options: Unpack[ReadOptions]
+    ) -> "DataFrame":
+        """Return a table as a commit has it; the frame does not show later commits.
+
+        Args:
+            ref: A branch (its committed head), a tag, a commit id; ``main~3`` is three commits
+                before, ``main@{2026-01-03T05:00Z}`` where the branch was at that time.
+            path: The table's folder.
+            **options: As of `graveler.spark.read`.
+
+        Raises:
+            RefNotFoundError: No such ref.
+            ExpiredError: Garbage collection has removed the commit's tree, or a file.
+            ObjectNotFoundError: There is no file.
+            InvalidInputError: An unknown column, or Spark cannot read these files together.
+        """
+        return read(self.repository.ref(ref), path, spark=self.spark, **options)
+
+    def create_views(
+        self,
+        ref: str | Commit | RefLike,
+        tables: Mapping[str, PathText],
+        **options: Unpack[ReadOptions],
+    ) -> "Mapping[str, DataFrame]":
+        """Create a temporary view in the session for each table, all of them of one commit.
+
+        A view does not move with its branch. Spark cannot read another version through it:
+        ``VERSION AS OF`` is refused, and options on a view are ignored without a word. Make views
+        with names of their own for another ref.
+
+        Args:
+            ref: As of `read`.
+            tables: The paths of tables, by the names of their views. Existing views are replaced.
+            **options: Of all tables, as of `graveler.spark.read`.
+
+        Returns:
+            The frames by the names of their views.
+
+        Raises:
+            RefNotFoundError: No such ref.
+            ObjectNotFoundError: A table has no file; no view is made.
+        """
+        instance(tables, "tables", Mapping, "a mapping of names of views to paths")
+        view = self.repository.ref(ref)
+        frames = {
+            name: read(view, path, spark=self.spark, **options) for name, path in tables.items()
+        }
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+        return frames
+
+
+def attach(repository: "Repository", spark: "SparkSession | None" = None) -> Tables:
+    """Return the tables of a repository, to read and write with a Spark session.
+
+    ::
+
+        lake = graveler.spark.attach(repo)
+        orders = lake.read("main", "tables/orders/", where={"dt": "2026-01-03"})
+
+    Args:
+        repository: The repository.
+        spark: The session, classic or of Spark Connect; by default the active one, else a new
+            local one.
+    """
+    return Tables(repository, spark or running())

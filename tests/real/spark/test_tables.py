@@ -1,0 +1,116 @@
+"""Tables by ref: which version is read, which of its files, and the views of one commit."""
+
+from datetime import timedelta
+
+import pytest
+
+import graveler.spark as gs
+from graveler.errors import (
+    ExpiredError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    RefNotFoundError,
+)
+
+DAYS = "id int, amount double, dt string"
+LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+
+
+@pytest.fixture
+def lake(repo, spark):
+    return gs.attach(repo, spark)
+
+
+def load(repo, spark, number, day):
+    """Append a row to the table, and commit."""
+    main = repo.branch("main")
+    frame = spark.createDataFrame([(number, number / 2, day)], DAYS).coalesce(1)
+    gs.write(main, frame, "t/", partition_by=["dt"])
+    return main.commit(f"row {number}")
+
+
+def ids(frame):
+    return sorted(row.id for row in frame.collect())
+
+
+@pytest.fixture
+def loaded(repo, spark):
+    """Three commits to a table, of which the second has a tag."""
+    commits = [load(repo, spark, number, f"2026-01-0{number}") for number in (1, 2, 3)]
+    repo.tags.create("v1", commits[1])
+    return commits
+
+
+def test_a_table_is_read_at_every_kind_of_ref(repo, lake, loaded):
+    assert ids(lake.read("main", "t/")) == [1, 2, 3]
+    assert ids(lake.read("v1", "t/")) == [1, 2]
+    assert ids(lake.read("main~2", "t/")) == [1]
+    assert ids(lake.read(loaded[0].id, "t/")) == [1]
+    assert ids(lake.read(loaded[1], "t")) == [1, 2]
+    assert ids(lake.read("main@{1}", "t/")) == [1, 2]
+    between = loaded[1].created + (loaded[2].created - loaded[1].created) / 2
+    assert ids(lake.read(f"main@{{{between.isoformat()}}}", "t/")) == [1, 2]
+    with pytest.raises(RefNotFoundError, match="nowhere"):
+        lake.read("nowhere", "t/")
+    early = loaded[0].created - timedelta(days=1)
+    with pytest.raises(RefNotFoundError):
+        lake.read(f"main@{{{early.isoformat()}}}", "t/")
+
+
+def test_spark_sees_only_the_partitions_and_columns_asked_for(lake, loaded):
+    frame = lake.read("main", "t/", where={"dt": ["2026-01-02", "2026-01-03"]}, columns=["amount"])
+    assert frame.columns == ["amount"]
+    assert len(frame.inputFiles()) == 2
+    assert sorted(row.amount for row in frame.collect()) == [1.0, 1.5]
+    assert lake.read("main", "t/", columns=["dt", "id"]).columns == ["dt", "id"]
+    with pytest.raises(InvalidInputError, match=r"has no 'amont': choose of id, amount, dt"):
+        lake.read("main", "t/", columns=["id", "amont"])
+    with pytest.raises(InvalidInputError, match="'id' is no partition column"):
+        lake.read("main", "t/", where={"id": 1})
+    with pytest.raises(ObjectNotFoundError, match="dt=2026-01-01, dt=2026-01-02, dt=2026-01-03"):
+        lake.read("main", "t/", where={"dt": "2027-01-01"})
+    assert ids(lake.read("main", "t/", where={"dt": "2027-01-01"}, schema=DAYS)) == []
+
+
+def test_a_column_with_a_dot_in_its_name_is_chosen(repo, lake, spark):
+    gs.write(repo.branch("main"), spark.createDataFrame([(1, 2)], "`a.b` int, `c``d` int"), "t/")
+    repo.branch("main").commit("odd names")
+    assert lake.read("main", "t/", columns=["c`d", "a.b"]).collect() == [(2, 1)]
+
+
+def test_a_pattern_is_no_table(lake, loaded):
+    with pytest.raises(InvalidInputError, match="Hadoop has no patterns for folders like '05:00'"):
+        lake.read("main", "t/*/05:00/")
+
+
+def test_a_file_that_is_swept_while_it_is_read_is_named(repo, lake, loaded):
+    (entry,) = repo.ref("main~2").entries("t/")
+    repo.stores.objects.delete(entry.address)
+    with pytest.raises(ExpiredError, match=f"'t/': the file .*{entry.address}.* is gone"):
+        lake.read("main", "t/").count()
+
+
+def test_the_session_keeps_its_settings(lake, loaded, spark):
+    spark.conf.set(LISTING, "77")
+    try:
+        lake.read("main", "t/").collect()
+        assert spark.conf.get(LISTING) == "77"
+    finally:
+        spark.conf.unset(LISTING)
+
+
+def test_views_are_pinned_to_one_commit(repo, lake, loaded, spark):
+    frames = lake.create_views("main", {"orders": "t/", "first": "t/dt=2026-01-01/"})
+    load(repo, spark, 4, "2026-01-04")
+    assert frames.keys() == {"orders", "first"}
+    assert spark.sql("select max(id) from orders").collect() == [(3,)]
+    assert spark.sql("select id from first").collect() == [(1,)]
+    lake.create_views("main", {"orders": "t/"}, columns=["id"])
+    assert spark.sql("select * from orders").columns == ["id"]
+    assert spark.sql("select max(id) from orders").collect() == [(4,)]
+
+
+def test_no_view_is_made_if_a_table_is_missing(lake, loaded, spark):
+    with pytest.raises(ObjectNotFoundError, match="'nothing/'"):
+        lake.create_views("main", {"unmade": "t/", "missing": "nothing/"})
+    assert not spark.catalog.tableExists("unmade")
