@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graveler.refs.history import line_outside as line_outside
     from graveler.refs.history import log as log
     from graveler.refs.history import merge_bases as merge_bases
+    from graveler.refs.history import outside as outside
     from graveler.refs.history import walk as walk
     from graveler.refs.mover import advance as advance
     from graveler.refs.mover import move as move
@@ -45,7 +46,14 @@ __getattr__, __dir__, __all__ = lazy_names(
             "resolve_to_name",
             "resolve_to_read",
         ),
-        "graveler.refs.history": ("is_ancestor", "line_outside", "log", "merge_bases", "walk"),
+        "graveler.refs.history": (
+            "is_ancestor",
+            "line_outside",
+            "log",
+            "merge_bases",
+            "outside",
+            "walk",
+        ),
         "graveler.refs.mover": ("advance", "move", "moved", "remove"),
         "graveler.refs.reflog": ("RefMove", "all_moves", "branch_moves", "moves_ago", "tag_moves"),
         "graveler.refs.refs": ("Refs", "Tags"),

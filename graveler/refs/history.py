@@ -151,3 +151,15 @@ def line_outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
         if not line.parents:
             return
         line = commits.parent(line, line.parents[0])
+
+
+def outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
+    """Yield `start` and its ancestors that `other` neither is nor descends from, each once."""
+    pending, seen = [start], set[str]()
+    while pending:
+        for commit in line_outside(commits, pending.pop(), other):
+            if commit.id in seen:
+                break
+            seen.add(commit.id)
+            yield commit
+            pending += commit.parents[1:]

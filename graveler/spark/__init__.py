@@ -7,6 +7,7 @@ into files and files into entries. No file is copied, and executors need no acce
 from graveler.spark.reader import read
 from graveler.spark.session import session
 from graveler.spark.tables import Tables, attach
+from graveler.spark.transactions import Transaction
 from graveler.spark.writer import write
 
-__all__ = ["Tables", "attach", "read", "session", "write"]
+__all__ = ["Tables", "Transaction", "attach", "read", "session", "write"]

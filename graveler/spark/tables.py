@@ -1,12 +1,15 @@
 """The tables of a repository, by ref and path, with one Spark session."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Unpack
 
-from graveler.arguments import PathText, RefLike, instance
+from graveler.arguments import BranchLike, PathText, RefLike, instance
 from graveler.model import Commit
+from graveler.spark.idempotence import Landed
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
+from graveler.spark.transactions import Transaction, transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +28,7 @@ class Tables:
     def __init__(self, repository: "Repository", spark: "SparkSession") -> None:
         self.repository = repository
         self.spark = spark
+        self._landed = Landed(repository.stores.refs.commits)
 
     def __repr__(self) -> str:
         return f"<Tables of {self.repository.name}>"
@@ -47,6 +51,52 @@ class Tables:
             InvalidInputError: An unknown column, or Spark cannot read these files together.
         """
         return read(self.repository.ref(ref), path, spark=self.spark, **options)
+
+    def transaction(
+        self,
+        branch: str | BranchLike,
+        *,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> AbstractContextManager[Transaction]:
+        """Write tables on a branch of the transaction's own; land them at the end of the block.
+
+        ::
+
+            with lake.transaction("main", message="daily load") as tx:
+                tx.write(orders, "tables/orders/", partition_by=["dt"])
+                tx.write(totals, "tables/totals/", mode="overwrite")
+
+        The branch moves once, by one commit with all of it. If it has moved meanwhile, the transaction
+        is merged with that. After an exception, or the death of the driver, it has not moved, and
+        nothing is left but files that garbage collection removes.
+
+        Args:
+            branch: The branch, protected or not; the gates that it requires judge the commit.
+            message: Of the commit.
+            metadata: Of the commit.
+            txn: A name of the application and a whole number, such as the day or the batch. A
+                second transaction of the same pair is skipped, also if both run at the same time: its
+                writes do nothing, and `Transaction.skipped` says so. The commit has the pair as
+                ``txn.app`` and ``txn.version``, and the history of the branch is searched for it.
+
+        Raises:
+            MergeConflictError: Another writer has changed what the transaction replaces; the paths
+                are named.
+            RefNotFoundError: No such branch.
+            GateFailedError: A gate that the branch requires has refused.
+            FencedError: The transaction was silent for longer than a lease, and was dropped.
+        """
+        return transaction(
+            self.repository,
+            self.spark,
+            branch,
+            message=message,
+            metadata=metadata,
+            txn=txn,
+            landed=self._landed,
+        )
 
     def create_views(
         self,

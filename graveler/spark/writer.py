@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
-from graveler.arguments import PathText, instance, optional, path_text, text, texts
+from graveler.arguments import PathText, choice, instance, optional, path_text, text, texts
 from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.model import Entry
 from graveler.objects.local_files import DurableFolders, storage_errors
@@ -54,10 +54,26 @@ def _settle(path: Path) -> str:
 
 
 Mode = Literal["append", "overwrite", "error"]
+SaveMode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+PartitionOverwrite = Literal["dynamic", "static"]
 
 MODES: Final = ("append", "overwrite", "error")
+"""The modes of frames of any library."""
+SAVE_MODES: Final = (*MODES, "errorifexists", "ignore")
+"""Those of Spark's writer."""
+_CAREFUL: Final = ("error", "errorifexists", "ignore")
 _MARK: Final = 16
 _JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
+
+
+class WriteOptions(TypedDict, total=False):
+    """The keyword arguments of `write` that say what is written, and how."""
+
+    mode: SaveMode
+    format: str
+    partition_by: Sequence[str]
+    partition_overwrite: PartitionOverwrite
+    options: Mapping[str, str] | None
 
 
 def write(  # noqa: PLR0913 - the options of Spark's writer
@@ -65,9 +81,10 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     df: "DataFrame",
     path: PathText,
     *,
-    mode: Mode = "append",
+    mode: SaveMode = "append",
     format: str = "parquet",  # noqa: A002 - Spark's own word
     partition_by: Sequence[str] = (),
+    partition_overwrite: PartitionOverwrite = "dynamic",
     options: Mapping[str, str] | None = None,
     owner: str = "",
 ) -> list[Entry]:
@@ -77,17 +94,20 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         target: A branch, run or step.
         df: What to write.
         path: The table's folder.
-        mode: ``append`` adds files. ``overwrite`` replaces the existing ones: the whole folder,
-            or with `partition_by` the partitions that `df` has rows for. The same rows
-            overwritten with the same rows are no change. ``error`` refuses a folder with files.
+        mode: ``append`` adds files. ``overwrite`` replaces the existing ones; the same rows
+            overwritten with the same rows are no change. ``error`` (or ``errorifexists``) refuses a
+            folder with files, ``ignore`` leaves it as it is.
         format: Spark's name of the file format.
         partition_by: Columns that become ``key=value`` folders.
+        partition_overwrite: What ``overwrite`` replaces where there is `partition_by`: ``dynamic``
+            the partitions that `df` has rows for, ``static`` the whole folder. Spark's own setting
+            is not read.
         options: Spark's options of the format.
         owner: Identifies the rows: those that the same owner appended below `path` before are
             replaced, those of other owners stay. The names of the files hold the owner.
 
     Returns:
-        The entries of the files written, in byte order of their paths.
+        The entries of the files written, in byte order of their paths; none if they were ignored.
 
     Raises:
         AlreadyExistsError: Mode ``error``, and there is something at `path`.
@@ -98,8 +118,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     partition_by = texts(partition_by, "partition_by")
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
     owner = text(owner, "owner", empty=True)
-    if mode not in MODES:
-        raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(MODES)}")
+    choice(mode, "mode", SAVE_MODES)
+    choice(partition_overwrite, "partition_overwrite", ("dynamic", "static"))
     if owner and mode != "append":
         raise InvalidInputError(f"mode {mode!r}: an owner is only for mode 'append'")
     kind = type(df)
@@ -110,7 +130,9 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         )
     mark = f"{sha256(owner.encode()).hexdigest()[:_MARK]}-" if owner else ""
     folder = f"{path.rstrip('/')}/"
-    if mode == "error" and (existing := next(target._unrecorded.entries(folder), None)):
+    if mode in _CAREFUL and (existing := next(target._unrecorded.entries(folder), None)):
+        if mode == "ignore":
+            return []
         raise AlreadyExistsError(
             f"{existing.path!r} exists already: write with mode 'append' or 'overwrite'"
         )
@@ -137,7 +159,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     entries.sort(key=lambda entry: entry.path.encode())
     target._link_written(entries)
     if mode == "overwrite":
-        target.delete_many(_replaced(target, folder, entries, whole=not partition_by))
+        whole = not partition_by or partition_overwrite == "static"
+        target.delete_many(_replaced(target, folder, entries, whole=whole))
     elif owner:
         target.delete_many(_owned(target, folder, entries, mark))
     return entries

@@ -503,4 +503,7 @@ def test_spark_and_the_file_system_name_a_wrong_argument(face):
     refused(lambda: read(view, "a", format=5), "format=5")
     refused(lambda: read(view, "a", verify="yes"), "verify='yes'")
     refused(lambda: write(view, view, 5), "path=5")
+    refused(lambda: read(view, "a", where=["day"]), "where=")
+    refused(lambda: read(view, "a", columns="day"), "columns='day'")
     refused(lambda: write(view, view, "a", partition_by="day"), "partition_by='day'")
+    refused(lambda: write(view, view, "a", mode="merge"), "mode='merge'")

@@ -131,8 +131,8 @@ def test_mode_error_refuses_where_something_is(spark, branch):
 
 
 def test_an_unknown_mode_is_refused_before_anything_is_written(spark, branch):
-    with pytest.raises(InvalidInputError, match="'ignore'"):
-        gspark.write(branch, frame(spark, (1, "a")), "t/", mode="ignore")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="'merge'"):
+        gspark.write(branch, frame(spark, (1, "a")), "t/", mode="merge")  # type: ignore[arg-type]
     assert not list(branch.repository.objects.list("data/"))
 
 

@@ -1,0 +1,220 @@
+"""Transactions: writes to several tables that land on a branch in one commit, or not at all.
+
+A transaction is a run without steps. It writes on a branch of its own, which is forked from the
+target, and is published at the end: merged into the target, again after each lost race. A failed one is
+dropped; the reaper of runs drops one whose driver died, as soon as its lease is over.
+
+Files that two transactions append do not meet. What a transaction has replaced, or found missing, must
+still be so when it lands: this is compared with each head that it is about to land on.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Unpack
+
+from graveler.arguments import BranchLike, PathText, path_text, text
+from graveler.errors import MergeConflictError, NoChangesError
+from graveler.model import MESSAGE_BYTES, Change, Commit, Conflict, Entry
+from graveler.spark.idempotence import Landed, Txn
+from graveler.spark.reader import ReadOptions, read
+from graveler.spark.writer import WriteOptions, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from graveler.lake import Repository, Run
+
+_SHOWN: Final = 5
+_KEPT: Final = 1_000
+_log = logging.getLogger(__name__)
+
+
+class _LandedBefore(Exception):  # noqa: N818 - no error: the transaction has nothing to do
+    """The target holds the transaction already."""
+
+    def __init__(self, commit: Commit) -> None:
+        super().__init__(f"in commit {commit.id[:12]} already")
+        self.commit = commit
+
+
+class Claims:
+    """What must not have changed below a transaction when it lands.
+
+    Args:
+        repository: The repository.
+        base: The commit that the transaction has read.
+    """
+
+    def __init__(self, repository: "Repository", base: Commit) -> None:
+        self._repository = repository
+        self._base = base
+        self._folders: set[str] = set()
+        self._paths: dict[str, set[str]] = {}
+
+    def folder(self, folder: str) -> None:
+        """Claim all that is, or is missing, in a folder."""
+        self._folders.add(folder)
+
+    def paths(self, folder: str, paths: set[str]) -> None:
+        """Claim files of a folder."""
+        self._paths.setdefault(folder, set()).update(paths)
+
+    def check(self, head: Commit) -> None:
+        """Compare what was claimed with a head of the target.
+
+        Raises:
+            MergeConflictError: Another writer has changed some of it.
+        """
+        if head.id == self._base.id:
+            return
+        changes = {change.path: change for change in self._changes(head)}
+        if not changes:
+            return
+        shown = ", ".join(map(repr, sorted(changes)[:_SHOWN]))
+        more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+        conflicts = [
+            Conflict(path, changes[path].before, None, changes[path].after)
+            for path in sorted(changes, key=str.encode)[:_KEPT]
+        ]
+        raise MergeConflictError(
+            f"another writer has changed what the transaction replaces ({shown}{more}), in commits up "
+            f"to {head.id[:12]}; nothing has landed: run the transaction again, it will read what is "
+            "there now",
+            tuple(conflicts),
+            len(changes),
+        )
+
+    def _changes(self, head: Commit) -> Iterator[Change]:
+        for folder in self._folders:
+            yield from self._repository.diff(self._base, head, prefix=folder)
+        for folder, paths in self._paths.items():
+            for change in self._repository.diff(self._base, head, prefix=folder):
+                if change.path in paths:
+                    yield change
+
+
+class Transaction:
+    """Writes to tables that land on a branch together.
+
+    Attributes:
+        branch: The branch.
+        base: Its head when the transaction began; reads see it and what is staged here.
+        skipped: Whether the branch holds the transaction from before: writes do nothing.
+        commit: After the block: the commit by which the branch moved. If it was skipped, the
+            commit that holds it.
+    """
+
+    def __init__(
+        self, repository: "Repository", spark: "SparkSession", branch: str, base: Commit
+    ) -> None:
+        self.branch = branch
+        self.base = base
+        self.skipped = False
+        self.commit: Commit | None = None
+        self._repository = repository
+        self._spark = spark
+        self._run: Run | None = None
+        self._claims = Claims(repository, base)
+
+    def _begin(self, run: "Run") -> None:
+        self._run = run
+        self.base = self._repository.commit(run.record.base)
+        self._claims = Claims(self._repository, self.base)
+
+    def _skip(self, name: str, commit: Commit) -> None:
+        self.skipped = True
+        self.commit = commit
+        _log.warning("%s is on %s in commit %s: it is skipped", name, self.branch, commit.id[:12])
+
+    def __repr__(self) -> str:
+        return f"<Transaction on {self.branch} of {self._repository.name}>"
+
+    def read(self, path: PathText, **options: Unpack[ReadOptions]) -> "DataFrame":
+        """Return a table as the transaction sees it: the base, and what is staged.
+
+        Args:
+            path: The table's folder.
+            **options: As of `graveler.spark.read`.
+        """
+        view = self._run or self._repository.ref(self.base)
+        return read(view, path, spark=self._spark, **options)
+
+    def write(
+        self, df: "DataFrame", path: PathText, **options: Unpack[WriteOptions]
+    ) -> list[Entry]:
+        """Write a frame as files of a table and stage them.
+
+        Mode ``append`` goes together with any other writer. In the other modes the partitions that
+        are overwritten, or else the table, must be as they were read when the transaction lands.
+
+        Args:
+            df: What to write.
+            path: The table's folder.
+            **options: As of `graveler.spark.write`.
+
+        Returns:
+            The entries of the files written; none if they were ignored or the transaction is skipped.
+
+        Raises:
+            AlreadyExistsError: Mode ``error``, and there is something at `path`.
+            InvalidInputError: An argument is invalid.
+        """
+        if self._run is None:
+            return []
+        entries = write(self._run, df, path, **options)
+        self._claim(f"{path_text(path, 'path').rstrip('/')}/", entries, options)
+        return entries
+
+    def _claim(self, folder: str, entries: list[Entry], options: WriteOptions) -> None:
+        mode = options.get("mode", "append")
+        dynamic = options.get("partition_overwrite", "dynamic") == "dynamic"
+        if mode == "overwrite" and dynamic and options.get("partition_by"):
+            for entry in entries:
+                self._claims.folder(f"{entry.path.rpartition('/')[0]}/")
+        elif mode == "overwrite" or (mode != "append" and entries):
+            self._claims.folder(folder)
+
+
+@contextmanager
+def transaction(  # noqa: PLR0913 - the fields of a commit
+    repository: "Repository",
+    spark: "SparkSession",
+    branch: str | BranchLike,
+    *,
+    message: str,
+    metadata: Mapping[str, str] | None,
+    txn: tuple[str, int] | None,
+    landed: Landed,
+) -> Iterator[Transaction]:
+    """Open a transaction, and land it at the end of the block; see `Tables.transaction`."""
+    message = text(message, "message", most=MESSAGE_BYTES)
+    named = None if txn is None else Txn.of(txn)
+    target = repository.branch(branch)
+    work = Transaction(repository, spark, target.name, target.head)
+    found = None if named is None else landed.find(named, work.base)
+    if found is not None:
+        work._skip(f"txn {txn}", found)
+        yield work
+        return
+
+    def accepts(head: Commit) -> None:
+        before = None if named is None else landed.find(named, head)
+        if before is not None:
+            raise _LandedBefore(before)
+        work._claims.check(head)
+
+    pairs = {**(metadata or {}), **({} if named is None else named.metadata)}
+    key = f"transaction {repository.stores.ids.unique()}"
+    try:
+        with repository.run(key, into=target.name, metadata=pairs, on_failure="drop") as run:
+            with run.renewing():
+                work._begin(run)
+                yield work
+            with suppress(NoChangesError):
+                run.commit(message, allow_empty=named is not None)
+            work.commit = run.publish(message=message, accepts=accepts).commit
+    except _LandedBefore as before:
+        work._skip(f"txn {txn}", before.commit)
+    finally:
+        work._run = None
