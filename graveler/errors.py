@@ -44,6 +44,7 @@ class ErrorCode(StrEnum):
     RETRYABLE = "retryable"
     RUN_NOT_FOUND = "run-not-found"
     RUN_STATE = "run-state"
+    SCHEMA_CHANGED = "schema-changed"
     SOURCE_CHANGED = "source-changed"
     STATE = "state"
     STORAGE_FULL = "storage-full"
@@ -114,6 +115,12 @@ class UnsortedKeysError(InvalidInputError):
     """Keys of a range must be unique and ascend bytewise."""
 
     code = ErrorCode.UNSORTED_KEYS
+
+
+class SchemaChangedError(InvalidInputError):
+    """Cast the columns, or allow the change: the table has other columns or types."""
+
+    code = ErrorCode.SCHEMA_CHANGED
 
 
 class MissingDependencyError(GravelerError, ImportError):

@@ -61,6 +61,9 @@ class Target(View, Protocol):
         """Stage the removal of paths."""
 
 
+Files = Sequence[tuple[str, Entry]]
+"""Entries of a table, each with its path below the table's."""
+
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")

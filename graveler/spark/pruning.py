@@ -11,11 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError
-from graveler.model import Entry
-from graveler.spark.ports import folder_values, partition_columns
-
-Files = Sequence[tuple[str, Entry]]
-"""Entries of a table, each with its path below the table's."""
+from graveler.spark.ports import Files, folder_values, partition_columns
 
 _SHOWN: Final = 5
 

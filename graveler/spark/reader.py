@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.spark.ports import (
+    Files,
     View,
     folder_values,
     is_hidden,
@@ -26,7 +27,8 @@ from graveler.spark.ports import (
     table_entries,
     value_folders,
 )
-from graveler.spark.pruning import Files, prune, seen_values
+from graveler.spark.pruning import prune, seen_values
+from graveler.spark.schemas import PARQUET, stored_schema
 from graveler.spark.session import running
 from graveler.spark.verified import verify_files
 
@@ -121,9 +123,10 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     """Return the table at `path` as `view` has it now.
 
     The files are looked up once, here: the frame does not show later commits. ``key=value``
-    folders below `path` become columns. Spark guesses their types; they are text if no guess
-    fits all files, and a `schema` decides them. As everywhere in Spark, files and folders whose
-    names start with ``_`` or ``.`` are skipped.
+    folders below `path` become columns. Parquet files that `write` has written bring the schema in
+    their entries, the types of these columns included, and no footer is read. For other files Spark
+    guesses; a column is text if no guess fits all files, and a `schema` decides. As everywhere in
+    Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
 
     Args:
         view: A ref, branch, run, step or candidate.
@@ -159,6 +162,8 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     flag(nested, "nested")
     flag(verify, "verify")
     entries: Files = table_entries(view, path, nested=nested)
+    if schema is None and format == PARQUET:
+        schema = stored_schema(entries)
     if where and entries:
         every, entries = entries, prune(path, entries, where)
         if not entries and schema is None:

@@ -18,7 +18,9 @@ from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.model import Entry
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
-from graveler.spark.ports import Target, is_hidden, spark_uri
+from graveler.spark.ports import Target, is_hidden, spark_uri, table_entries
+from graveler.spark.reader import read
+from graveler.spark.schemas import PARQUET, SchemaRule, check_schema, described, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,6 +76,7 @@ class WriteOptions(TypedDict, total=False):
     partition_by: Sequence[str]
     partition_overwrite: PartitionOverwrite
     options: Mapping[str, str] | None
+    schema: SchemaRule | None
 
 
 def write(  # noqa: PLR0913 - the options of Spark's writer
@@ -86,6 +89,7 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     partition_by: Sequence[str] = (),
     partition_overwrite: PartitionOverwrite = "dynamic",
     options: Mapping[str, str] | None = None,
+    schema: SchemaRule | None = None,
     owner: str = "",
 ) -> list[Entry]:
     """Write a frame as files below `path` and stage them on `target`; the caller commits.
@@ -103,6 +107,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
             the partitions that `df` has rows for, ``static`` the whole folder. Spark's own setting
             is not read.
         options: Spark's options of the format.
+        schema: Compare with the table at `path`: ``same`` takes the same columns and types only,
+            ``evolve`` also columns that are new or left out. None: do not compare.
         owner: Identifies the rows: those that the same owner appended below `path` before are
             replaced, those of other owners stay. The names of the files hold the owner.
 
@@ -111,6 +117,7 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
 
     Raises:
         AlreadyExistsError: Mode ``error``, and there is something at `path`.
+        SchemaChangedError: The table has other columns or types.
         InvalidInputError: `df` is no frame of Spark; Spark cannot write to the repository's storage;
             or an owner is given and the mode is not ``append``.
     """
@@ -136,6 +143,9 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         raise AlreadyExistsError(
             f"{existing.path!r} exists already: write with mode 'append' or 'overwrite'"
         )
+    if schema is not None:
+        choice(schema, "schema", ("same", "evolve"))
+        _compare(target, df, folder, format, schema)
     store = target.repository.objects
     address = target.new_address()
     writer = df.write.format(format).mode("append").options(**(options or {}))
@@ -144,7 +154,13 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     writer.save(spark_uri(store.uri(address)))
 
     files = _written(store, f"{address}/")
-    checksums = settle(store, list(files.values()))
+    infos = list(files.values())
+    checksums = settle(store, infos)
+    metadata = (
+        described(store, infos, df.schema, partition_by)
+        if format == PARQUET
+        else [{} for _ in infos]
+    )
     entries = [
         Entry(
             path=folder + (_lasting(name, mark) if mode == "overwrite" or owner else name),
@@ -152,9 +168,10 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
             size=info.size,
             checksum=checksum or info.checksum,
             mtime=info.mtime,
+            metadata=pairs,
             computed=bool(checksum),
         )
-        for (name, info), checksum in zip(files.items(), checksums, strict=True)
+        for (name, info), checksum, pairs in zip(files.items(), checksums, metadata, strict=True)
     ]
     entries.sort(key=lambda entry: entry.path.encode())
     target._link_written(entries)
@@ -164,6 +181,16 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     elif owner:
         target.delete_many(_owned(target, folder, entries, mark))
     return entries
+
+
+def _compare(target: Target, df: "DataFrame", folder: str, source: str, rule: SchemaRule) -> None:
+    """Compare the schema of a frame with that of the table; one without files takes any."""
+    files = table_entries(target._unrecorded, folder, nested=True)
+    if files:
+        before = stored_schema(files)
+        if before is None:
+            before = read(target._unrecorded, folder, format=source, spark=df.sparkSession).schema
+        check_schema(folder, before, df.schema, rule)
 
 
 def _written(store: ObjectStore, prefix: str) -> dict[str, ObjectInfo]:

@@ -24,6 +24,6 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         "of pandas": plain,
         "published": plain,
         "by the active session": plain,
-        "days": ["int", [3, 1], [4, 2]],
+        "days": ["string", [3, "01"], [4, "02"]],
         "mixed": ["string", ["1", "1"], ["2", "one"]],
     }

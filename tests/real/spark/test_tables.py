@@ -67,9 +67,17 @@ def test_spark_sees_only_the_partitions_and_columns_asked_for(lake, loaded):
         lake.read("main", "t/", columns=["id", "amont"])
     with pytest.raises(InvalidInputError, match="'id' is no partition column"):
         lake.read("main", "t/", where={"id": 1})
-    with pytest.raises(ObjectNotFoundError, match="dt=2026-01-01, dt=2026-01-02, dt=2026-01-03"):
-        lake.read("main", "t/", where={"dt": "2027-01-01"})
-    assert ids(lake.read("main", "t/", where={"dt": "2027-01-01"}, schema=DAYS)) == []
+    assert ids(lake.read("main", "t/", where={"dt": "2027-01-01"})) == []
+
+
+def test_without_a_schema_the_values_that_are_there_are_named(repo, lake):
+    for day in (1, 2):
+        repo.branch("main").put(f"t/dt={day}/a.csv", b"1\n")
+    repo.branch("main").commit("two days")
+    with pytest.raises(ObjectNotFoundError, match="there are dt=1, dt=2; give a schema"):
+        lake.read("main", "t/", format="csv", where={"dt": 3})
+    frame = lake.read("main", "t/", format="csv", where={"dt": 3}, schema="id int, dt int")
+    assert ids(frame) == []
 
 
 def test_a_column_with_a_dot_in_its_name_is_chosen(repo, lake, spark):

@@ -1,0 +1,134 @@
+"""The schema and the rows of a Parquet file, kept with its entry.
+
+A reader that has the entries of a table has its schema, and opens no footer. Both follow from the
+content of the file and from the partitions it was written by, so the same rows written again have the
+same entry. The types of partition columns are kept as well: a path does not tell ``"01"`` from ``1``.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from graveler.errors import SchemaChangedError
+from graveler.model import METADATA_BYTES, Entry
+from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.objects.verified import RangedFile
+from graveler.spark.ports import Files, partition_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+SCHEMA: Final = "graveler.schema"
+"""In an entry's metadata: the columns of the file, as Spark's JSON."""
+PARTITIONS: Final = "graveler.partitions"
+"""In an entry's metadata: the partition columns that it was written by, as Spark's JSON."""
+ROWS: Final = "graveler.rows"
+"""In an entry's metadata: the rows of the file."""
+PARQUET: Final = "parquet"
+"""Spark's name of the format whose files have these."""
+
+_MOST: Final = METADATA_BYTES // 2
+"""Bytes of a schema that is kept; a reader gets a larger one from a footer."""
+
+SchemaRule = Literal["same", "evolve"]
+
+
+def described(
+    store: ObjectStore, files: Sequence[ObjectInfo], schema: "StructType", partitions: Sequence[str]
+) -> list[dict[str, str]]:
+    """Return the metadata of the entries of Parquet files that were just written.
+
+    Args:
+        store: The store that has them.
+        files: The files.
+        schema: The schema of the frame.
+        partitions: Its partition columns.
+    """
+    fields = {field["name"]: {**field, "nullable": True} for field in schema.jsonValue()["fields"]}
+    last = [fields.pop(name) for name in partitions if name in fields]
+    kept = {SCHEMA: _encoded(fields.values()), **({PARTITIONS: _encoded(last)} if last else {})}
+    if sum(len(text.encode()) for text in kept.values()) > _MOST:
+        kept = {}
+    with ThreadPoolExecutor(store.put_threads or 1) as pool:
+        return [{**kept, ROWS: str(rows)} for rows in pool.map(partial(_rows, store), files)]
+
+
+def _rows(store: ObjectStore, info: ObjectInfo) -> int:
+    """Return the number of rows in a footer."""
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - heavy: only where it is used
+
+    with ParquetFile(RangedFile(info.size, partial(store.get_range, info.key))) as file:
+        return int(file.metadata.num_rows)
+
+
+def _encoded(fields: Iterable[object]) -> str:
+    whole = {"type": "struct", "fields": list(fields)}
+    return json.dumps(whole, separators=(",", ":"), sort_keys=True)
+
+
+def stored_schema(files: Files) -> "StructType | None":
+    """Return the schema of a table, None if a file has none or two of them contradict each other.
+
+    A column that only some of the files have is in it. Partition columns are last; one whose type
+    is not known is left to Spark.
+    """
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
+
+    newest: dict[tuple[str, str], datetime] = {}
+    for _, entry in files:
+        text = entry.metadata.get(SCHEMA)
+        if text is None or entry.mtime is None:
+            return None
+        key = (text, entry.metadata.get(PARTITIONS, ""))
+        newest[key] = max(newest.get(key, entry.mtime), entry.mtime)
+    data: dict[str, Any] = {}
+    last: dict[str, Any] = {}
+    for texts in sorted(newest, key=lambda texts: (newest[texts], texts), reverse=True):
+        for columns, text in zip((data, last), texts, strict=True):
+            for field in json.loads(text)["fields"] if text else ():
+                if columns.setdefault(field["name"], field)["type"] != field["type"]:
+                    return None
+    named = partition_columns([relative for relative, _ in files])
+    fields = [*data.values(), *(last[name] for name in named if name in last)]
+    return StructType.fromJson({"fields": fields}) if fields else None
+
+
+def rows_of(entries: Iterable[Entry]) -> int | None:
+    """Return the rows of files, None if one does not say."""
+    counts = [entry.metadata.get(ROWS) for entry in entries]
+    return None if None in counts else sum(int(count) for count in counts if count)
+
+
+def check_schema(path: str, before: "StructType", now: "StructType", rule: SchemaRule) -> None:
+    """Compare the schema of a frame with that of its table.
+
+    Args:
+        path: The table.
+        before: Its schema.
+        now: The schema of what is written.
+        rule: ``same``: the same columns and types; ``evolve``: columns may be added or left out.
+
+    Raises:
+        SchemaChangedError: It names columns and types.
+    """
+    old, new = _types(before), _types(now)
+    wrong = [
+        f"{name!r} is {new[name]}, not {kind}"
+        for name, kind in old.items()
+        if new.get(name, kind) != kind
+    ]
+    if rule == "same":
+        wrong += [f"{name!r} ({kind}) is missing" for name, kind in old.items() if name not in new]
+        wrong += [f"{name!r} ({kind}) is new" for name, kind in new.items() if name not in old]
+    if wrong:
+        way = "or write with schema='evolve'" if rule == "same" else "or read and rewrite the table"
+        raise SchemaChangedError(
+            f"{path!r}: the schema has changed: {'; '.join(wrong)}: cast the columns, {way}"
+        )
+
+
+def _types(schema: "StructType") -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}

@@ -1,0 +1,112 @@
+"""Schemas and rows that are kept with the entries of Parquet files."""
+
+import json
+
+import pytest
+from pyspark.sql.types import StructType
+
+import graveler.spark as gs
+from graveler.errors import SchemaChangedError
+from graveler.spark.schemas import PARTITIONS, ROWS, SCHEMA, check_schema
+
+
+@pytest.fixture
+def write(branch, spark):
+    def write(rows, columns, **options):
+        frame = spark.createDataFrame(rows, columns).coalesce(1)
+        return gs.write(branch, frame, "t/", **options)
+
+    return write
+
+
+def names(text):
+    return [field["name"] for field in json.loads(text)["fields"]]
+
+
+def types(frame):
+    return [kind for _, kind in frame.dtypes]
+
+
+def test_an_entry_says_what_its_file_holds(branch, write):
+    rows = [(1, "a", 0), (2, "a", 0), (3, "b", 0)]
+    write(rows, "id int, dt string, n long", partition_by=["n", "dt"])
+    kept = [entry.metadata for entry in branch.entries("t/")]
+    assert [pairs[ROWS] for pairs in kept] == ["2", "1"]
+    assert [names(pairs[SCHEMA]) for pairs in kept] == [["id"]] * 2
+    assert [names(pairs[PARTITIONS]) for pairs in kept] == [["n", "dt"]] * 2
+
+
+def test_equal_rows_overwritten_stay_no_change(branch, write):
+    write([(1, "a")], "id int, dt string", mode="overwrite")
+    branch.commit("once")
+    write([(1, "a")], "id int, dt string", mode="overwrite")
+    assert list(branch.uncommitted()) == []
+
+
+def test_no_footer_is_opened_to_plan_a_read(branch, write, spark):
+    write([(1, "01")], "id int, dt string", partition_by=["dt"])
+    (entry,) = branch.entries("t/")
+    branch.repository.objects.put(entry.address, bytes(entry.size))
+    frame = gs.read(branch, "t/", spark=spark)
+    assert frame.dtypes == [("id", "int"), ("dt", "string")]
+    inside = gs.read(branch, "t/dt=01/", spark=spark)
+    assert inside.dtypes == [("id", "int")]
+
+
+def test_partitions_without_files_are_an_empty_frame(branch, write, spark):
+    write([(1, "01")], "id int, dt string", partition_by=["dt"])
+    frame = gs.read(branch, "t/", where={"dt": "02"}, columns=["dt", "id"], spark=spark)
+    assert frame.dtypes == [("dt", "string"), ("id", "int")]
+    assert frame.collect() == []
+
+
+def test_columns_that_were_added_are_null_in_older_files(branch, write, spark):
+    write([(1, "a")], "id int, dt string", partition_by=["dt"])
+    write([(2, 0.5, "b")], "id int, amount double, dt string", partition_by=["dt"], schema="evolve")
+    write([(3, "c")], "id int, dt string", partition_by=["dt"], schema="evolve")
+    frame = gs.read(branch, "t/", columns=["id", "amount", "dt"], spark=spark)
+    assert sorted(tuple(row) for row in frame.collect()) == [
+        (1, None, "a"),
+        (2, 0.5, "b"),
+        (3, None, "c"),
+    ]
+
+
+def test_a_file_without_a_schema_leaves_it_to_spark(branch, write, spark):
+    write([(1,)], "id int")
+    (entry,) = branch.entries("t/")
+    branch.put("t/copy.parquet", branch.get(entry.path))
+    frame = gs.read(branch, "t/", spark=spark)
+    assert (frame.count(), types(frame)) == (2, ["int"])
+    with pytest.raises(SchemaChangedError, match="'id' is bigint, not int"):
+        write([(1,)], "id long", schema="same")
+
+
+def test_a_changed_schema_is_refused_before_a_file_is_written(branch, write):
+    write([(1, "a")], "id int, name string", schema="same")
+    before = [info.key for info in branch.repository.objects.list("data/")]
+    with pytest.raises(
+        SchemaChangedError, match=r"'t/': .*'id' is bigint, not int.*'n' \(int\) is new"
+    ):
+        write([(1, "a", 1)], "id long, name string, n int", schema="same")
+    with pytest.raises(SchemaChangedError, match=r"'name' \(string\) is missing"):
+        write([(1,)], "id int", schema="same")
+    with pytest.raises(SchemaChangedError, match="'id' is string, not int"):
+        write([("1", 1)], "id string, n int", schema="evolve")
+    assert [info.key for info in branch.repository.objects.list("data/")] == before
+
+
+@pytest.mark.parametrize("rule", ["same", "evolve"])
+def test_order_and_nulls_are_no_part_of_a_schema(rule):
+    def schema(*fields):
+        return StructType.fromJson(
+            {
+                "fields": [
+                    {"name": name, "type": kind, "nullable": nullable, "metadata": {}}
+                    for name, kind, nullable in fields
+                ]
+            }
+        )
+
+    one = schema(("a", "integer", True), ("b", "string", False))
+    check_schema("t/", one, schema(("b", "string", True), ("a", "integer", False)), rule)
