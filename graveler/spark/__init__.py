@@ -4,10 +4,19 @@ Spark reads and writes the files themselves, at its own speed; the driver alone 
 into files and files into entries. No file is copied, and executors need no access to refs.
 """
 
+from graveler.spark.compaction import Compaction
 from graveler.spark.reader import read
 from graveler.spark.session import session
 from graveler.spark.tables import Tables, attach
 from graveler.spark.transactions import Transaction
 from graveler.spark.writer import write
 
-__all__ = ["Tables", "Transaction", "attach", "read", "session", "write"]
+__all__ = [
+    "Compaction",
+    "Tables",
+    "Transaction",
+    "attach",
+    "read",
+    "session",
+    "write",
+]

@@ -65,7 +65,8 @@ Files = Sequence[tuple[str, Entry]]
 """Entries of a table, each with its path below the table's."""
 
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The value of a partition of nulls, in a path."""
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -122,7 +123,8 @@ def folder_values(relative: str) -> tuple[tuple[str, str | None], ...]:
     """Return the columns in a file's ``key=value`` folders, each with its value."""
     pairs = (folder.split("=", 1) for folder in value_folders(relative))
     return tuple(
-        (unquote(name), None if value == _NULL else unquote(value)) for name, value in pairs
+        (unquote(name), None if value == NULL_PARTITION else unquote(value))
+        for name, value in pairs
     )
 
 

@@ -3,19 +3,22 @@
 Spark finds partition columns (``day=2013-01-01/``) below *one* folder only. A table of a lake is
 spread over as many folders as it had writes, so its files are read in groups. Spark finds the
 columns of files that one write left, and prunes by them; files whose address lacks the folders of
-their path get the columns as constants.
+their path get the columns as constants. The files of very many writes are one group, whose columns are
+computed from the addresses: a union of thousands of frames takes Spark minutes to plan.
 """
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.spark.ports import (
+    NULL_PARTITION,
     Files,
     View,
     folder_values,
@@ -33,13 +36,15 @@ from graveler.spark.session import running
 from graveler.spark.verified import verify_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 # a client of Spark Connect does not learn how many cores the cluster has
 _REMOTE_LISTING: Final = 32
+_MOST_GROUPS: Final = 16
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # these settings belong to the session: concurrent reads would restore each other's values
 _planning = threading.Lock()
 
@@ -65,11 +70,13 @@ class FileGroup:
         uris: The files.
         base: The folder below which Spark finds the partition columns, or "".
         constants: The partition columns that Spark cannot find, with their values.
+        computed: The partition columns to compute from the addresses.
     """
 
     uris: tuple[str, ...]
-    base: str
-    constants: tuple[tuple[str, str | None], ...]
+    base: str = ""
+    constants: tuple[tuple[str, str | None], ...] = ()
+    computed: tuple[str, ...] = ()
 
 
 def group_files(files: list[DataFile]) -> tuple[tuple[str, ...], list[FileGroup]]:
@@ -85,6 +92,16 @@ def group_files(files: list[DataFile]) -> tuple[tuple[str, ...], list[FileGroup]
         constants = () if base else folder_values(file.relative)
         groups.setdefault((base, constants), []).append(file.uri)
     return names, [FileGroup(tuple(uris), *key) for key, uris in groups.items()]
+
+
+def merge_groups(groups: list[FileGroup], columns: tuple[str, ...]) -> list[FileGroup]:
+    """Return the groups, those that one write left each as one if they are very many."""
+    written = [group for group in groups if group.base]
+    if len(written) <= _MOST_GROUPS or not all(map(_PLAIN.fullmatch, columns)):
+        return groups
+    uris = tuple(uri for group in written for uri in group.uris)
+    others = [group for group in groups if not group.base]
+    return [FileGroup(uris, computed=columns), *others]
 
 
 def _base(file: DataFile) -> str:
@@ -176,16 +193,23 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     spark = spark or running()
     if not entries:
         return _selected(spark.createDataFrame([], schema), names, path)
-    files = _files(view, entries)
+    files = data_files(view, entries)
     if verify:
         uris = (file.uri for file in files)
         verify_files(spark, list(zip((entry for _, entry in entries), uris, strict=True)))
     partitions, groups = group_files(files)
-    source = _Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
-    with _planning, _noticing_lost_files(path):
+    if _has_types(schema, partitions):
+        groups = merge_groups(groups, partitions)
+    source = Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
+    with _noticing_lost_files(path):
         frames = source.frames(groups, partitions)
     whole = reduce(lambda left, right: left.unionByName(right), frames)
     return _selected(whole, names, path)
+
+
+def _has_types(schema: "StructType | str | None", columns: tuple[str, ...]) -> bool:
+    """Return whether a schema has the types of all these columns."""
+    return schema is not None and not isinstance(schema, str) and {*columns} <= {*schema.names}
 
 
 def _nothing(path: str) -> ObjectNotFoundError | InvalidInputError:
@@ -232,7 +256,12 @@ def _noticing_lost_files(path: str) -> Iterator[None]:
         ) from error
 
 
-def _files(view: View, entries: Files) -> list[DataFile]:
+def data_files(view: View, entries: Files) -> list[DataFile]:
+    """Return the files of entries as Spark names them.
+
+    Raises:
+        InvalidInputError: Spark would pass over one of them, or take it for a pattern.
+    """
     files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in entries]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):
@@ -248,9 +277,26 @@ def _files(view: View, entries: Files) -> list[DataFile]:
     return files
 
 
+def _in_address(name: str) -> "Column":
+    """Return the value of a partition column, as text, from the address of a row's file."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - its usual name; heavy
+
+    text = F.regexp_extract(F.col("_metadata.file_path"), f"^.*/{name}=([^/]*)/", 1)
+    for _ in range(2):  # as Spark escapes a value in a path, and as a URI escapes a path
+        text = F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
+    return F.nullif(text, F.lit(NULL_PARTITION))
+
+
 @dataclass(frozen=True)
-class _Source:
-    """Spark's reader with everything but the files."""
+class Source:
+    """Spark's reader with everything but the files.
+
+    Attributes:
+        spark: The session.
+        format: Spark's name of the file format.
+        schema: Columns and types; None: Spark finds them.
+        options: Spark's options of the format.
+    """
 
     spark: "SparkSession"
     format: str
@@ -258,24 +304,33 @@ class _Source:
     options: Mapping[str, str]
 
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
-        remote = is_remote(self.spark)
-        cores = 0 if remote else self.spark.sparkContext.defaultParallelism
-        # Spark's default suits a cluster: ten thousand tasks for ten thousand files
-        with self._setting(_LISTING, str(2 * cores or _REMOTE_LISTING)):
-            frames = [self._frame(group, remote=remote) for group in groups]
+        """Return a frame of each group, with the same types of the partition columns."""
+        with self.planning():
+            frames = [self._frame(group) for group in groups]
             if all(len({frame.schema[name].dataType for frame in frames}) == 1 for name in columns):
                 return frames
-            with self._setting(_INFERENCE, "false"):
-                return [self._frame(group, remote=remote) for group in groups]
+            with setting(self.spark, _INFERENCE, "false"):
+                return [self._frame(group) for group in groups]
 
-    def _frame(self, group: FileGroup, *, remote: bool) -> "DataFrame":
+    @contextmanager
+    def planning(self) -> Iterator[None]:
+        """List few files in few tasks, within a ``with`` block; then the session is as it was."""
+        cores = 0 if is_remote(self.spark) else self.spark.sparkContext.defaultParallelism
+        # Spark's default suits a cluster: ten thousand tasks for ten thousand files
+        tasks = str(2 * cores or _REMOTE_LISTING)
+        with _planning, setting(self.spark, _LISTING, tasks):
+            yield
+
+    def _frame(self, group: FileGroup) -> "DataFrame":
         from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
 
-        frame = self._load(group, self.schema)
-        if remote:
+        if group.computed:
+            return self._computed(group)
+        frame = self.load(group, self.schema)
+        if is_remote(self.spark):
             # a server of Spark Connect plans the frame again for every action, with the settings
             # of that moment: the schema keeps what this one has found
-            frame = self._load(group, frame.schema)
+            frame = self.load(group, frame.schema)
         for name, value in group.constants:
             constant = lit(value).cast(
                 frame.schema[name].dataType if name in frame.columns else "string"
@@ -283,7 +338,20 @@ class _Source:
             frame = frame.withColumn(name, constant)
         return frame
 
-    def _load(self, group: FileGroup, schema: "StructType | str | None") -> "DataFrame":
+    def _computed(self, group: FileGroup) -> "DataFrame":
+        """Return a frame of files whose partition columns are computed from their addresses."""
+        from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
+
+        schema = cast("StructType", self.schema)
+        data = StructType([field for field in schema.fields if field.name not in group.computed])
+        plain = replace(self, options={**self.options, "recursiveFileLookup": "true"})
+        frame = plain.load(group, data)
+        return frame.withColumns(
+            {name: _in_address(name).cast(schema[name].dataType) for name in group.computed}
+        )
+
+    def load(self, group: FileGroup, schema: "StructType | str | None") -> "DataFrame":
+        """Return a frame of the files of a group."""
         reader = self.spark.read.format(self.format).options(**self.options)
         if schema is not None:
             reader = reader.schema(schema)
@@ -291,11 +359,16 @@ class _Source:
             reader = reader.option("basePath", group.base)
         return reader.load(list(group.uris))
 
-    @contextmanager
-    def _setting(self, name: str, value: str) -> Iterator[None]:
-        before = self.spark.conf.get(name)
-        self.spark.conf.set(name, value)
-        try:
-            yield
-        finally:
-            self.spark.conf.set(name, before or value)
+
+@contextmanager
+def setting(spark: "SparkSession", name: str, value: str) -> Iterator[None]:
+    """Change a setting of a session for a ``with`` block."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)

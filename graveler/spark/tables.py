@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from graveler.arguments import BranchLike, PathText, RefLike, instance
+from graveler.arguments import BranchLike, PathText, RefLike, count, instance, path_text, text
 from graveler.model import Commit
+from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.idempotence import Landed
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from graveler.lake import Repository
+
+
+TARGET_BYTES: Final = 128 << 20
+"""Size of the files that a compaction writes: 128 MiB."""
 
 
 class Tables:
@@ -130,6 +135,54 @@ class Tables:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(name)
         return frames
+
+    def compact(
+        self,
+        branch: str | BranchLike,
+        path: PathText,
+        *,
+        target_bytes: int = TARGET_BYTES,
+        where: Mapping[str, Any] | None = None,
+        message: str = "",
+    ) -> Compaction:
+        """Rewrite the small Parquet files of a table as larger ones, in one commit.
+
+        Rows stay in their partitions, and readers see the same table. Partitions that would not have
+        fewer files are left as they are, as are files of three quarters of the size. Writers may
+        append meanwhile.
+
+        Args:
+            branch: The branch.
+            path: The table's folder.
+            target_bytes: Size up to which files are put together, as they are now.
+            where: Only these partitions, as of `graveler.spark.read`.
+            message: Of the commit; "" for one that counts files.
+
+        Raises:
+            MergeConflictError: Another writer has replaced a file that is rewritten; nothing landed.
+            CorruptionError: The new files have not as many rows as the old ones; nothing landed.
+            RefNotFoundError: No such branch.
+        """
+        folder = f"{path_text(path, 'path').rstrip('/')}/"
+        count(target_bytes, "target_bytes", least=1)
+        message = text(message, "message", empty=True)
+        due = small_files(self.repository.ref(branch), folder, where, target_bytes)
+        if not due:
+            return Compaction(None, 0, 0, 0, 0, 0)
+        files = sum(len(one.files) for one in due)
+        message = message or f"compact {folder}: {files} files"
+        with self.transaction(branch, message=message) as tx:
+            due = small_files(self.repository.ref(tx.base), folder, where, target_bytes)
+            old = [entry for one in due for _, entry in one.files]
+            made = tx._rewrite(folder, due) if due else []
+        return Compaction(
+            commit=tx.commit if old else None,
+            partitions=len({one.folder for one in due}),
+            files_before=len(old),
+            files_after=len(made),
+            bytes_before=sum(entry.size for entry in old),
+            bytes_after=sum(entry.size for entry in made),
+        )
 
 
 def attach(repository: "Repository", spark: "SparkSession | None" = None) -> Tables:

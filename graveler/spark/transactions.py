@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Unpack
 
 from graveler.arguments import BranchLike, PathText, path_text, text
-from graveler.errors import MergeConflictError, NoChangesError
+from graveler.errors import MergeConflictError, NoChangesError, StateError
 from graveler.model import MESSAGE_BYTES, Change, Commit, Conflict, Entry
+from graveler.spark.compaction import Bin, rewrite
 from graveler.spark.idempotence import Landed, Txn
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.writer import WriteOptions, write
@@ -115,12 +116,19 @@ class Transaction:
         self._repository = repository
         self._spark = spark
         self._run: Run | None = None
+        self._over = False
         self._claims = Claims(repository, base)
 
     def _begin(self, run: "Run") -> None:
         self._run = run
         self.base = self._repository.commit(run.record.base)
         self._claims = Claims(self._repository, self.base)
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise StateError(
+                f"the transaction on {self.branch!r} is over: read and write within its block"
+            )
 
     def _skip(self, name: str, commit: Commit) -> None:
         self.skipped = True
@@ -136,7 +144,12 @@ class Transaction:
         Args:
             path: The table's folder.
             **options: As of `graveler.spark.read`.
+
+        Raises:
+            StateError: The transaction is over.
+            ObjectNotFoundError: There is no file.
         """
+        self._check_open()
         view = self._run or self._repository.ref(self.base)
         return read(view, path, spark=self._spark, **options)
 
@@ -158,13 +171,23 @@ class Transaction:
 
         Raises:
             AlreadyExistsError: Mode ``error``, and there is something at `path`.
+            SchemaChangedError: The table has other columns or types.
             InvalidInputError: An argument is invalid.
+            StateError: The transaction is over.
         """
+        self._check_open()
         if self._run is None:
             return []
         entries = write(self._run, df, path, **options)
         self._claim(f"{path_text(path, 'path').rstrip('/')}/", entries, options)
         return entries
+
+    def _rewrite(self, folder: str, due: list[Bin]) -> list[Entry]:
+        """Put the files of each bin together; they must be the same when the transaction lands."""
+        if self._run is None:
+            return []
+        self._claims.paths(folder, {entry.path for one in due for _, entry in one.files})
+        return rewrite(self._run, self._spark, folder, due)
 
     def _claim(self, folder: str, entries: list[Entry], options: WriteOptions) -> None:
         mode = options.get("mode", "append")
@@ -196,6 +219,7 @@ def transaction(  # noqa: PLR0913 - the fields of a commit
     if found is not None:
         work._skip(f"txn {txn}", found)
         yield work
+        work._over = True
         return
 
     def accepts(head: Commit) -> None:
@@ -217,4 +241,4 @@ def transaction(  # noqa: PLR0913 - the fields of a commit
     except _LandedBefore as before:
         work._skip(f"txn {txn}", before.commit)
     finally:
-        work._run = None
+        work._over = True

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
@@ -24,6 +25,7 @@ from graveler.spark.schemas import PARQUET, SchemaRule, check_schema, described,
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 _LOCAL: Final = "file://"
@@ -146,32 +148,10 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     if schema is not None:
         choice(schema, "schema", ("same", "evolve"))
         _compare(target, df, folder, format, schema)
-    store = target.repository.objects
-    address = target.new_address()
-    writer = df.write.format(format).mode("append").options(**(options or {}))
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
-    writer.save(spark_uri(store.uri(address)))
-
-    files = _written(store, f"{address}/")
-    infos = list(files.values())
-    checksums = settle(store, infos)
-    metadata = (
-        described(store, infos, df.schema, partition_by)
-        if format == PARQUET
-        else [{} for _ in infos]
-    )
+    lasting = mode == "overwrite" or owner
     entries = [
-        Entry(
-            path=folder + (_lasting(name, mark) if mode == "overwrite" or owner else name),
-            address=info.key,
-            size=info.size,
-            checksum=checksum or info.checksum,
-            mtime=info.mtime,
-            metadata=pairs,
-            computed=bool(checksum),
-        )
-        for (name, info), checksum, pairs in zip(files.items(), checksums, metadata, strict=True)
+        replace(entry, path=folder + (_lasting(entry.path, mark) if lasting else entry.path))
+        for entry in save(target, df, format=format, partition_by=partition_by, options=options)
     ]
     entries.sort(key=lambda entry: entry.path.encode())
     target._link_written(entries)
@@ -181,6 +161,55 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     elif owner:
         target.delete_many(_owned(target, folder, entries, mark))
     return entries
+
+
+def save(
+    target: Target,
+    df: "DataFrame",
+    *,
+    format: str,  # noqa: A002 - Spark's own word
+    partition_by: Sequence[str],
+    options: Mapping[str, str] | None = None,
+    schema: "StructType | None" = None,
+) -> list[Entry]:
+    """Have Spark write a frame below a new address, and return the entries, which are not staged.
+
+    Their paths are those below the address: ``dt=2026-01-03/part-….parquet``.
+
+    Args:
+        target: What gives the address.
+        df: What to write.
+        format: Spark's name of the file format.
+        partition_by: Columns that become ``key=value`` folders.
+        options: Spark's options of the format.
+        schema: What the entries of Parquet files say of the columns; by default those of `df`.
+    """
+    store = target.repository.objects
+    address = target.new_address()
+    writer = df.write.format(format).mode("append").options(**(options or {}))
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.save(spark_uri(store.uri(address)))
+    files = _written(store, f"{address}/")
+    infos = list(files.values())
+    checksums = settle(store, infos)
+    metadata = (
+        described(store, infos, schema or df.schema, partition_by)
+        if format == PARQUET
+        else [{} for _ in infos]
+    )
+    return [
+        Entry(
+            path=name,
+            address=info.key,
+            size=info.size,
+            checksum=checksum or info.checksum,
+            mtime=info.mtime,
+            metadata=pairs,
+            computed=bool(checksum),
+        )
+        for (name, info), checksum, pairs in zip(files.items(), checksums, metadata, strict=True)
+    ]
 
 
 def _compare(target: Target, df: "DataFrame", folder: str, source: str, rule: SchemaRule) -> None:

@@ -98,6 +98,26 @@ def test_a_file_that_is_swept_while_it_is_read_is_named(repo, lake, loaded):
         lake.read("main", "t/").count()
 
 
+def test_the_partitions_of_very_many_writes_are_one_scan(repo, lake, spark, monkeypatch):
+    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)
+    main = repo.branch("main")
+    kinds = "id int, dt string, h int"
+    values = [(1, "15:00 50%", 1), (2, "a+b/c", 2), (3, "dt=ü", None), (4, None, 4)]
+    for row in values:
+        gs.write(main, spark.createDataFrame([row], kinds), "t/", partition_by=["dt", "h"])
+    (one, *_) = main.entries("t/dt=15%3A00 50%25/")
+    main.copy(main, one.path, f"t/dt=copied/h=5/{one.path.rpartition('/')[2]}")
+    main.commit("many writes")
+    frame = lake.read("main", "t/")
+    assert frame.dtypes == [("id", "int"), ("dt", "string"), ("h", "int")]
+    assert sorted(map(tuple, frame.collect()), key=str) == sorted(
+        [*values, (1, "copied", 5)], key=str
+    )
+    where = {"dt": ["a+b/c", None]}
+    assert ids(lake.read("main", "t/", where=where)) == [2, 4]
+    assert "Union" not in lake.read("main", "t/", where=where)._jdf.queryExecution().toString()
+
+
 def test_the_session_keeps_its_settings(lake, loaded, spark):
     spark.conf.set(LISTING, "77")
     try:

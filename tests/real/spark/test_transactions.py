@@ -5,7 +5,13 @@ from datetime import timedelta
 import pytest
 
 import graveler.spark as gs
-from graveler.errors import AlreadyExistsError, FencedError, InvalidInputError, MergeConflictError
+from graveler.errors import (
+    AlreadyExistsError,
+    FencedError,
+    InvalidInputError,
+    MergeConflictError,
+    StateError,
+)
 
 DAYS = "id int, dt string"
 
@@ -60,6 +66,9 @@ def test_two_tables_land_in_one_commit(repo, lake, days):
     assert landed.metadata["job"] == "x"
     assert not tx.skipped
     assert left_over(repo) == []
+    for late in (lambda: tx.write(days((4, "d")), "t/"), lambda: tx.read("t/")):
+        with pytest.raises(StateError, match="the transaction on 'main' is over"):
+            late()
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -1,0 +1,172 @@
+"""Compaction: the small files of a table, rewritten as fewer ones that hold the same rows.
+
+Files are put together within a partition, in the order of their paths. Each new file is one task of
+a Spark job, and all of them land in one commit. What another writer appends meanwhile stays beside
+them; if one of the old files is replaced, nothing lands.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from graveler.errors import CorruptionError
+from graveler.model import Commit, Entry
+from graveler.process import batches
+from graveler.spark.ports import (
+    Files,
+    Target,
+    View,
+    folder_values,
+    partition_columns,
+    table_entries,
+)
+from graveler.spark.pruning import prune
+from graveler.spark.reader import FileGroup, Source, data_files, read, setting
+from graveler.spark.schemas import PARQUET, rows_of, stored_schema
+from graveler.spark.writer import save
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_FULL: Final = 0.75
+_AT_A_TIME: Final = 50
+_UNION: Final = "spark.sql.unionOutputPartitioning"
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compaction did.
+
+    Attributes:
+        commit: The commit by which the branch moved; None if no partition needed it.
+        partitions: Partitions with files that were rewritten.
+        files_before: Files that were rewritten.
+        files_after: Files that replace them.
+        bytes_before: Their bytes.
+        bytes_after: The bytes of the new files.
+    """
+
+    commit: Commit | None
+    partitions: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Files of one partition that become one file.
+
+    Attributes:
+        folder: The partition's folder below the table's, with a slash at its end; or "".
+        values: The values of its partition columns.
+        files: The files.
+    """
+
+    folder: str
+    values: tuple[tuple[str, str | None], ...]
+    files: Files
+
+
+def bins(files: Files, target_bytes: int) -> list[Bin]:
+    """Return what becomes of the small files of a table; nothing of partitions that need nothing.
+
+    A file of three quarters of the wanted size stays. Others are put together, up to that size,
+    where they become fewer.
+    """
+
+    def folder(file: tuple[str, Entry]) -> str:
+        name, slash, _ = file[0].rpartition("/")
+        return name + slash
+
+    found = []
+    for name, group in groupby(sorted(files, key=folder), key=folder):
+        small = [file for file in group if file[1].size < _FULL * target_bytes]
+        packed = [
+            Bin(name, folder_values(part[0][0]), part) for part in _packed(small, target_bytes)
+        ]
+        found += [one for one in packed if len(one.files) > 1 and _is_written(one)]
+    return found
+
+
+def _is_written(one: Bin) -> bool:
+    """Return whether Spark writes the values of a partition: an empty text is the null partition."""
+    return all(value != "" for _, value in one.values)
+
+
+def _packed(files: Files, target_bytes: int) -> Iterator[Files]:
+    part: list[tuple[str, Entry]] = []
+    held = 0
+    for file in files:
+        if part and held + file[1].size > target_bytes:
+            yield part
+            part, held = [], 0
+        part.append(file)
+        held += file[1].size
+    if part:
+        yield part
+
+
+def small_files(
+    view: View, folder: str, where: Mapping[str, Any] | None, target_bytes: int
+) -> list[Bin]:
+    """Return what a compaction of a table would put together."""
+    files: Files = table_entries(view, folder, nested=False)
+    return bins(prune(folder, files, where) if where and files else files, target_bytes)
+
+
+def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) -> list[Entry]:
+    """Write the files of each bin as one file, and stage that in their place.
+
+    Returns:
+        The entries of the new files.
+
+    Raises:
+        CorruptionError: The new files have not as many rows as the old ones.
+    """
+    files = [file for one in due for file in one.files]
+    columns = partition_columns([relative for relative, _ in files])
+    whole_table = table_entries(target._unrecorded, folder, nested=False)
+    schema = stored_schema(whole_table) or read(target, folder, nested=False, spark=spark).schema
+    source = Source(spark, PARQUET, None, {"__globPaths__": "false", "recursiveFileLookup": "true"})
+    made: list[Entry] = []
+    for part in batches(due, _AT_A_TIME):
+        with source.planning():
+            frames = [_frame(target, source, one, schema, columns) for one in part]
+        whole = reduce(lambda left, right: left.unionByName(right), frames)
+        # Spark would put frames of one partition each into one partition
+        with setting(spark, _UNION, "false"):
+            entries = save(target, whole, format=PARQUET, partition_by=columns, schema=schema)
+        folders = {one.values: one.folder for one in part}
+        before = rows_of(entry for one in part for _, entry in one.files)
+        after = rows_of(entries)
+        if before not in (None, after):
+            raise CorruptionError(
+                f"{folder!r}: {before} rows were rewritten as {after}: nothing has landed; run "
+                "`graveler fsck --checksums`"
+            )
+        for entry in entries:
+            name = entry.path.rpartition("/")[2]
+            made.append(replace(entry, path=f"{folder}{folders[folder_values(entry.path)]}{name}"))
+    target._link_written(made)
+    target.delete_many(entry.path for _, entry in files)
+    return made
+
+
+def _frame(
+    target: View, source: Source, one: Bin, schema: "StructType", columns: tuple[str, ...]
+) -> "DataFrame":
+    """Return the rows of a bin, in one task, with its partition columns as text."""
+    from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql.types import StructType  # noqa: PLC0415
+
+    uris = tuple(file.uri for file in data_files(target, one.files))
+    data = StructType([field for field in schema.fields if field.name not in columns])
+    frame = source.load(FileGroup(uris), data).coalesce(1)
+    for name, value in one.values:
+        frame = frame.withColumn(name, lit(value).cast("string"))
+    return frame
