@@ -5,6 +5,7 @@ into files and files into entries. No file is copied, and executors need no acce
 """
 
 from graveler.spark.compaction import Compaction
+from graveler.spark.preflight import preflight
 from graveler.spark.reader import read
 from graveler.spark.session import session
 from graveler.spark.tables import Tables, attach
@@ -16,6 +17,7 @@ __all__ = [
     "Tables",
     "Transaction",
     "attach",
+    "preflight",
     "read",
     "session",
     "write",

@@ -8,12 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from graveler.config import environment, set_environment
+from graveler.config import environment, load_config, set_environment
 from graveler.errors import MissingDependencyError
 from graveler.spark.java import find_java
+from graveler.spark.s3a import s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from graveler.lake import Repository
 
 
 _LOCALHOST: Final = "127.0.0.1"
@@ -44,6 +47,8 @@ def session(
     master: str = "local[*]",
     app_name: str = "graveler",
     config: Mapping[str, str] | None = None,
+    repo: "Repository | None" = None,
+    jars: str | Path | None = None,
 ) -> "SparkSession":
     """Return a Spark session; find a Java installation for a new one.
 
@@ -55,8 +60,14 @@ def session(
         master: Spark's master URL.
         app_name: Name of the session.
         config: Spark settings that override these defaults.
+        repo: A repository whose storage the session must reach. If it is on S3, the session gets the
+            lake's endpoint and keys for that bucket, and Hadoop's file system for S3 by its
+            coordinates, which Spark fetches and keeps.
+        jars: A folder with that file system's jars, which are not fetched then; with
+            ``spark-hadoop-cloud`` beside them Spark commits to S3 without renames.
 
     Raises:
+        InvalidInputError: There is no jar in the folder, or Spark cannot take the lake's settings.
         MissingDependencyError: PySpark or Java is not installed; the message names the command.
     """
     if find_spec("pyspark") is None:
@@ -73,6 +84,10 @@ def session(
         settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "graveler-spark")
         if not environment("SPARK_LOCAL_IP"):
             set_environment("SPARK_LOCAL_IP", _LOCALHOST)
+    if repo is not None:
+        options = load_config(repo.stores.location).options_of(repo.storage)
+        folder = None if jars is None else Path(jars)
+        settings |= s3a_settings(repo.storage, options, jars=folder)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy: only where it is used
 
     builder = SparkSession.builder.master(master).appName(app_name)

@@ -17,6 +17,7 @@ def main(lake_at: str) -> None:
     set_environment("JAVA_HOME", str(find_java().path))
     set_environment("SPARK_TESTING", "1")  # the server takes a free port, the client finds it
     set_environment("SPARK_LOCAL_IP", "127.0.0.1")
+    set_environment("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     try:
         with graveler.open(lake_at, create=True) as lake:
@@ -39,6 +40,15 @@ def work(repo: graveler.Repository, spark: SparkSession) -> dict[str, Any]:
         )
         inside = rows(step.read("plain/", spark=spark))
         of_pandas = step.read("plain/", "pandas")
+    lake = gs.attach(repo, spark)
+    for number in (5, 6):
+        with lake.transaction("main", message="load", txn=("loads", number)) as tx:
+            frame = spark.createDataFrame([(number, "01")], "id int, day string").coalesce(1)
+            tx.write(frame, "orders", partition_by=["day"], schema="same")
+    with lake.transaction("main", message="load", txn=("loads", 6)) as again:
+        again.write(spark.range(1), "orders")
+    lake.create_views("main~1", {"first": "orders/"})
+    compacted = lake.compact("main", "orders/")
     published = repo.ref("main")
     days = gs.read(published, "days/", spark=spark)
     mixed = gs.read(published, "mixed/", format="csv", spark=spark)
@@ -47,6 +57,11 @@ def work(repo: graveler.Repository, spark: SparkSession) -> dict[str, Any]:
         "of pandas": sorted(of_pandas.values.tolist()),
         "published": rows(gs.read(published, "plain/", spark=spark, verify=True)),
         "by the active session": rows(gs.read(published, "plain/")),
+        "a transaction": rows(lake.read("main", "orders/", where={"day": ["01"]})),
+        "skipped": again.skipped,
+        "a view": rows(spark.sql("select * from first")),
+        "files": [compacted.files_before, compacted.files_after],
+        "the worker has": sorted(gs.preflight(spark, packages=["pyarrow"])),
         "days": [dict(days.dtypes)["day"], *rows(days)],
         "mixed": [dict(mixed.dtypes)["day"], *rows(mixed)],
     }

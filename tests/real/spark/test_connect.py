@@ -14,7 +14,7 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -24,6 +24,11 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         "of pandas": plain,
         "published": plain,
         "by the active session": plain,
+        "a transaction": [[5, "01"], [6, "01"]],
+        "skipped": True,
+        "a view": [[5, "01"]],
+        "files": [2, 1],
+        "the worker has": ["executable", "pyarrow", "python"],
         "days": ["string", [3, "01"], [4, "02"]],
         "mixed": ["string", ["1", "1"], ["2", "one"]],
     }

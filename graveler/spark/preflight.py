@@ -1,0 +1,109 @@
+"""What Spark's workers have: one small task that looks, before a job that needs it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from graveler.arguments import optional, texts
+from graveler.errors import MissingDependencyError
+from graveler.spark.session import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES: Final = ("graveler", "pyarrow", "rocksdict", "xxhash")
+"""What tasks of graveler may use."""
+
+_PYTHON: Final = "python"
+_EXECUTABLE: Final = "executable"
+
+
+def preflight(
+    spark: "SparkSession | None" = None, *, packages: Sequence[str] | None = None
+) -> Mapping[str, str]:
+    """Run one task, and return the versions of Python and of packages that the worker has.
+
+    Reading and writing tables needs none of them; Python functions in tasks do.
+
+    Args:
+        spark: The session, classic or of Spark Connect; by default the active one.
+        packages: The packages that the worker must have; by default `PACKAGES`, as far as this
+            process has them.
+
+    Raises:
+        MissingDependencyError: The worker runs another Python, lacks a package, or has another
+            version of graveler; the message names what and where.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    wanted = optional(texts, packages, "packages")
+    look = _look()
+    here = look(PACKAGES if wanted is None else wanted)
+    names = [name for name in PACKAGES if here[name]] if wanted is None else list(wanted)
+    try:
+        there = _ask(spark or running(), names)
+    except (PySparkException, Py4JError) as error:
+        raise MissingDependencyError(
+            f"no worker of Spark ran a task of this Python, {here[_PYTHON]}: "
+            f"{_telling(str(error))}: set PYSPARK_PYTHON to a Python of this version on the workers"
+        ) from error
+    lacks = lacking(here, there)
+    if lacks:
+        where = there[_EXECUTABLE] or "an unknown Python"
+        raise MissingDependencyError(
+            f"a worker of Spark ({where}) lacks {', '.join(lacks)}: install what is missing there, or "
+            "set PYSPARK_PYTHON to a Python that has it"
+        )
+    return there
+
+
+def lacking(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """Return what a worker lacks, each as a phrase.
+
+    Args:
+        here: The versions of this process.
+        there: Those of the worker; "" for a package that it does not have.
+    """
+    lacks = [name for name in there if not there[name] and name != _EXECUTABLE]
+    if here[_PYTHON].split(".")[:2] != there[_PYTHON].split(".")[:2]:
+        lacks.insert(0, f"Python {here[_PYTHON]} (it is {there[_PYTHON]})")
+    version = there.get("graveler", "")
+    if version and version != here["graveler"]:
+        lacks.append(f"graveler {here['graveler']} (it has {version})")
+    return lacks
+
+
+def _telling(message: str) -> str:
+    """Return the line of a message of Spark that says what happened."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    telling = [line for line in lines if "PYTHON_VERSION_MISMATCH" in line or "Cannot run" in line]
+    return (telling or lines or ["no message"])[0]
+
+
+def _ask(spark: "SparkSession", names: Sequence[str]) -> dict[str, str]:
+    from pyspark.sql.functions import udf  # noqa: PLC0415 - heavy: only where it is used
+
+    look = _look()
+    # without Arrow: it may be what is missing
+    ask = udf(lambda _: look(names), "map<string,string>", useArrow=False)
+    return dict(spark.range(1, numPartitions=1).select(ask("id")).collect()[0][0])
+
+
+def _look() -> Callable[[Sequence[str]], dict[str, str]]:
+    """Return a function that looks; it is sent by its code, because a worker may lack this module."""
+
+    def look(names: Sequence[str]) -> dict[str, str]:
+        import platform  # noqa: PLC0415 - imported where it runs
+        import sys  # noqa: PLC0415
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+        from importlib.util import find_spec  # noqa: PLC0415
+
+        found = {"python": platform.python_version(), "executable": sys.executable}
+        for name in names:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = "" if find_spec(name) is None else "unknown"
+        return found
+
+    return look
