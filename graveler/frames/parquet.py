@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
 from graveler.spark.ports import View, folder_values, partition_columns
+from graveler.spark.schemas import text_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +18,8 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
     """Return the rows of Parquet files; ``key=value`` folders of their paths become columns.
+
+    Such a column is of whole numbers if all its values are, unless Spark has written it as text.
 
     Args:
         view: What is read.
@@ -39,7 +42,7 @@ def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"{entry.path}: not a Parquet file: {error}") from error
         tables.append((rows, dict(folder_values(relative))))
-    numbers = _number_columns([values for _, values in tables])
+    numbers = _number_columns([values for _, values in tables]) - text_partitions(files)
     parts = [_with_columns(rows, values, numbers) for rows, values in tables]
     return parts[0] if len(parts) == 1 else concat_arrow(parts)
 

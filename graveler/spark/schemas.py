@@ -96,6 +96,13 @@ def stored_schema(files: Files) -> "StructType | None":
     return StructType.fromJson({"fields": fields}) if fields else None
 
 
+def text_partitions(files: Files) -> frozenset[str]:
+    """Return the partition columns that some of the files were written by as text."""
+    kept = {entry.metadata.get(PARTITIONS, "") for _, entry in files}
+    fields = [field for text in kept if text for field in json.loads(text)["fields"]]
+    return frozenset(field["name"] for field in fields if field["type"] == "string")
+
+
 def rows_of(entries: Iterable[Entry]) -> int | None:
     """Return the rows of files, None if one does not say."""
     counts = [entry.metadata.get(ROWS) for entry in entries]

@@ -5,6 +5,7 @@ import json
 import pytest
 from pyspark.sql.types import StructType
 
+import graveler.frames
 import graveler.spark as gs
 from graveler.errors import SchemaChangedError
 from graveler.spark.schemas import PARTITIONS, ROWS, SCHEMA, check_schema
@@ -51,6 +52,12 @@ def test_no_footer_is_opened_to_plan_a_read(branch, write, spark):
     assert frame.dtypes == [("id", "int"), ("dt", "string")]
     inside = gs.read(branch, "t/dt=01/", spark=spark)
     assert inside.dtypes == [("id", "int")]
+
+
+def test_other_libraries_read_text_of_partitions_as_text(branch, write):
+    write([(1, "01", 2)], "id int, dt string, h int", partition_by=["dt", "h"])
+    rows = graveler.frames.read(branch, "t/", "pyarrow").to_pylist()
+    assert rows == [{"id": 1, "dt": "01", "h": 2}]
 
 
 def test_partitions_without_files_are_an_empty_frame(branch, write, spark):
