@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output
 from graveler.config import CONFIG_NAME, environment, load_config
-from graveler.errors import InvalidInputError, NotFoundError, RefNotFoundError
+from graveler.errors import NotFoundError
 
 if TYPE_CHECKING:
     from graveler.lake import Branch, Lake, Repository
@@ -190,7 +190,4 @@ class Session:
         name = ref or self.default_branch
         if self.environment.is_open and self.step is not None:
             return self.step if self._is_step(name) else self.step.view(name)
-        try:
-            return self.repository.branch(name)
-        except (RefNotFoundError, InvalidInputError):
-            return self.repository.ref(name)
+        return self.repository.view(name)

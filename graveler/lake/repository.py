@@ -27,7 +27,7 @@ from graveler.arguments import (
     ref_text,
     text,
 )
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
 from graveler.reads import Ref, Stores, changes
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from graveler.lake.maintenance import Maintenance, Packing
     from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
     from graveler.process import Progress
+    from graveler.reads import View
     from graveler.refs.dump import Contents
     from graveler.repository import Branch, MergePreview, MergeResult
     from graveler.repository.packing import PackResult, TreeStats
@@ -321,6 +322,17 @@ class Repository:
         """
         expression = ref_text(expression, "expression")
         return Ref(self.stores, resolve_to_read(self.stores.refs, expression), name=expression)
+
+    def view(self, expression: str | Commit | RefLike) -> "View":
+        """Return a branch with what is staged on it, or the commit that any other ref names.
+
+        Args:
+            expression: The name of a branch, or what `ref` takes.
+        """
+        try:
+            return self.branch(ref_text(expression, "expression"))
+        except (RefNotFoundError, InvalidInputError):
+            return self.ref(expression)
 
     def commit(self, expression: str | Commit | RefLike) -> Commit:
         """Return the commit that `expression` names."""

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from graveler.config import LakeConfig
-from graveler.errors import AlreadyExistsError
+from graveler.errors import AlreadyExistsError, RefNotFoundError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.factory import init
 from graveler.lake.factory import open as open_lake
@@ -77,3 +77,14 @@ def test_a_lake_can_be_moved_and_a_copy_of_one_stands_alone(tmp_path, kv):
         repo = lake.repository("flights")
         assert repo.ref("main").get("x") == b"1"
         assert not repo.ref("main").exists("y")
+
+
+def test_a_view_is_a_branch_with_its_writes_or_a_commit(lake):
+    repo = lake.create_repository("flights")
+    main = repo.branch("main")
+    main.put("a", b"1")
+    repo.tags.create("v1", main.commit("1"))
+    main.put("a", b"staged")
+    assert [repo.view(ref).get("a") for ref in ("main", "main@", "v1")] == [b"staged", b"1", b"1"]
+    with pytest.raises(RefNotFoundError, match="'none'"):
+        repo.view("none")
