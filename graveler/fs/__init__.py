@@ -10,16 +10,25 @@ pandas, polars, pyarrow, DuckDB and Dask take such addresses as they take those 
 every ref can be read, a branch can be written, and a transaction is one commit.
 """
 
-from graveler.fs.address import storage_options, url
-from graveler.fs.filesystem import GravelerFileSystem
-from graveler.fs.transaction import CommitTransaction
-from graveler.lake.shared import close_lakes, share_lake
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CommitTransaction",
-    "GravelerFileSystem",
-    "close_lakes",
-    "share_lake",
-    "storage_options",
-    "url",
-]
+from graveler.exports import lazy_names
+
+if TYPE_CHECKING:
+    from graveler.fs.address import storage_options as storage_options
+    from graveler.fs.address import url as url
+    from graveler.fs.filesystem import GravelerFileSystem as GravelerFileSystem
+    from graveler.fs.transaction import CommitTransaction as CommitTransaction
+    from graveler.lake.shared import close_lakes as close_lakes
+    from graveler.lake.shared import share_lake as share_lake
+
+# addresses need no fsspec
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "graveler.fs.address": ("storage_options", "url"),
+        "graveler.fs.filesystem": ("GravelerFileSystem",),
+        "graveler.fs.transaction": ("CommitTransaction",),
+        "graveler.lake.shared": ("close_lakes", "share_lake"),
+    },
+)
