@@ -1,0 +1,350 @@
+"""The tree of a branch, with the writes of HDFS.
+
+Files are staged on the branch when all of their bytes are stored. What a lake has no word for is kept in
+memory, by this process: empty folders, and the files in the working folders of jobs, whose bytes are
+stored and whose paths the lake never sees. A file that leaves such a folder is staged then.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from glob import escape
+from threading import RLock
+
+from graveler.gateway.failures import (
+    ACCESS,
+    EXISTS,
+    IO,
+    NOT_EMPTY,
+    NOT_FOUND,
+    PARENT,
+    UNSUPPORTED,
+    RemoteError,
+)
+from graveler.gateway.memory import Folder, is_working
+from graveler.gateway.tree import Node, RefTree, Summary, by_name
+from graveler.model import Entry
+from graveler.objects.store import Body
+from graveler.repository import Branch
+from graveler.repository.branch import check_writable
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is kept in memory of one branch.
+
+    Attributes:
+        root: Empty folders and working files.
+        succeeded: Working folders of jobs that have succeeded.
+        lock: Held by what looks at the tree and then changes it.
+    """
+
+    root: Folder = field(default_factory=Folder)
+    succeeded: set[str] = field(default_factory=set)
+    lock: RLock = field(default_factory=RLock)
+
+
+class BranchTree(RefTree):
+    """A branch that can be written.
+
+    Args:
+        place: Path of its root.
+        branch: The branch.
+        memory: What is kept of it in memory, between requests.
+    """
+
+    writable = True
+
+    def __init__(self, place: str, branch: Branch, memory: Memory) -> None:
+        super().__init__(place, branch)
+        self._branch = branch
+        self._memory = memory.root
+        self._succeeded = memory.succeeded
+        self._lock = memory.lock
+
+    def find(self, path: str) -> Node | None:
+        """Return what is at a path, or None."""
+        node = self._memory.find(path)
+        return super().find(path) if node is None else node
+
+    def below(self, path: str) -> list[tuple[str, Node]]:
+        """Return what is directly in a folder, by name."""
+        listed = super().below(path)
+        kept = self._memory.find(path)
+        if not isinstance(kept, Folder) or not kept.children:
+            return listed
+        names = {name for name, _ in listed}
+        listed += [item for item in list(kept.children.items()) if item[0] not in names]
+        return sorted(listed, key=by_name)
+
+    def summary(self, path: str) -> Summary:
+        """Return the number and size of what is at and below the path of a folder."""
+        files, folders, size = super().summary(path)
+        kept = self._memory.find(path)
+        for _, node in kept.walk() if isinstance(kept, Folder) else ():
+            if isinstance(node, Folder):
+                folders += 1
+            else:
+                files += 1
+                size += node.size
+        return Summary(files, folders, size)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, and those above it.
+
+        Raises:
+            RemoteError: A file is at the path, or above it.
+        """
+        self._check_accepts()
+        with self._lock:
+            node = self.find(path)
+            if isinstance(node, Entry):
+                raise RemoteError(EXISTS, f"Path is not a directory: {self.shown(path)}")
+            if node is None:
+                self._check_above(path)
+                self._memory.make(path)
+
+    def check_create(self, path: str, *, overwrite: bool, parents: bool) -> None:
+        """Refuse a file that cannot be made.
+
+        Raises:
+            RemoteError: A folder is there; or a file, and `overwrite` is not set; or a file is above
+                the path; or the folder is missing, and `parents` is not set.
+        """
+        self._check_accepts()
+        node = self.find(path)
+        if isinstance(node, Folder):
+            raise RemoteError(EXISTS, f"{self.shown(path)} already exists as a directory")
+        if isinstance(node, Entry):
+            if not overwrite:
+                raise RemoteError(EXISTS, f"{self.shown(path)} already exists; set overwrite=true")
+            return
+        self._check_above(path)
+        parent = _parent(path)
+        if not parents and self.find(parent) is None:
+            raise RemoteError(NOT_FOUND, f"Parent directory doesn't exist: {self.shown(parent)}")
+
+    def create(self, path: str, body: Body, *, overwrite: bool, parents: bool) -> None:
+        """Make a file of all that a body holds; nothing is visible before it has been read.
+
+        Raises:
+            RemoteError: As `check_create` raises it, before or after the body was read.
+        """
+        self.check_create(path, overwrite=overwrite, parents=parents)
+        entry = self._branch.store(path, body)
+        with self._lock:
+            self.check_create(path, overwrite=overwrite, parents=parents)
+            if is_working(path):
+                self._memory.put(path, entry)
+            else:
+                self._branch._link_written([entry])
+                self._settle(_parent(path))
+
+    def rename(self, path: str, to: str) -> bool:
+        """Move a file or a folder: into `to` if that is a folder.
+
+        Returns:
+            Whether it was done: not if there is nothing to move, `to` is a file or below `path`, or
+            the folder that `to` is in is missing.
+        """
+        self._check_accepts()
+        self._check_no_root(path, "moved")
+        with self._lock:
+            node = self.find(path)
+            if isinstance(self.find(to), Folder):
+                to = f"{to}/{_name(path)}" if to else _name(path)
+            if node is None or f"{to}/".startswith(f"{path}/"):
+                return isinstance(node, Entry) and to == path
+            if self.find(to) is not None or not isinstance(self.find(_parent(to)), Folder):
+                return False
+            self._move(node, path, to)
+            return True
+
+    def replace(self, path: str, to: str, *, overwrite: bool) -> None:
+        """Move a file or a folder to exactly `to`.
+
+        Raises:
+            RemoteError: There is nothing to move; `to` is taken, and not by something of the kind that
+                may be overwritten; it is below `path`; or the folder that it is in is missing.
+        """
+        self._check_accepts()
+        self._check_no_root(path, "moved")
+        self._check_no_root(to, "replaced")
+        with self._lock:
+            node = self.get(path)
+            self._check_target(path, to)
+            there = self.find(to)
+            if there is not None:
+                self._check_replaceable(node, there, to, overwrite=overwrite)
+            self._move(node, path, to)
+            if isinstance(there, Folder) and isinstance(node, Folder):
+                self._settle(to)
+
+    def _check_target(self, path: str, to: str) -> None:
+        if path == to:
+            raise RemoteError(EXISTS, f"The source {self.shown(path)} and destination are the same")
+        if to.startswith(f"{path}/"):
+            raise RemoteError(
+                IO, f"Rename destination {self.shown(to)} is a directory or file under {path}"
+            )
+        parent = _parent(to)
+        above = self.find(parent)
+        if above is None:
+            raise RemoteError(
+                NOT_FOUND, f"rename destination parent {self.shown(parent)} not found"
+            )
+        if isinstance(above, Entry):
+            raise RemoteError(PARENT, f"rename destination parent {self.shown(parent)} is a file")
+
+    def _check_replaceable(self, node: Node, there: Node, to: str, *, overwrite: bool) -> None:
+        if not overwrite:
+            raise RemoteError(EXISTS, f"rename destination {self.shown(to)} already exists")
+        if isinstance(node, Folder) != isinstance(there, Folder):
+            raise RemoteError(IO, f"{self.shown(to)} and its source must both be files or folders")
+        if isinstance(there, Folder) and self.below(to):
+            raise RemoteError(IO, f"rename destination directory is not empty: {self.shown(to)}")
+
+    def delete(self, path: str, *, recursive: bool) -> bool:
+        """Delete a file, or a folder with all that is below it; return whether it was there.
+
+        Raises:
+            RemoteError: It is a folder that is not empty, and `recursive` is not set.
+        """
+        self._check_accepts()
+        self._check_no_root(path, "deleted")
+        with self._lock:
+            node = self.find(path)
+            if node is None:
+                return False
+            if isinstance(node, Folder):
+                if not recursive and self.below(path):
+                    raise RemoteError(
+                        NOT_EMPTY, f"`{self.shown(path)} is non empty': Directory is not empty"
+                    )
+                self._branch.delete_many(entry.path for entry in self.view.entries(f"{path}/"))
+            elif self._memory.find(path) is None:
+                self._branch.delete(path)
+            self._memory.remove(path)
+            self._succeeded.discard(path)
+            self._settle(_parent(path))
+            return True
+
+    def mark_success(self, folder: str) -> bool:
+        """Note that a job has succeeded that wrote to a folder; return whether it is done with that."""
+        if not is_working(folder):
+            return True
+        self._succeeded.add(folder)
+        return False
+
+    def has_succeeded(self, folder: str) -> bool:
+        """Return whether a folder is the working folder of such a job, and all was moved out of it."""
+        kept = self._memory.find(folder)
+        return folder in self._succeeded and not (
+            isinstance(kept, Folder) and any(isinstance(node, Entry) for _, node in kept.walk())
+        )
+
+    def commit(self, path: str, message: str) -> dict[str, str]:
+        """Commit what is staged at and below a path, and return the commit's fields."""
+        self._check_accepts()
+        paths: Iterable[str] | None = None
+        if path:
+            paths = [escape(path), f"{escape(path)}/"]
+        made = self._branch.commit(message, paths=paths)
+        return {"id": made.id, "message": made.message, "branch": self._branch.name}
+
+    def _move(self, node: Node, path: str, to: str) -> None:
+        """Move a file or folder to where nothing is in the way; no byte is copied."""
+        if is_working(to) and not is_working(path) and self._is_staged(node, path):
+            raise RemoteError(
+                UNSUPPORTED,
+                f"{self.shown(path)} cannot be moved to {self.shown(to)}: files in the working "
+                "folder of a job are kept in memory, and these would be lost with the gateway",
+            )
+        kept = self._memory.find(path)
+        if isinstance(node, Entry):
+            self._move_file(node, to, staged=kept is None, path=path)
+        else:
+            if self.view.has_below(f"{path}/"):
+                self._branch.move(f"{path}/", f"{to}/")
+            self._bring_in(kept if isinstance(kept, Folder) else Folder(), to)
+        self._memory.remove(path)
+        self._settle(_parent(path))
+        self._settle(_parent(to))
+
+    def _is_staged(self, node: Node, path: str) -> bool:
+        if isinstance(node, Folder):
+            return self.view.has_below(f"{path}/")
+        return self._memory.find(path) is None
+
+    def _move_file(self, entry: Entry, to: str, *, staged: bool, path: str) -> None:
+        if is_working(to):
+            self._memory.put(to, entry)
+            return
+        self._branch.link_many([replace(entry, path=to)])
+        if staged:
+            self._branch.delete(path)
+
+    def _bring_in(self, kept: Folder, to: str) -> None:
+        """Put a folder of the memory at its new path: files that leave working folders are staged."""
+        if is_working(to):
+            self._memory.put(to, kept)
+            return
+        staged = []
+        for below, node in kept.walk():
+            place = f"{to}/{below}"
+            if isinstance(node, Folder):
+                self._memory.make(place)
+            elif is_working(place):
+                self._memory.put(place, node)
+            else:
+                staged.append(replace(node, path=place))
+        self._memory.make(to)
+        if staged:
+            self._branch.link_many(staged)
+        for folder in {_parent(entry.path) for entry in staged} | {to}:
+            self._settle(folder)
+
+    def _settle(self, path: str) -> None:
+        """Keep a folder in memory if nothing is below it, and only then."""
+        while path:
+            kept = self._memory.find(path)
+            if isinstance(kept, Folder) and kept.children:
+                return
+            if not self.view.has_below(f"{path}/"):
+                self._memory.make(path)
+                return
+            if kept is None:
+                return
+            self._memory.remove(path)
+            path = _parent(path)
+
+    def _check_above(self, path: str) -> None:
+        """Refuse a path below a file."""
+        above = []
+        parent = _parent(path)
+        while parent and not isinstance(self._memory.find(parent), Folder):
+            above.append(parent)
+            parent = _parent(parent)
+        kept = (each for each in above if isinstance(self._memory.find(each), Entry))
+        found = (entry.path for entry in self.view.stat_many(above) if entry is not None)
+        file = next(iter([*kept, *found]), None)
+        if file is not None:
+            raise RemoteError(PARENT, f"Parent path is not a directory: {self.shown(file)}")
+
+    def _check_accepts(self) -> None:
+        if not self.writable:
+            raise self.refusal("cannot be written: the gateway was started with --read-only")
+        check_writable(self._branch)
+
+    def _check_no_root(self, path: str, done: str) -> None:
+        if not path:
+            raise RemoteError(
+                ACCESS, f"{self.place} is a branch, and cannot be {done}: name what is in it"
+            )
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,209 @@
+"""One connection: requests are read, admitted, carried out and answered."""
+
+import json
+import re
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from graveler.errors import CorruptionError, GravelerError
+from graveler.gateway.bodies import RequestBody, request_body
+from graveler.gateway.failures import ACCESS, ARGUMENT, IO, RemoteError
+from graveler.gateway.operations import Answer, Request, operation
+
+if TYPE_CHECKING:
+    from graveler.gateway.server import Server
+
+_PREFIX: Final = "/webhdfs/v1"
+_IDLE_SECONDS: Final = 120.0
+_DRAIN_SECONDS: Final = 5.0
+_MOST_PARAMETERS: Final = 64
+_BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_OURS: Final = frozenset({"", "none", "same-origin"})
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection, one after the other."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "graveler"
+    sys_version = ""
+    disable_nagle_algorithm = True
+    rbufsize = 64 << 10
+    timeout = _IDLE_SECONDS
+    server: "Server"
+    _body: RequestBody | None = None
+
+    def handle_one_request(self) -> None:
+        """Wait for a request and answer it; the server knows whether a connection waits."""
+        with suppress(ConnectionError, TimeoutError):
+            with self.server.connections.waiting(self.connection) as goes_on:
+                first = goes_on and cast("Any", self.rfile).peek(1)
+            if not first:
+                self.close_connection = True
+                return
+            super().handle_one_request()
+            return
+        self.close_connection = True
+
+    def do_GET(self) -> None:
+        """Answer a GET."""
+        self._answer()
+
+    def do_PUT(self) -> None:
+        """Answer a PUT."""
+        self._answer()
+
+    def do_POST(self) -> None:
+        """Answer a POST."""
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        """Answer a DELETE."""
+        self._answer()
+
+    def _answer(self) -> None:
+        self.connection.settimeout(None)  # a client may take its time between two pieces
+        try:
+            answer = self._carry_out()
+            if self._body is not None and answer.status >= HTTPStatus.BAD_REQUEST:
+                self.close_connection = True
+            self._send(answer)
+            self._end_body()
+        except ConnectionError:
+            self.close_connection = True
+        finally:
+            self.connection.settimeout(self.timeout)
+
+    def _end_body(self) -> None:
+        """Read what was not read of the body, so that the client gets to read the answer."""
+        body = self._body
+        if body is None or body.ended:
+            return
+        self.close_connection = True
+        self.connection.settimeout(_DRAIN_SECONDS)
+        with suppress(OSError, RemoteError):
+            self.connection.shutdown(socket.SHUT_WR)
+            body.drain()
+
+    def _carry_out(self) -> Answer:
+        try:
+            request, run = self._read()
+            return run(request)
+        except RemoteError as error:
+            return Answer.of(error)
+        except GravelerError as error:
+            if isinstance(error, CorruptionError):
+                self.log_error("%s", error)
+            return Answer.of(RemoteError.of(error))
+        except ConnectionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the top level of a request
+            self.server.report(error)
+            told = f"{type(error).__name__} in the gateway: {error}"
+            return Answer.of(RemoteError(IO, told, status=HTTPStatus.INTERNAL_SERVER_ERROR))
+
+    def _read(self) -> tuple[Request, Callable[[Request], Answer]]:
+        self._body = None
+        self._body = request_body(self.headers, cast("BinaryIO", self.rfile), self._continue)
+        self._refuse_browsers()
+        path, query = self._target()
+        if not self.server.check.admits(query, self.headers.get("Authorization", "")):
+            raise RemoteError(
+                ACCESS,
+                "the token is missing or wrong: give it as the user's name (HADOOP_USER_NAME, "
+                "user.name=) or as Authorization: Bearer",
+                status=HTTPStatus.UNAUTHORIZED,
+            )
+        run = operation(self.command, query.get("op", "").upper())
+        namespace = self.server.namespace
+        tree, below = namespace.at(path)
+        return Request(tree, below, query, self._here(), namespace, self._body), run
+
+    def handle_expect_100(self) -> bool:
+        """Leave it to the first read of the body: a request may be refused before."""
+        return True
+
+    def _continue(self) -> None:
+        if self.headers.get("Expect", "").lower() == "100-continue":
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _refuse_browsers(self) -> None:
+        """Refuse what a page of another site has a browser send."""
+        site = self.headers.get("Sec-Fetch-Site", "")
+        if self.headers.get("Origin") is not None or site not in _OURS:
+            raise RemoteError(ACCESS, "the gateway answers no pages of web sites")
+
+    def _target(self) -> tuple[str, dict[str, str]]:
+        """Return the path and the parameters.
+
+        Raises:
+            RemoteError: They are no text.
+        """
+        try:
+            url = urlsplit(self.path)
+            pairs = parse_qsl(
+                url.query,
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=_MOST_PARAMETERS,
+            )
+            path = unquote(url.path, errors="strict")
+        except ValueError as error:
+            raise RemoteError(ARGUMENT, f"the address cannot be read: {error}") from None
+        if _BROKEN_PERCENT.search(url.path):
+            raise RemoteError(ARGUMENT, "a percent sign in the path is not followed by two digits")
+        if path != _PREFIX and not path.startswith(f"{_PREFIX}/"):
+            raise RemoteError(
+                ARGUMENT, f"the path does not begin with {_PREFIX}: is the client one of WebHDFS?"
+            )
+        return path[len(_PREFIX) :], {name.lower(): value for name, value in pairs}
+
+    def _here(self) -> str:
+        return f"http://{self.headers.get('Host') or self.server.authority}{self.path}"
+
+    def _send(self, answer: Answer) -> None:
+        body = b"" if answer.document is None else json.dumps(answer.document).encode()
+        download = answer.download
+        # no Content-Type: Spark's client lacks a class that reads it
+        self.send_response(answer.status, answer.reason or None)
+        if answer.location:
+            self.send_header("Location", answer.location)
+        self.send_header("Content-Length", str(len(body) if download is None else download.length))
+        self._finish_head(body)
+        if download is None:
+            return
+        try:
+            download.send(self.connection, cast("BinaryIO", self.wfile))
+        except GravelerError as error:
+            self.log_error("%s", error)  # the client sees the end of the connection too early
+            self.close_connection = True
+
+    def _finish_head(self, body: bytes) -> None:
+        """Send the head and the body together: two packets would wait for each other."""
+        if self.server.connections.closing:
+            self.close_connection = True
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        buffer = cast("Any", self)._headers_buffer
+        buffer.append(b"\r\n" + body)
+        self.flush_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what cannot be read as a request; http.server calls this."""
+        del explain
+        self.close_connection = True
+        told = message or self.responses[HTTPStatus(code)][0]
+        self._send(Answer.of(RemoteError(ARGUMENT, told, status=code)))
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
+        """Write errors to the standard error stream."""
+        sys.stderr.write(f"graveler gateway: {format % args}\n")
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Write nothing: addresses hold the token."""

@@ -1,0 +1,74 @@
+"""What a lake does not hold: empty folders, and the working files of jobs.
+
+A lake has paths of files and no folders. Hadoop's committers make folders, look whether they exist,
+write below them and rename them. The gateway keeps such a tree for each branch, in memory.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from graveler.model import Entry
+
+_WORKING: Final = ("_temporary", ".spark-staging", ".hive-staging")
+
+
+class Folder:
+    """A folder that is kept in memory.
+
+    Attributes:
+        children: What is directly in it, by name. An entry stands for stored bytes that no path
+            of the lake names yet; its path is not looked at.
+    """
+
+    __slots__ = ("children",)
+
+    def __init__(self) -> None:
+        self.children: dict[str, Folder | Entry] = {}
+
+    def find(self, path: str) -> "Folder | Entry | None":
+        """Return what is at a path below the folder; "" is the folder itself."""
+        node: Folder | Entry | None = self
+        for name in path.split("/") if path else ():
+            if not isinstance(node, Folder):
+                return None
+            node = node.children.get(name)
+        return node
+
+    def make(self, path: str) -> "Folder":
+        """Return the folder at a path, made with those above it where they are missing."""
+        node = self
+        for name in path.split("/") if path else ():
+            child = node.children.get(name)
+            if not isinstance(child, Folder):
+                child = node.children[name] = Folder()
+            node = child
+        return node
+
+    def put(self, path: str, node: "Folder | Entry") -> None:
+        """Put a file or a folder at a path."""
+        parent, _, name = path.rpartition("/")
+        self.make(parent).children[name] = node
+
+    def remove(self, path: str) -> None:
+        """Remove what is at a path, if anything is."""
+        parent, _, name = path.rpartition("/")
+        folder = self.find(parent)
+        if isinstance(folder, Folder):
+            folder.children.pop(name, None)
+
+    def walk(self, path: str = "") -> Iterator[tuple[str, "Folder | Entry"]]:
+        """Yield what is below the folder, each with its path behind `path`; folders come first."""
+        for name, node in list(self.children.items()):
+            below = f"{path}/{name}" if path else name
+            yield below, node
+            if isinstance(node, Folder):
+                yield from node.walk(below)
+
+
+def is_working(path: str) -> bool:
+    """Return whether a path is in the working folder of a job, or that folder itself.
+
+    The committers of Hadoop, Spark and Hive write there, move the files to their place when the job
+    has succeeded, and remove the folder.
+    """
+    return any(part.startswith(_WORKING) for part in path.split("/"))

@@ -1,0 +1,116 @@
+"""The JSON documents of WebHDFS."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from graveler.clock import unix_us
+from graveler.gateway.memory import Folder
+from graveler.gateway.tree import Node, Summary
+from graveler.model import Entry
+
+_OWNER: Final = "graveler"
+_BLOCK_BYTES: Final = 128 << 20
+"""What Spark takes for the size of a block, and so of a task's part of a file."""
+_HOST: Final = "localhost"  # Spark takes it for no place in particular
+
+
+def file_status(node: Node, name: str = "", *, writable: bool) -> dict[str, Any]:
+    """Return the status of a file or folder.
+
+    Args:
+        node: The file or folder.
+        name: Its name in the folder that is listed.
+        writable: Whether it can be changed.
+    """
+    # Hadoop's client takes a name such as 05:00 for an address, and ./05:00 for the name
+    suffix = f"./{name}" if ":" in name else name
+    if isinstance(node, Folder):
+        return _status("DIRECTORY", suffix, 0, 0, 0, "755" if writable else "555")
+    changed = 0 if node.mtime is None else unix_us(node.mtime) // 1000
+    permission = "644" if writable else "444"
+    return _status("FILE", suffix, node.size, changed, _BLOCK_BYTES, permission)
+
+
+def _status(
+    kind: str, suffix: str, length: int, changed: int, block: int, permission: str
+) -> dict[str, Any]:
+    return {
+        "pathSuffix": suffix,
+        "type": kind,
+        "length": length,
+        "owner": _OWNER,
+        "group": _OWNER,
+        "permission": permission,
+        "accessTime": changed,
+        "modificationTime": changed,
+        "blockSize": block,
+        "replication": 1 if kind == "FILE" else 0,
+        "childrenNum": 0,
+        "fileId": 0,
+        "storagePolicy": 0,
+    }
+
+
+def listing(nodes: Iterable[tuple[str, Node]], *, writable: bool) -> dict[str, Any]:
+    """Return the list of what is in a folder."""
+    return {
+        "FileStatuses": {
+            "FileStatus": [file_status(node, name, writable=writable) for name, node in nodes]
+        }
+    }
+
+
+def summary(of: Summary) -> dict[str, Any]:
+    """Return the number and size of what is below a path."""
+    return {
+        "ContentSummary": {
+            "directoryCount": of.folders,
+            "fileCount": of.files,
+            "length": of.bytes,
+            "quota": -1,
+            "spaceConsumed": of.bytes,
+            "spaceQuota": -1,
+        }
+    }
+
+
+def block_locations(entry: Entry) -> dict[str, Any]:
+    """Return where the blocks of a file are: one block, on no host in particular."""
+    block = {
+        "cachedHosts": [],
+        "corrupt": False,
+        "hosts": [_HOST],
+        "length": entry.size,
+        "names": [f"{_HOST}:0"],
+        "offset": 0,
+        "storageTypes": ["DISK"],
+        "topologyPaths": [f"/default-rack/{_HOST}:0"],
+    }
+    return {"BlockLocations": {"BlockLocation": [block] if entry.size else []}}
+
+
+def located_blocks(entry: Entry) -> dict[str, Any]:
+    """Return the same in the older form."""
+    block = {
+        "block": {
+            "blockId": 0,
+            "blockPoolId": _OWNER,
+            "generationStamp": 0,
+            "numBytes": entry.size,
+        },
+        "blockToken": {"urlString": "AAAAAA"},
+        "cachedLocations": [],
+        "isCorrupt": False,
+        "locations": [],
+        "startOffset": 0,
+        "storageTypes": [],
+    }
+    return {
+        "LocatedBlocks": {
+            "fileLength": entry.size,
+            "isLastBlockComplete": True,
+            "isUnderConstruction": False,
+            "lastLocatedBlock": block if entry.size else None,
+            "locatedBlocks": [block] if entry.size else [],
+        }
+    }

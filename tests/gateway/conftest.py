@@ -1,0 +1,53 @@
+"""A gateway to a lake in memory, and its client on the branch ``dev``."""
+
+import pytest
+
+from graveler.gateway import Gateway
+from graveler.testing import World
+from tests.harness.webhdfs import WebHdfs
+
+TOKEN = "grav-of-the-tests"
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+def lake(world):
+    with world.open() as opened:
+        yield opened
+
+
+@pytest.fixture
+def repo(lake):
+    return lake.create_repository("flights")
+
+
+@pytest.fixture
+def dev(repo):
+    return repo.create_branch("dev")
+
+
+@pytest.fixture
+def serve(lake):
+    """Starts a gateway with its options, and returns a client on the branch ``dev``."""
+    opened = []
+
+    def start(**options):
+        gateway = Gateway(options.pop("lake", lake), token=TOKEN, **options)
+        client = WebHdfs(gateway.address, TOKEN, "/flights/dev")
+        opened.append((gateway, client))
+        return client
+
+    yield start
+    for gateway, client in opened:
+        client.close()
+        gateway.cut()
+        assert gateway.close(seconds=30)
+
+
+@pytest.fixture
+def client(serve, dev):
+    return serve()

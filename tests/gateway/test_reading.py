@@ -1,0 +1,234 @@
+"""The operations that read, over a socket."""
+
+from pathlib import Path
+
+import pytest
+
+import graveler
+
+FIELDS = {
+    "accessTime",
+    "blockSize",
+    "childrenNum",
+    "fileId",
+    "group",
+    "length",
+    "modificationTime",
+    "owner",
+    "pathSuffix",
+    "permission",
+    "replication",
+    "storagePolicy",
+    "type",
+}
+
+
+def on_disk(branch, entry):
+    """The file of an entry in a lake that is a folder."""
+    return Path(branch.uri(entry).removeprefix("file://"))
+
+
+def test_the_status_of_a_file(client, dev):
+    entry = dev.put("t/a.csv", b"hello")
+    status = client.get("/t/a.csv", "GETFILESTATUS").json["FileStatus"]
+    assert status.keys() == FIELDS
+    assert (status["type"], status["length"], status["pathSuffix"]) == ("FILE", 5, "")
+    assert status["modificationTime"] == int(entry.mtime.timestamp() * 1000)
+    assert status["permission"] == "644"
+
+
+def test_the_status_of_a_folder(client, dev):
+    dev.put("t/a.csv", b"hello")
+    status = client.get("/t/", "GETFILESTATUS").json["FileStatus"]
+    assert status.keys() == FIELDS
+    assert (status["type"], status["length"], status["permission"]) == ("DIRECTORY", 0, "755")
+
+
+def test_the_status_of_nothing_is_not_found(client):
+    got = client.get("/t", "GETFILESTATUS")
+    assert got.failure == (404, "FileNotFoundException")
+    assert got.message == "File does not exist: /flights/dev/t"
+    assert got.json["RemoteException"]["javaClassName"] == "java.io.FileNotFoundException"
+
+
+def test_no_answer_has_a_content_type(client, dev):
+    dev.put("a", b"hello")
+    for got in (client.get("/a", "GETFILESTATUS"), client.open("/a"), client.get("/b", "OPEN")):
+        assert "Content-Type" not in got.headers
+
+
+def test_a_folder_lists_its_files_and_folders(client, dev):
+    for path in ("t/b", "t/a/x", "t/a-b", "t/c/y/z", "u"):
+        dev.put(path, b"")
+    assert client.names("/t") == ["a/", "a-b", "b", "c/"]
+    assert client.names("") == ["t/", "u"]
+
+
+def test_a_file_lists_itself_without_a_name(client, dev):
+    dev.put("a", b"hello")
+    (status,) = client.get("/a", "LISTSTATUS").json["FileStatuses"]["FileStatus"]
+    assert (status["pathSuffix"], status["length"]) == ("", 5)
+
+
+def test_a_list_of_nothing_is_not_found(client):
+    assert client.get("/t", "LISTSTATUS").failure == (404, "FileNotFoundException")
+
+
+def test_names_with_a_colon_are_no_addresses(client, dev):
+    dev.put("2013/05:00/part:1", b"x")
+    assert client.names("/2013") == ["./05:00/"]
+    assert client.names("/2013/05:00") == ["./part:1"]
+    assert client.open("/2013/./05:00/part:1").failure == (400, "IllegalArgumentException")
+    assert client.open("/2013/05:00/part:1").body == b"x"
+
+
+def test_a_file_and_a_folder_of_one_name_are_both_listed(client, dev):
+    dev.put("t/a", b"x")
+    dev.put("t/a/b", b"y")
+    assert client.names("/t") == ["a", "a/"]
+    assert client.names("/t/a") == ["b"]
+    assert client.open("/t/a").body == b"x"
+
+
+def test_a_long_folder_is_listed_by_pages(client, dev, monkeypatch):
+    monkeypatch.setattr("graveler.gateway.operations._PAGE", 2)
+    for path in ("t/a/x", "t/a-b", "t/c:d", "t/e", "t/f"):
+        dev.put(path, b"")
+    pages, after, left = [], "", 1
+    while left:
+        listing = client.get("/t", "LISTSTATUS_BATCH", startAfter=after).json["DirectoryListing"]
+        page = listing["partialListing"]["FileStatuses"]["FileStatus"]
+        pages.append([each["pathSuffix"] for each in page])
+        after, left = pages[-1][-1], listing["remainingEntries"]
+    assert pages == [["a", "a-b"], ["./c:d", "e"], ["f"]]
+
+
+@pytest.mark.parametrize("where", ["memory", "folder"])
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({}, slice(None)),
+        ({"offset": 0}, slice(None)),
+        ({"offset": 7}, slice(7, None)),
+        ({"offset": 7, "length": 90_000}, slice(7, 90_007)),
+        ({"length": 3}, slice(3)),
+        ({"offset": 299_999, "length": 9}, slice(299_999, None)),
+        ({"offset": 300_000}, slice(0, 0)),
+    ],
+)
+def test_bytes_from_anywhere(serve, lake, dev, tmp_path, where, part, expected):
+    content = bytes(range(250)) * 1200
+    with graveler.open(tmp_path / "lake", create=True) as folder:
+        on_disk = folder.create_repository("flights").create_branch("dev")
+        (dev if where == "memory" else on_disk).put("a", content)
+        client = serve(lake=lake if where == "memory" else folder)
+        assert client.open("/a", **part).body == content[expected]
+        assert client.kind("/a") == "FILE"  # over the same connection
+
+
+def test_an_offset_behind_the_end_is_refused(client, dev):
+    dev.put("a", b"hello")
+    assert client.open("/a", offset=6).failure == (403, "IOException")
+
+
+def test_a_folder_cannot_be_opened(client, dev):
+    dev.put("t/a", b"hello")
+    got = client.get("/t", "OPEN")
+    assert got.failure == (404, "FileNotFoundException")
+    assert got.message == "Path is not a file: /flights/dev/t"
+
+
+def test_a_client_may_ask_where_to_without_going_there(client, dev):
+    dev.put("a", b"hello")
+    got = client.get("/a", "OPEN", noredirect="true")
+    assert got.status == 200
+    assert got.json["Location"].endswith("&data=true")
+
+
+def test_damage_is_not_sent_as_a_whole_file(serve, tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as folder:
+        branch = folder.create_repository("flights").create_branch("dev")
+        entry = branch.put("a", bytes(3_000_000))
+        on_disk(branch, entry).write_bytes(bytes(2_999_999) + b"1")
+        client = serve(lake=folder)
+        client.connection.request("GET", client.target("/a", "OPEN", data="true"))
+        got = client.connection.getresponse()
+        with pytest.raises(Exception, match="IncompleteRead"):
+            got.read()
+
+
+def test_a_file_of_another_size_is_refused(serve, tmp_path, capfd):
+    with graveler.open(tmp_path / "lake", create=True) as folder:
+        branch = folder.create_repository("flights").create_branch("dev")
+        entry = branch.put("a", bytes(100))
+        on_disk(branch, entry).write_bytes(bytes(99))
+        got = serve(lake=folder).open("/a", offset=1)
+    assert got.failure == (403, "IOException")
+    assert "has 99 bytes, and its entry has 100 bytes" in got.message
+    assert "has 99 bytes" in capfd.readouterr().err
+
+
+def test_the_summary_counts_files_folders_and_bytes(client, dev):
+    for path, size in (("t/a", 3), ("t/b/c/d", 4), ("t/b/c/e", 5), ("u", 6)):
+        dev.put(path, bytes(size))
+    client.mkdirs("/t/empty")
+    summary = client.get("/t", "GETCONTENTSUMMARY").json["ContentSummary"]
+    assert (summary["fileCount"], summary["directoryCount"], summary["length"]) == (3, 4, 12)
+    assert client.get("/u", "GETCONTENTSUMMARY").json["ContentSummary"]["length"] == 6
+
+
+def test_a_file_is_one_block(client, dev):
+    dev.put("a", b"hello")
+    dev.put("empty", b"")
+    (block,) = client.get("/a", "GETFILEBLOCKLOCATIONS").json["BlockLocations"]["BlockLocation"]
+    assert (block["offset"], block["length"], block["hosts"]) == (0, 5, ["localhost"])
+    assert client.get("/empty", "GETFILEBLOCKLOCATIONS").json["BlockLocations"] == {
+        "BlockLocation": []
+    }
+    old = client.get("/a", "GET_BLOCK_LOCATIONS").json["LocatedBlocks"]
+    assert (old["fileLength"], old["locatedBlocks"][0]["block"]["numBytes"]) == (5, 5)
+
+
+def test_what_a_client_asks_of_a_cluster(client):
+    assert client.get("", "GETHOMEDIRECTORY").json == {"Path": "/"}
+    assert client.get("", "GETDELEGATIONTOKEN").json == {"Token": None}
+
+
+def test_refs_of_all_kinds_are_read(serve, repo, dev):
+    dev.put("a", b"1")
+    first = dev.commit("1")
+    repo.tags.create("v1", first)
+    dev.put("a", b"2")
+    dev.commit("2")
+    dev.put("a", b"staged")
+    client = serve()
+    client.root = "/flights"
+    for ref, content in (
+        ("dev", b"staged"),
+        ("dev@", b"2"),
+        ("dev~1", b"1"),
+        ("v1", b"1"),
+        (first.id, b"1"),
+        (first.id[:12], b"1"),
+    ):
+        assert client.open(f"/{ref}/a").body == content
+
+
+def test_repositories_and_refs_are_listed_as_folders(serve, lake, repo, dev):
+    lake.create_repository("other")
+    repo.tags.create("v1", "dev")
+    client = serve()
+    client.root = ""
+    assert client.names("/") == ["flights/", "other/"]
+    assert client.names("/flights") == ["dev/", "main/", "v1/"]
+    assert client.kind("/flights") == client.kind("/") == "DIRECTORY"
+    assert client.get("/flights", "GETCONTENTSUMMARY").json["ContentSummary"]["fileCount"] == 0
+
+
+@pytest.mark.parametrize("path", ["/none", "/none/main/a", "/flights/none", "/flights/none/a"])
+def test_an_unknown_repository_or_ref_is_not_found(serve, repo, path):
+    client = serve()
+    client.root = ""
+    got = client.get(path, "GETFILESTATUS")
+    assert got.failure == (404, "FileNotFoundException")
+    assert "none" in got.message
