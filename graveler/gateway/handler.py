@@ -31,6 +31,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection, one after the other."""
 
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # of what is no request: it is answered with a status, too
     server_version = "graveler"
     sys_version = ""
     disable_nagle_algorithm = True
@@ -71,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(None)  # a client may take its time between two pieces
         try:
             answer = self._carry_out()
-            if self._body is not None and answer.status >= HTTPStatus.BAD_REQUEST:
+            if self._body is not None and not self._body.ended:
                 self.close_connection = True
             self._send(answer)
             self._end_body()
@@ -85,7 +86,6 @@ class Handler(BaseHTTPRequestHandler):
         body = self._body
         if body is None or body.ended:
             return
-        self.close_connection = True
         self.connection.settimeout(_DRAIN_SECONDS)
         with suppress(OSError, RemoteError):
             self.connection.shutdown(socket.SHUT_WR)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LOCALHOST: Final = "127.0.0.1"
 _MOST_CONNECTIONS: Final = 1_000
 _GRACE_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
 _PROBE_SECONDS: Final = 60
 """After so long without a packet the system asks whether the other machine is still there."""
 
@@ -187,7 +188,10 @@ class Gateway:
         except (OSError, OverflowError) as error:
             raise InvalidInputError(f"cannot listen at {host}:{port}: {error}") from error
         self._thread = Thread(
-            target=self._server.serve_forever, name="graveler-gateway", daemon=True
+            target=self._server.serve_forever,
+            args=(_POLL_SECONDS,),
+            name="graveler-gateway",
+            daemon=True,
         )
         self._thread.start()
 

@@ -1,0 +1,94 @@
+"""Who may use a gateway."""
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.gateway import Gateway, new_token
+
+REFUSED = (401, "AccessControlException")
+
+
+@pytest.fixture
+def status(client, dev):
+    """Asks for the status of a file, with what is given instead of the right token."""
+    dev.put("a", b"x")
+
+    def ask(headers=None, **query):
+        client.token = query.pop("name", "")
+        return client.send("GET", client.target("/a", "GETFILESTATUS", **query), headers=headers)
+
+    return ask
+
+
+def test_the_token_is_taken_from_three_places(status, client):
+    token = client.token
+    assert status(name=token).status == 200
+    assert status(delegation=token).status == 200
+    assert status({"Authorization": f"Bearer {token}"}).status == 200
+
+
+@pytest.mark.parametrize("token", ["", "ann", "grav-of-the-test", "grav-of-the-tests2", "€"])
+def test_any_other_token_is_refused(status, token):
+    for got in (
+        status(name=token),
+        status(delegation=token),
+        status({"Authorization": f"Bearer {token}".encode().decode("latin-1")}),
+    ):
+        assert got.failure == REFUSED
+        assert got.reason == got.message  # the one thing that Hadoop's client shows
+        assert "HADOOP_USER_NAME" in got.message
+
+
+def test_without_a_token_nothing_is_learned(client):
+    client.token = ""
+    for method, path, op in (
+        ("GET", "/none", "GETFILESTATUS"),
+        ("PUT", "/a", "CREATE"),
+        ("GET", "/../a", "NONSENSE"),
+    ):
+        assert client.ask(method, path, op).failure == REFUSED
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://example.org"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_pages_of_other_sites_are_refused(status, client, headers):
+    got = status(headers, name=client.token)
+    assert got.failure == (403, "AccessControlException")
+    assert "Access-Control-Allow-Origin" not in got.headers
+
+
+def test_a_preflight_is_no_request(client):
+    got = client.send("OPTIONS", client.target("/a", "CREATE"))
+    assert got.status == 501
+    assert "Access-Control-Allow-Origin" not in got.headers
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])  # noqa: S104
+def test_other_machines_are_kept_out_by_a_token_alone(lake, host):
+    with pytest.raises(InvalidInputError, match="give a token"):
+        Gateway(lake, host=host)
+
+
+def test_an_address_that_is_not_ours_is_refused(lake):
+    with pytest.raises(InvalidInputError, match=r"cannot listen at 192\.0\.2\.1:0"):
+        Gateway(lake, host="192.0.2.1", token=new_token())
+
+
+@pytest.mark.parametrize("token", ["short", "1" * 20, "with a blank in it", "grav/of/the/tests"])
+def test_a_token_that_no_client_can_send_is_refused(lake, token):
+    with pytest.raises(InvalidInputError, match=f"a token of {len(token)} characters") as raised:
+        Gateway(lake, token=token)
+    assert token not in str(raised.value)
+
+
+def test_each_gateway_makes_a_token_of_its_own(lake):
+    with Gateway(lake) as one, Gateway(lake) as other:
+        assert one.token != other.token
+        assert one.address != other.address

@@ -1,0 +1,245 @@
+"""Requests that are wrong: each gets an answer or an end, and the next client gets served."""
+
+import socket
+import threading
+
+import pytest
+
+ARGUMENT = (400, "IllegalArgumentException")
+
+
+@pytest.fixture
+def raw(client, dev):
+    """Sends bytes to the gateway and returns all that it answers; `wait` leaves the way open."""
+    dev.put("a", b"hello")
+    host, _, port = client.authority.partition(":")
+
+    def send(data, *, wait=False):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(data)
+            if not wait:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while piece := connection.recv(1 << 16):
+                answer += piece
+            return answer
+
+    yield send
+    assert client.open("/a").body == b"hello"
+    assert [entry.path for entry in dev.entries()] == ["a"]
+
+
+def put(client, body, *headers):
+    """The bytes of a CREATE with a body."""
+    head = [f"PUT {client.target('/b', 'CREATE', data='true')} HTTP/1.1", "Host: x", *headers]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/flights/dev/../dev/a",
+        "/flights/dev/t/../../main/a",
+        "/flights/dev/%2e%2e/a",
+        "/flights/dev/%2E/a",
+        "/flights/dev/..%2fa",
+        "/flights/dev/a%00",
+        "/flights/dev/%zz",
+        "/flights/dev/a%2",
+        "/flights/dev/%ff%fe",
+        "/../../etc/passwd",
+        f"/flights/dev/{'a' * 1025}",
+    ],
+)
+def test_paths_that_are_none_are_refused(client, dev, path):
+    query = f"op=GETFILESTATUS&user.name={client.token}"
+    assert client.send("GET", f"/webhdfs/v1{path}?{query}").failure == ARGUMENT
+    query = f"op=MKDIRS&user.name={client.token}"
+    assert client.send("PUT", f"/webhdfs/v1{path}?{query}").failure == ARGUMENT
+    assert list(dev.entries()) == []
+
+
+def test_slashes_too_many_are_ignored(client, dev):
+    dev.put("t/a", b"x")
+    query = f"op=OPEN&offset=0&user.name={client.token}"
+    assert client.send("GET", f"/webhdfs/v1//flights/dev//t/a//?{query}").body == b"x"
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/", "/webhdfs/v2/flights", "/webhdfs/v1flights", "/index.html", "*"],
+)
+def test_other_addresses_are_refused(client, target):
+    assert client.send("GET", target).failure == ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("method", "op"),
+    [("GET", ""), ("GET", "NONSENSE"), ("GET", "CREATE"), ("PUT", "OPEN"), ("POST", "DELETE")],
+)
+def test_unknown_operations_are_refused(client, method, op):
+    got = client.ask(method, "/a", op)
+    assert got.failure == ARGUMENT
+    assert f'Invalid value for webhdfs parameter "op": {op!r}' in got.message
+
+
+@pytest.mark.parametrize(
+    ("op", "query"),
+    [
+        ("OPEN", {"offset": "-1"}),
+        ("OPEN", {"offset": "1e3"}),
+        ("OPEN", {"length": "²"}),
+        ("OPEN", {"offset": "9" * 40}),
+        ("OPEN", {"noredirect": "perhaps"}),
+        ("CREATE", {"overwrite": "2"}),
+        ("CREATE", {"createparent": "no"}),
+        ("RENAME", {}),
+        ("RENAME", {"destination": ""}),
+        ("RENAME", {"destination": "/flights/dev/../b"}),
+        ("DELETE", {"recursive": "all"}),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(client, dev, op, query):
+    dev.put("a", b"x")
+    method = {"OPEN": "GET", "DELETE": "DELETE"}.get(op, "PUT")
+    assert client.ask(method, "/a", op, **query).failure == ARGUMENT
+    assert [entry.path for entry in dev.entries()] == ["a"]
+
+
+def test_parameters_that_are_no_text_are_refused(client):
+    query = f"op=GETFILESTATUS&user.name={client.token}"
+    assert client.send("GET", f"/webhdfs/v1/flights?{query}&x=%ff").failure == ARGUMENT
+    many = "&".join(f"p{number}=1" for number in range(100))
+    assert client.send("GET", f"/webhdfs/v1/flights?{query}&{many}").failure == ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 200 + b"\r\n", b"431"),
+        (b"NONSENSE\r\n\r\n", b"400"),
+        (b"GET http://[x/ HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET / HTTP/9.9\r\n\r\n", b"505"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
+        (b"TRACE / HTTP/1.1\r\n\r\n", b"501"),
+    ],
+    ids=["address", "header", "headers", "line", "url", "version", "tls", "method"],
+)
+def test_what_is_no_request_gets_a_status(raw, request_bytes, status):
+    answer = raw(request_bytes)
+    assert status in answer.split(b"\r\n")[0]
+    assert b"RemoteException" in answer
+    assert b"Content-Type" not in answer
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"zz\r\nhello\r\n0\r\n\r\n",
+        b"\r\nhello\r\n0\r\n\r\n",
+        b"-5\r\nhello\r\n0\r\n\r\n",
+        b"0x5\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhello and more\r\n0\r\n\r\n",
+        b"f" * 20 + b"\r\nhello\r\n0\r\n\r\n",
+        b"5;" + b"x" * 2_000 + b"\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 100 + b"\r\n",
+    ],
+)
+def test_broken_chunks_make_no_file(raw, client, chunks):
+    answer = raw(put(client, chunks, "Transfer-Encoding: chunked"))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"Connection: close" in answer
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["Transfer-Encoding: chunked", "Content-Length: 5"],
+        ["Transfer-Encoding: gzip, chunked"],
+        ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
+        ["Content-Length: 5", "Content-Length: 6"],
+        ["Content-Length: five"],
+        ["Content-Length: -5"],
+        ["Content-Length: +5"],
+    ],
+)
+def test_a_body_of_an_unclear_length_is_refused(raw, client, headers):
+    assert raw(put(client, b"hello", *headers)).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    ("body", "header"),
+    [
+        (b"hell", "Content-Length: 5"),
+        (b"5\r\nhello\r\n", "Transfer-Encoding: chunked"),
+        (b"5\r\nhe", "Transfer-Encoding: chunked"),
+        (b"5\r\nhello\r\n0\r\n", "Transfer-Encoding: chunked"),
+        (b"5", "Transfer-Encoding: chunked"),
+        (b"", "Transfer-Encoding: chunked"),
+    ],
+)
+def test_a_client_that_goes_away_leaves_nothing(raw, client, dev, body, header):
+    assert raw(put(client, body, header)) == b""
+    assert len(list(dev.repository.objects.list("data/"))) == 1
+
+
+def test_a_client_may_wait_for_the_word_to_send(client, dev):
+    host, _, port = client.authority.partition(":")
+    head = put(client, b"", "Content-Length: 5", "Expect: 100-continue")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(head)
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"hello")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 201 ")
+    assert dev.get("b") == b"hello"
+
+
+def test_a_client_that_may_not_write_need_not_send(client, raw):
+    client.token = "wrong"
+    answer = raw(put(client, b"", "Content-Length: 5", "Expect: 100-continue"), wait=True)
+    client.token = "grav-of-the-tests"
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_long_body_that_is_refused_gets_its_answer(client, dev):
+    dev.put("b", b"x")
+    got = client.ask("PUT", "/b", "CREATE", bytes(600_000), overwrite="false")
+    assert got.failure == (403, "FileAlreadyExistsException")
+    assert got.headers["Connection"] == "close"
+    assert client.mkdirs("/t").status == 200
+
+
+def test_a_body_that_nobody_asked_for_is_no_request(client, dev):
+    dev.put("a", b"x")
+    got = client.ask("PUT", "/t", "MKDIRS", b"DELETE /webhdfs/v1/flights/dev/a HTTP/1.1\r\n\r\n")
+    assert got.status == 200
+    assert client.kind("/a") == "FILE"
+
+
+def test_requests_may_follow_each_other_without_a_pause(raw, client):
+    one = f"GET {client.target('/a', 'OPEN', offset=1)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    assert raw(one * 3).count(b"ello") == 3
+
+
+def test_an_old_client_gets_one_answer(raw, client):
+    answer = raw(
+        f"GET {client.target('/a', 'OPEN', offset=0)} HTTP/1.0\r\n\r\n".encode(), wait=True
+    )
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"hello")
+
+
+def test_a_reader_that_goes_away_is_no_error(client, dev, capfd):
+    dev.put("large", bytes(20_000_000))
+    host, _, port = client.authority.partition(":")
+    before = threading.active_count()
+    for _ in range(3):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            target = client.target("/large", "OPEN", offset=0)
+            connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert connection.recv(10)
+    assert client.open("/large", offset=19_999_999).body == b"\0"
+    assert threading.active_count() <= before + 4
+    assert capfd.readouterr().err == ""
