@@ -1,0 +1,183 @@
+"""Many clients at once, and a gateway that stops."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.gateway import Gateway
+from tests.harness.webhdfs import WebHdfs
+
+TOKEN = "grav-of-the-tests"
+
+
+@pytest.fixture
+def connect(client, dev):
+    """Returns further clients of the gateway."""
+    opened = []
+
+    def another(root=client.root):
+        opened.append(WebHdfs(f"webhdfs://{client.authority}/", client.token, root))
+        return opened[-1]
+
+    yield another
+    for each in opened:
+        each.close()
+
+
+HALF = bytes(20_000_000)
+"""More than the system takes before the gateway reads it."""
+
+
+class Slow:
+    """A body that waits in its middle until it is let go on."""
+
+    def __init__(self):
+        self.begun = threading.Event()
+        self.goes_on = threading.Event()
+
+    def __iter__(self):
+        yield HALF
+        self.begun.set()
+        assert self.goes_on.wait(20)
+        yield b"end"
+
+
+def at_once(count, call):
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(call, range(count)))
+
+
+def test_clients_of_many_branches_do_not_meet(repo, connect):
+    branches = [repo.create_branch(f"b{number}") for number in range(4)]
+
+    def work(number):
+        mine = connect(f"/flights/b{number}")
+        for file in range(5):
+            body = f"{number} {file}".encode() * 1000
+            assert mine.create(f"/t/_temporary/{file}", iter([body])).status == 201
+            assert mine.rename(f"/t/_temporary/{file}", f"/t/{file}").json == {"boolean": True}
+            assert mine.open(f"/t/{file}").body == body
+        mine.delete("/t/_temporary", recursive=True)
+        return mine.ask("PUT", "/t", "COMMIT", message=f"of {number}").json["Commit"]["id"]
+
+    ids = at_once(4, work)
+    assert ids == [branch.head.id for branch in branches]
+    for number, branch in enumerate(branches):
+        assert [branch.get(f"t/{file}") for file in range(5)] == [
+            f"{number} {file}".encode() * 1000 for file in range(5)
+        ]
+
+
+def test_of_two_creators_without_overwriting_one_wins(dev, connect):
+    for round_ in range(5):
+        meet = threading.Barrier(4)
+
+        def create(number, path=f"/{round_}", meet=meet):
+            meet.wait(20)
+            body = (str(number).encode() for _ in range(1))
+            return connect().create(path, body, overwrite="false").status
+
+        assert sorted(at_once(4, create)) == [201, 403, 403, 403]
+    assert len(list(dev.entries())) == 5
+
+
+def test_of_two_renames_to_one_name_one_wins(client, dev, connect):
+    for round_ in range(5):
+        for number in range(4):
+            client.create(f"/{round_}.{number}.tmp", str(number).encode())
+        meet = threading.Barrier(4)
+
+        def rename(number, round_=round_, meet=meet):
+            meet.wait(20)
+            got = connect().rename(f"/{round_}.{number}.tmp", f"/{round_}", renameoptions="NONE")
+            return got.status
+
+        statuses = at_once(4, rename)
+        assert sorted(statuses) == [200, 403, 403, 403]
+        assert dev.get(str(round_)) == str(statuses.index(200)).encode()
+
+
+def test_a_file_is_not_there_before_its_last_byte(client, dev, connect):
+    body, writer = Slow(), connect()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(writer.create, "/a", body)
+        assert body.begun.wait(20)
+        assert client.kind("/a") == ""
+        assert list(dev.uncommitted()) == []
+        client.mkdirs("/t")  # the branch is not held by the upload
+        body.goes_on.set()
+        assert done.result(20).status == 201
+    assert dev.get("a") == HALF + b"end"
+
+
+def test_a_folder_that_came_meanwhile_is_not_replaced(client, dev, connect):
+    body, writer = Slow(), connect()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(writer.create, "/a", body)
+        assert body.begun.wait(20)
+        client.create("/a/b", b"x")
+        body.goes_on.set()
+        assert done.result(20).failure == (403, "FileAlreadyExistsException")
+    assert [entry.path for entry in dev.entries()] == ["a/b"]
+
+
+def test_a_gateway_that_stops_lets_requests_end(lake, dev):
+    gateway = Gateway(lake, token=TOKEN)
+    idle, writer = (WebHdfs(gateway.address, TOKEN, "/flights/dev") for _ in range(2))
+    assert idle.mkdirs("/t").status == 200
+    body = Slow()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(writer.ask, "PUT", "/a", "CREATE", body)
+        assert body.begun.wait(20)
+        assert not gateway.close(seconds=0.1)
+        with pytest.raises(OSError, match=r"refused|reset|closed"):
+            WebHdfs(gateway.address, TOKEN).get("/", "LISTSTATUS")
+        with pytest.raises(OSError, match=r"refused|reset|closed|pipe"):
+            idle.kind("/t")
+        body.goes_on.set()
+        assert done.result(20).status == 201
+    assert done.result().headers["Connection"] == "close"
+    assert gateway.close(seconds=20)
+    assert dev.get("a") == HALF + b"end"
+    idle.close()
+    writer.close()
+
+
+def test_a_gateway_that_has_to_stop_cuts_requests_off(lake, dev):
+    gateway = Gateway(lake, token=TOKEN)
+    writer = WebHdfs(gateway.address, TOKEN, "/flights/dev")
+    body = Slow()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(writer.ask, "PUT", "/a", "CREATE", body)
+        assert body.begun.wait(20)
+        assert not gateway.close(seconds=0.1)
+        gateway.cut()
+        assert gateway.close(seconds=20)
+        body.goes_on.set()
+        with pytest.raises(OSError, match=r"reset|closed|pipe"):
+            done.result(20)
+    writer.close()
+    assert list(dev.entries()) == []
+
+
+def test_more_connections_than_allowed_are_closed(client, connect, monkeypatch):
+    monkeypatch.setattr("graveler.gateway.server._MOST_CONNECTIONS", 2)
+    first, second, third = client, connect(), connect()
+    assert first.kind("") == second.kind("") == "DIRECTORY"
+    with pytest.raises(OSError, match=r"reset|closed"):
+        third.kind("")
+    second.close()
+    served = False
+    while not served:
+        with suppress(OSError):  # the other one is not closed yet
+            threading.Event().wait(0.02)
+            served = connect().kind("") == "DIRECTORY"
+
+
+def test_a_port_that_is_taken_is_an_error(client, lake):
+    port = int(client.authority.rpartition(":")[2])
+    with pytest.raises(InvalidInputError, match=f"cannot listen at 127.0.0.1:{port}"):
+        Gateway(lake, port=port)
