@@ -14,6 +14,7 @@ from graveler.cli.verbs import (
     files,
     fsck,
     gates,
+    gateway,
     gc,
     history,
     ingest,
@@ -79,6 +80,7 @@ for _group in (
     splitting,
     pack,
     maintain,
+    gateway,
     demo,
 ):
     _group.add_to(app)

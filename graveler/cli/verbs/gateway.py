@@ -1,0 +1,123 @@
+"""``graveler gateway``: the lake as a file system for Spark and other clients of Hadoop."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from graveler.cli.failure import UsageError
+from graveler.cli.session import Session
+from graveler.cli.verb import verb
+from graveler.config import environment
+
+if TYPE_CHECKING:
+    from graveler.gateway import Gateway
+
+_VARIABLE: Final = "GRAVELER_GATEWAY_TOKEN"
+_LOOK_SECONDS: Final = 0.2
+_CUT_SECONDS: Final = 5.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verb(app, "gateway")(_gateway)
+
+
+def _gateway(  # noqa: PLR0913 - the choices of a server
+    session: Session,
+    place: Annotated[str, typer.Argument(metavar="LAKE", help="As --lake.")] = "",
+    *,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 for other machines.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="0 for a free one.")
+    ] = 9870,
+    token: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help=f"What clients have to send. Better in {_VARIABLE} or a file: other users of the "
+            "machine see the arguments of a program. Without any, one is made and printed.",
+        ),
+    ] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Holds the token.", exists=True, dir_okay=False),
+    ] = None,
+    commit_on_success: Annotated[
+        bool,
+        typer.Option(
+            "--commit-on-success", help="Commit what a job has written when it marks its success."
+        ),
+    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all writes.")] = False,
+) -> None:
+    """Serve the lake to Spark and other clients of Hadoop, as webhdfs://HOST:PORT/REPO/REF/PATH.
+
+    It runs until Ctrl-C or SIGTERM, and lets the requests under way end; the second time it ends at once.
+    """
+    from graveler.gateway import Gateway  # noqa: PLC0415 - only when a verb needs it
+
+    if place:
+        session.options = replace(session.options, lake=place)
+    given = _token(token, token_file)
+    with _stopped() as stops:
+        gateway = Gateway(
+            session.lake,
+            host=host,
+            port=port,
+            token=given,
+            read_only=read_only,
+            commit_on_success=commit_on_success,
+        )
+        _announce(session, gateway, made=not given)
+        stops[0].wait()
+        _close(gateway, stops[1])
+
+
+def _token(given: str, file: Path | None) -> str:
+    if given and file is not None:
+        raise UsageError("--token and --token-file: give one of them")
+    if file is not None:
+        return file.read_text("utf-8").strip()
+    return given or environment(_VARIABLE) or ""
+
+
+def _announce(session: Session, gateway: "Gateway", *, made: bool) -> None:
+    shape: dict[str, Any] = {"address": gateway.address}
+    lines = [gateway.address]
+    if made:
+        shape["token"] = gateway.token
+        lines.append(f"token: {gateway.token}")
+    session.out.show(shape, *lines)
+    session.out.flush()
+
+
+def _close(gateway: "Gateway", now: Event) -> None:
+    while not now.is_set():
+        if gateway.close(seconds=_LOOK_SECONDS):
+            return
+    gateway.cut()
+    gateway.close(seconds=_CUT_SECONDS)
+
+
+@contextmanager
+def _stopped() -> Iterator[tuple[Event, Event]]:
+    """Yield what the first Ctrl-C or SIGTERM sets, and what the second one sets."""
+    events = (Event(), Event())
+
+    def stop(*_: object) -> None:
+        (events[1] if events[0].is_set() else events[0]).set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield events
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
