@@ -11,6 +11,6 @@ is HTTP; it is a process beside the lake, and decides nothing about versions.
 """
 
 from graveler.gateway.server import Gateway
-from graveler.gateway.tokens import new_token
+from graveler.gateway.tokens import new_token, spark_settings
 
-__all__ = ["Gateway", "new_token"]
+__all__ = ["Gateway", "new_token", "spark_settings"]

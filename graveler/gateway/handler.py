@@ -15,6 +15,7 @@ from graveler.errors import CorruptionError, GravelerError
 from graveler.gateway.bodies import RequestBody, request_body
 from graveler.gateway.failures import ACCESS, ARGUMENT, IO, RemoteError
 from graveler.gateway.operations import Answer, Request, operation
+from graveler.gateway.tokens import GRANT
 
 if TYPE_CHECKING:
     from graveler.gateway.server import Server
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = "/webhdfs/v1"
 _IDLE_SECONDS: Final = 120.0
 _DRAIN_SECONDS: Final = 5.0
+_FORM_BYTES: Final = 4096
 _MOST_PARAMETERS: Final = 64
 _BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _OURS: Final = frozenset({"", "none", "same-origin"})
@@ -93,6 +95,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _carry_out(self) -> Answer:
         try:
+            self._body = None
+            self._body = request_body(self.headers, cast("BinaryIO", self.rfile), self._continue)
+            self._refuse_browsers()
+            if (self.command, self.path) == ("POST", GRANT):
+                return self._grant()
             request, run = self._read()
             return run(request)
         except RemoteError as error:
@@ -109,21 +116,20 @@ class Handler(BaseHTTPRequestHandler):
             return Answer.of(RemoteError(IO, told, status=HTTPStatus.INTERNAL_SERVER_ERROR))
 
     def _read(self) -> tuple[Request, Callable[[Request], Answer]]:
-        self._body = None
-        self._body = request_body(self.headers, cast("BinaryIO", self.rfile), self._continue)
-        self._refuse_browsers()
         path, query = self._target()
         if not self.server.check.admits(query, self.headers.get("Authorization", "")):
-            raise RemoteError(
-                ACCESS,
-                "the token is missing or wrong: give it as the user's name (HADOOP_USER_NAME, "
-                "user.name=) or as Authorization: Bearer",
-                status=HTTPStatus.UNAUTHORIZED,
-            )
+            raise _refused()
         run = operation(self.command, query.get("op", "").upper())
         namespace = self.server.namespace
         tree, below = namespace.at(path)
         return Request(tree, below, query, self._here(), namespace, self._body), run
+
+    def _grant(self) -> Answer:
+        form = b"" if self._body is None else self._body.read(_FORM_BYTES)
+        granted = self.server.check.grant(form)
+        if granted is None:
+            raise _refused()
+        return Answer(granted)
 
     def handle_expect_100(self) -> bool:
         """Leave it to the first read of the body: a request may be refused before."""
@@ -207,3 +213,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Write nothing: addresses hold the token."""
+
+
+def _refused() -> RemoteError:
+    return RemoteError(
+        ACCESS,
+        "the token is missing or wrong: give it as the user's name (HADOOP_USER_NAME, user.name=) or "
+        "as Authorization: Bearer",
+        status=HTTPStatus.UNAUTHORIZED,
+    )

@@ -170,6 +170,11 @@ def _home(request: Request) -> Answer:
     return Answer({"Path": "/"})
 
 
+def _defaults(request: Request) -> Answer:
+    del request
+    return Answer(statuses.server_defaults())
+
+
 def _delegation(request: Request) -> Answer:
     del request
     return Answer({"Token": None})  # as a cluster without Kerberos answers
@@ -273,6 +278,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "GETFILEBLOCKLOCATIONS"): _blocks,
     ("GET", "GET_BLOCK_LOCATIONS"): _old_blocks,
     ("GET", "GETHOMEDIRECTORY"): _home,
+    ("GET", "GETSERVERDEFAULTS"): _defaults,
     ("GET", "GETDELEGATIONTOKEN"): _delegation,
     ("GET", "CHECKACCESS"): _access,
     ("PUT", "MKDIRS"): _make_folder,

@@ -51,6 +51,22 @@ def _status(
     }
 
 
+def server_defaults() -> dict[str, Any]:
+    """Return what a client asks for before it writes by Hadoop's FileContext, as streams of Spark do."""
+    return {
+        "FsServerDefaults": {
+            "blockSize": _BLOCK_BYTES,
+            "bytesPerChecksum": 512,
+            "checksumType": 2,
+            "encryptDataTransfer": False,
+            "fileBufferSize": 4096,
+            "replication": 1,
+            "trashInterval": 0,
+            "writePacketSize": 64 << 10,
+        }
+    }
+
+
 def listing(nodes: Iterable[tuple[str, Node]], *, writable: bool) -> dict[str, Any]:
     """Return the list of what is in a folder."""
     return {

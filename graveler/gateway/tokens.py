@@ -3,7 +3,8 @@
 import hmac
 import re
 import secrets
-from typing import Final
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from graveler.errors import InvalidInputError
 
@@ -11,6 +12,10 @@ _BEARER: Final = "Bearer "
 # what Hadoop's client accepts as a user's name, which is where Spark carries the token
 _FORM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _LEAST: Final = 16
+GRANT: Final = "/token"
+"""Where a client exchanges its secret for the token, as OAuth 2 has it: here they are the same."""
+_PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
+_LIFE_SECONDS: Final = 86_400
 
 
 def new_token() -> str:
@@ -32,6 +37,23 @@ def check_token(token: str) -> str:
     return token
 
 
+def spark_settings(address: str, token: str) -> dict[str, str]:
+    """Return the settings of a Spark session that let it use a gateway.
+
+    Args:
+        address: The address of the gateway, ``webhdfs://host:port/``.
+        token: Its token.
+    """
+    name = "spark.hadoop.dfs.webhdfs.oauth2"
+    return {
+        f"{name}.enabled": "true",
+        f"{name}.access.token.provider": _PROVIDER,
+        f"{name}.client.id": "graveler",
+        f"{name}.credential": token,
+        f"{name}.refresh.url": f"http://{urlsplit(address).netloc}{GRANT}",
+    }
+
+
 class TokenCheck:
     """Compares tokens with the right one, in a time that does not depend on them.
 
@@ -50,7 +72,25 @@ class TokenCheck:
             authorization: Its ``Authorization`` header, or "".
         """
         bearer = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
-        given = (query.get("user.name", ""), query.get("delegation", ""), bearer)
         return any(
-            hmac.compare_digest(text.encode("utf-8", "replace"), self._token) for text in given
+            [
+                self._is_right(query.get("user.name", "")),
+                self._is_right(query.get("delegation", "")),
+                self._is_right(bearer),
+            ]
         )
+
+    def grant(self, form: bytes) -> dict[str, Any] | None:
+        """Return the answer to a client that sends its secret; None where it is another one.
+
+        Args:
+            form: The body of its request.
+        """
+        fields = dict(parse_qsl(form.decode("utf-8", "replace")))
+        secret = fields.get("client_secret", "")
+        if not self._is_right(secret):
+            return None
+        return {"access_token": secret, "token_type": "Bearer", "expires_in": _LIFE_SECONDS}
+
+    def _is_right(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "replace"), self._token)

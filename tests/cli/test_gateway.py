@@ -6,10 +6,12 @@ import socket
 import subprocess
 import sys
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 import graveler
+from graveler.gc.marks import Kind
 from graveler.lake.factory import init
 from tests.harness.programs import ROOT
 from tests.harness.webhdfs import WebHdfs
@@ -33,7 +35,7 @@ def start(folder, monkeypatch):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         command = [sys.executable, "-W", "error", "-m", "graveler.cli", "gateway", "--port", "0"]
-        process = subprocess.Popen(
+        process: Any = subprocess.Popen(
             [*command, *map(str, arguments or (folder,))],
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -150,7 +152,7 @@ def test_a_gateway_that_is_killed_leaves_nothing_to_see(start, folder):
         orphans = {info.key for info in repo.stores.objects.list("data/")}
         orphans.remove(branch.stat("t/a").address)
         assert len(orphans) == 1
-        assert repo.gc.mark(grace=timedelta(0), dry_run=True).condemned["data"].count == 1
+        assert repo.gc.mark(grace=timedelta(0), dry_run=True).condemned[Kind.DATA].count == 1
     _, (address,) = start(GRAVELER_GATEWAY_TOKEN=TOKEN)
     again = client(address)
     assert again.names("") == ["t/"]

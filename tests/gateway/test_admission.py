@@ -1,9 +1,11 @@
 """Who may use a gateway."""
 
+from urllib.parse import urlencode, urlsplit
+
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.gateway import Gateway, new_token
+from graveler.gateway import Gateway, new_token, spark_settings
 
 REFUSED = (401, "AccessControlException")
 
@@ -37,6 +39,22 @@ def test_any_other_token_is_refused(status, token):
         assert got.failure == REFUSED
         assert got.reason == got.message  # the one thing that Hadoop's client shows
         assert "HADOOP_USER_NAME" in got.message
+
+
+def test_a_secret_is_exchanged_for_a_token_that_holds(client, status):
+    settings = spark_settings(f"webhdfs://{client.authority}/", client.token)
+    name = "spark.hadoop.dfs.webhdfs.oauth2"
+    where = urlsplit(settings[f"{name}.refresh.url"])
+    assert where.netloc == client.authority
+    form = urlencode({"client_id": "x", "client_secret": settings[f"{name}.credential"]})
+    granted = client.send("POST", where.path, form).json
+    assert (granted["token_type"], granted["expires_in"] > 0) == ("Bearer", True)
+    assert status({"Authorization": f"Bearer {granted['access_token']}"}).status == 200
+
+
+@pytest.mark.parametrize("form", [None, b"", b"client_secret=wrong", b"\xff" * 9000, b"a&b;c==%"])
+def test_another_secret_is_exchanged_for_nothing(client, form):
+    assert client.send("POST", "/token", form).failure == REFUSED
 
 
 def test_without_a_token_nothing_is_learned(client):

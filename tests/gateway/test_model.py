@@ -167,7 +167,8 @@ class Hdfs(RuleBasedStateMachine):
 
     @invariant()
     def the_tree_is_the_same(self):
-        seen, folders = {}, [""]
+        seen: dict[str, bytes | str] = {}
+        folders = [""]
         while folders:
             folder = folders.pop()
             for name in self.client.names(folder):

@@ -192,6 +192,8 @@ def test_a_file_is_one_block(client, dev):
 def test_what_a_client_asks_of_a_cluster(client):
     assert client.get("", "GETHOMEDIRECTORY").json == {"Path": "/"}
     assert client.get("", "GETDELEGATIONTOKEN").json == {"Token": None}
+    defaults = client.get("", "GETSERVERDEFAULTS").json["FsServerDefaults"]
+    assert (defaults["replication"], defaults["trashInterval"]) == (1, 0)
 
 
 def test_refs_of_all_kinds_are_read(serve, repo, dev):
