@@ -171,7 +171,9 @@ class Handler(BaseHTTPRequestHandler):
         return path[len(_PREFIX) :], {name.lower(): value for name, value in pairs}
 
     def _here(self) -> str:
-        return f"http://{self.headers.get('Host') or self.server.authority}{self.path}"
+        """Return the address of the request, as the client or the proxy before us has it."""
+        scheme = "https" if self.headers.get("X-Forwarded-Proto", "") == "https" else "http"
+        return f"{scheme}://{self.headers.get('Host') or self.server.authority}{self.path}"
 
     def _send(self, answer: Answer) -> None:
         body = b"" if answer.document is None else json.dumps(answer.document).encode()

@@ -41,16 +41,19 @@ def spark_settings(address: str, token: str) -> dict[str, str]:
     """Return the settings of a Spark session that let it use a gateway.
 
     Args:
-        address: The address of the gateway, ``webhdfs://host:port/``.
+        address: The address of the gateway, ``webhdfs://host:port/``; ``swebhdfs://host:port/``
+            where a proxy before it speaks TLS.
         token: Its token.
     """
     name = "spark.hadoop.dfs.webhdfs.oauth2"
+    url = urlsplit(address)
+    scheme = "https" if url.scheme == "swebhdfs" else "http"
     return {
         f"{name}.enabled": "true",
         f"{name}.access.token.provider": _PROVIDER,
         f"{name}.client.id": "graveler",
         f"{name}.credential": token,
-        f"{name}.refresh.url": f"http://{urlsplit(address).netloc}{GRANT}",
+        f"{name}.refresh.url": f"{scheme}://{url.netloc}{GRANT}",
     }
 
 

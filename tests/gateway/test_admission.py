@@ -6,6 +6,7 @@ import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.gateway import Gateway, new_token, spark_settings
+from tests.harness.webhdfs import WebHdfs
 
 REFUSED = (401, "AccessControlException")
 
@@ -50,6 +51,14 @@ def test_a_secret_is_exchanged_for_a_token_that_holds(client, status):
     granted = client.send("POST", where.path, form).json
     assert (granted["token_type"], granted["expires_in"] > 0) == ("Bearer", True)
     assert status({"Authorization": f"Bearer {granted['access_token']}"}).status == 200
+
+
+def test_the_settings_of_spark_follow_the_scheme():
+    urls = [
+        spark_settings(address, "t")["spark.hadoop.dfs.webhdfs.oauth2.refresh.url"]
+        for address in ("webhdfs://here:1/", "swebhdfs://lake.example.org/flights/main")
+    ]
+    assert urls == ["http://here:1/token", "https://lake.example.org/token"]
 
 
 @pytest.mark.parametrize("form", [None, b"", b"client_secret=wrong", b"\xff" * 9000, b"a&b;c==%"])
@@ -110,3 +119,12 @@ def test_each_gateway_makes_a_token_of_its_own(lake):
     with Gateway(lake) as one, Gateway(lake) as other:
         assert one.token != other.token
         assert one.address != other.address
+
+
+def test_a_gateway_may_listen_at_an_address_of_six(lake, dev):
+    with Gateway(lake, host="::1") as gateway:
+        mine = WebHdfs(gateway.address, gateway.token, "/flights/dev")
+        assert mine.create("/a", b"hello").status == 201
+        mine.close()
+    assert gateway.address.startswith("webhdfs://[::1]:")
+    assert dev.get("a") == b"hello"

@@ -145,6 +145,13 @@ def test_a_client_may_ask_where_to_without_going_there(client, dev):
     assert got.json["Location"].endswith("&data=true")
 
 
+def test_a_client_behind_a_proxy_goes_back_to_the_proxy(client, dev):
+    dev.put("a", b"hello")
+    headers = {"Host": "lake.example.org", "X-Forwarded-Proto": "https"}
+    got = client.send("GET", client.target("/a", "OPEN"), headers=headers)
+    assert got.headers["Location"].startswith("https://lake.example.org/webhdfs/v1/flights/dev/a?")
+
+
 def test_damage_is_not_sent_as_a_whole_file(serve, tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as folder:
         branch = folder.create_repository("flights").create_branch("dev")
