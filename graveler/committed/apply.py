@@ -48,6 +48,8 @@ def rewrite(
     base: Tree,
     changes: Iterable[C],
     settle: Settle[C],
+    *,
+    before: bytes = b"",
 ) -> Tally:
     """Write `base` with `changes` to `writer`.
 
@@ -61,57 +63,61 @@ def rewrite(
         base: Ranges in key order.
         changes: Tuples that start with their key, in key order.
         settle: Decides each.
+        before: If `base` is a part of a tree: the first key of the range behind it; b"" if none is.
     """
     tally = Tally()
-    cursor = _Cursor(changes)
+    cursor = Cursor(changes)
     at = 0
     while cursor.head is not None:
         key = cursor.head[0]
         following = base.at_or_after(key, at)
-        before = base[following].min_key if following < len(base) else b""
-        writer.add_ranges(base[at:following], before=before)
+        ahead = base[following].min_key if following < len(base) else before
+        writer.add_ranges(base[at:following], before=ahead)
         at = following
         if at == len(base):
             writer.add_all(_gap(cursor.below(None), settle, tally))
         elif key < base[at].min_key:
             writer.add_all(_gap(cursor.below(base[at].min_key), settle, tally))
         else:
-            _touch(store, writer, base[at : at + 2], cursor, settle, tally)
+            ahead = base[at + 1].min_key if at + 1 < len(base) else before
+            _touch(store, writer, base[at : at + 1], ahead, cursor, settle, tally)
             at += 1
-    writer.add_ranges(base[at:])
+    writer.add_ranges(base[at:], before=before)
     return tally
 
 
-def _touch(
+def _touch(  # noqa: PLR0913 - a step of `rewrite`
     store: RangeStore,
     writer: RangeWriter,
     infos: Sequence[RangeInfo],
-    cursor: "_Cursor[C]",
+    ahead: bytes,
+    cursor: "Cursor[C]",
     settle: Settle[C],
     tally: Tally,
 ) -> None:
-    info, following = infos[0], infos[1:]
+    info = infos[0]
     before = tally.total
-    joined = _joined(
+    result = joined(
         store.open_range(info, numbered=True).records(),
         cursor.below(info.max_key + b"\0"),
         settle,
         tally,
     )
     kept: list[Record] = []
-    for record in joined:
+    for record in result:
         kept.append(record)
         if tally.total != before:
             break
     if tally.total == before:
-        writer.add_ranges((info,), before=following[0].min_key if following else b"")
+        writer.add_ranges(infos, before=ahead)
     else:
-        writer.add_all(chain(kept, joined))
+        writer.add_all(chain(kept, result))
 
 
-def _joined(
+def joined(
     records: list[Record], changes: Iterator[C], settle: Settle[C], tally: Tally
 ) -> Iterator[Record]:
+    """Yield records with changes among them or behind them, and count the changes."""
     keys = [record[0] for record in records]
     count = len(keys)
     at = 0
@@ -143,7 +149,7 @@ def _gap(changes: Iterator[C], settle: Settle[C], tally: Tally) -> Iterator[Reco
             yield record
 
 
-class _Cursor(Generic[C]):
+class Cursor(Generic[C]):
     """Changes, the next one readable in advance."""
 
     def __init__(self, changes: Iterable[C]) -> None:
@@ -206,7 +212,7 @@ def apply(
     infos = metarange.read(store, base)
     with RangeWriter(store, splitting) as writer:
         if infos:
-            tally = rewrite(store, writer, infos, changes, _overwrite)
+            tally = rewrite(store, writer, infos, changes, overwrite)
             if not tally.total:
                 return Applied(base, Summary(ranges_reused=len(infos)), changed=False)
             made, _ = writer.finish_tree()
@@ -284,14 +290,15 @@ def reapply(
                 first = min(side[0].min_key for side in segment if side)
                 last = max(side[-1].max_key for side in segment if side)
                 tallies.append(
-                    rewrite(store, writer, tree_of(now), changes(first, last), _overwrite)
+                    rewrite(store, writer, tree_of(now), changes(first, last), overwrite)
                 )
         made, _ = writer.finish_tree()
     changed = changed or any(tally.total for tally in tallies)
     return _applied(writer, made, tallies, changed=changed)
 
 
-def _overwrite(change: StagedChange, record: Record | None) -> Record | None:
+def overwrite(change: StagedChange, record: Record | None) -> Record | None:
+    """Settle a change as a commit does: the record of the base stays where the content is equal."""
     key, identifier, value = change
     if identifier is None or value is None:
         return None

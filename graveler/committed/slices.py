@@ -1,0 +1,248 @@
+"""A tree and sorted changes give a new tree, slice by slice: by several builders that share nothing.
+
+A slice is what lies between two *break keys*: keys whose own hash makes them hard breaks. A range always
+ends after such a key, whatever precedes or follows it. So the builder of a slice needs nothing of the
+other slices, and the slices together give the ranges, ids included, that `apply` gives.
+
+That holds of a break key only if the new tree has it, and if no range of the old tree reaches beyond it
+unchanged. `Cut.of` looks at that, and `stitch` checks it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
+
+from graveler.committed import metarange
+from graveler.committed.apply import (
+    Applied,
+    Cursor,
+    StagedChange,
+    Tally,
+    joined,
+    overwrite,
+    rewrite,
+)
+from graveler.committed.flat import Record
+from graveler.committed.range_store import RangeStore
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
+from graveler.committed.tree import Tree, tree_of
+from graveler.errors import SourceChangedError
+from graveler.model import RangeInfo, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a tree that changes is cut into slices.
+
+    Attributes:
+        base: Metarange id of the tree.
+        splitting: Where new ranges end.
+        first: The first key that may change.
+        last: The last one.
+        breaks: The break keys between the slices, ascending.
+    """
+
+    base: str
+    splitting: Splitting
+    first: bytes
+    last: bytes
+    breaks: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        store: RangeStore,
+        base: str,
+        splitting: Splitting,
+        span: tuple[bytes, bytes],
+        candidates: Iterable[bytes],
+        every: int = 1,
+    ) -> "Cut":
+        """Return a cut at about one in `every` candidates.
+
+        Args:
+            store: Where the tree is.
+            base: Metarange id of the tree.
+            splitting: Where new ranges end.
+            span: The first and the last key that may change.
+            candidates: Keys of changes that are no deletions, ascending, each a break key: of those
+                that `Cutter.hard` has by the key alone.
+            every: How many of them a slice has.
+        """
+        tree = metarange.read(store, base)
+        first, last = span
+        breaks: list[bytes] = []
+        passed = 0
+        for key in candidates:
+            passed += 1
+            if passed >= every and first <= key < last and _separates(store, tree, key):
+                breaks.append(key)
+                passed = 0
+        return cls(base, splitting, first, last, tuple(breaks))
+
+    @property
+    def slices(self) -> int:
+        """How many slices there are."""
+        return len(self.breaks) + 1
+
+    def span(self, number: int) -> tuple[bytes, bytes | None]:
+        """Return the keys behind which a slice begins and with which it ends; b"" and None: no such."""
+        after = self.breaks[number - 1] if number else b""
+        return after, self.breaks[number] if number < len(self.breaks) else None
+
+    def touched(self, tree: Tree) -> tuple[int, int]:
+        """Return from and to which range builders may write.
+
+        These are the ranges with keys that may change, and the fragments before them, which a writer may
+        take along.
+        """
+        start = tree.at_or_after(self.first)
+        size = 0
+        if start:
+            start -= 1
+            size = tree[start].size
+        while start and size < self.splitting.max_bytes and not tree[start - 1].natural:
+            start -= 1
+            size += tree[start].size
+        stop = tree.at_or_after(self.last)
+        return start, stop + (stop < len(tree) and tree[stop].min_key <= self.last)
+
+
+def _separates(store: RangeStore, tree: Tree, key: bytes) -> bool:
+    """Return whether the tree with `key` has a range that ends after it and none that goes on."""
+    info = tree.find(key)
+    if info is None:
+        return True  # between two ranges
+    if key == info.max_key:
+        return info.natural  # else, by another policy, it is a fragment
+    return store.open_range(info).find(key) is None  # the range is written again
+
+
+class Part(NamedTuple):
+    """What became of a slice.
+
+    Attributes:
+        infos: Its ranges.
+        tally: Keys that changed.
+        written: How many of the ranges were written.
+        reused: How many were taken over from the tree.
+    """
+
+    infos: Sequence[RangeInfo]
+    tally: Tally
+    written: int
+    reused: int
+
+
+def build(store: RangeStore, cut: Cut, number: int, changes: Iterable[StagedChange]) -> Part:
+    """Write the ranges of a slice; all of them are in the store when this returns.
+
+    Args:
+        store: Where the tree is.
+        cut: The slices.
+        number: Of the slice, from 0 on.
+        changes: Those of its keys, in key order, each key once.
+
+    Raises:
+        UnsortedKeysError: Changes are not in key order.
+        CorruptionError: A range of the tree cannot be read.
+    """
+    tree = metarange.read(store, cut.base)
+    start, stop = cut.touched(tree)
+    after, upto = cut.span(number)
+    if number:
+        start = tree.at_or_after(after + b"\0")
+    if upto is not None:
+        stop = tree.at_or_after(upto)
+        stop += stop < len(tree) and tree[stop].min_key <= upto
+    following = tree[stop].min_key if upto is None and stop < len(tree) else None
+    with RangeWriter(store, cut.splitting) as writer:
+        tally = _rewrite(store, writer, tree[start:stop], changes, after, upto, following or b"")
+        infos = writer.finish(before=following)
+    return Part(infos, tally, writer.written, writer.reused)
+
+
+def _rewrite(  # noqa: PLR0913 - a tree, its changes and its edges
+    store: RangeStore,
+    writer: RangeWriter,
+    base: Tree,
+    changes: Iterable[StagedChange],
+    after: bytes,
+    upto: bytes | None,
+    following: bytes,
+) -> Tally:
+    """Do what `apply.rewrite` does, with parts only of the ranges that have a break key within them."""
+    tally = Tally()
+    cursor = Cursor(changes)
+
+    def write(info: RangeInfo, limit: bytes | None) -> None:
+        records = _between(store.open_range(info, numbered=True).records(), after, upto)
+        writer.add_all(joined(records, cursor.below(limit), overwrite, tally))
+
+    if base and base[0].min_key <= after:
+        info, base = base[0], base[1:]
+        write(info, info.max_key + b"\0")
+    ending = base[-1] if base and upto is not None and base[-1].max_key > upto else None
+    if ending is None:
+        inner = rewrite(store, writer, base, cursor.below(None), overwrite, before=following)
+    else:
+        limit = ending.min_key
+        inner = rewrite(store, writer, base[:-1], cursor.below(limit), overwrite, before=limit)
+        write(ending, None)
+    return _sum((tally, inner))
+
+
+def _between(records: list[Record], after: bytes, upto: bytes | None) -> list[Record]:
+    return [
+        record for record in records if record[0] > after and (upto is None or record[0] <= upto)
+    ]
+
+
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    total = Tally()
+    for tally in tallies:
+        total.added += tally.added
+        total.changed += tally.changed
+        total.removed += tally.removed
+    return total
+
+
+def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
+    """Publish the tree of all slices; return what `apply` returns.
+
+    Args:
+        store: Where the tree and the ranges are.
+        cut: The slices.
+        parts: What became of each, in order.
+
+    Raises:
+        SourceChangedError: A slice does not end with its break key: its changes were not those of
+            which the cut was made.
+    """
+    tree = metarange.read(store, cut.base)
+    start, stop = cut.touched(tree)
+    for key, part in zip(cut.breaks, parts, strict=False):
+        if not part.infos or part.infos[-1].max_key != key:
+            raise SourceChangedError(
+                f"{key.decode(errors='replace')!r} was in the source at the first look and not at "
+                "the second one: import it again, from a source that does not change meanwhile"
+            )
+    tally = _sum(part.tally for part in parts)
+    if not tally.total:
+        return Applied(cut.base, Summary(ranges_reused=len(tree)), changed=False)
+    runs = [tree[:start], *(tree_of(part.infos) for part in parts), tree[stop:]]
+    runs = [run for run in runs if run]
+    with RangeWriter(store, cut.splitting) as writer:
+        for run, following in zip_longest(runs, runs[1:]):
+            writer.add_ranges(run, before=following[0].min_key if following else b"")
+        made, _ = writer.finish_tree()
+    summary = Summary(
+        added=tally.added,
+        changed=tally.changed,
+        removed=tally.removed,
+        ranges_reused=start + len(tree) - stop + sum(part.reused for part in parts),
+        ranges_written=sum(part.written for part in parts),
+    )
+    return Applied(made, summary, changed=True)
