@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from threading import get_ident
-from typing import BinaryIO, ClassVar, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
 from graveler.errors import (
@@ -88,6 +88,9 @@ class LocalStore(ObjectStore):
         self._lock = self._temporary / "lock"
         self._cleared = False
         self._begun = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LocalStore, (self._folder,)
 
     @property
     def root(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from graveler.clock import Clock, SystemClock
-from graveler.errors import ObjectNotFoundError, PreconditionFailedError
+from graveler.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
 from graveler.objects.store import (
     ANYTHING,
     Body,
@@ -39,6 +39,12 @@ class MemoryStore(ObjectStore):
         self._objects: dict[str, _Stored] = {}
         self._writes = 0
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidInputError(
+            f"{self._root} is in the memory of this process, and others cannot reach it: keep the "
+            "repository's storage in a folder or on S3"
+        )
 
     @property
     def root(self) -> str:

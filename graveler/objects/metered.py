@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.telemetry import OBJECT_BYTES, OBJECT_CALLS, Call, Calls
@@ -29,12 +29,16 @@ class MeteredObjects(ObjectStore):
 
     def __init__(self, store: ObjectStore, driver: str) -> None:
         self._store = store
+        self._driver = driver
         self._calls = Calls(
             OBJECT_CALLS,
             OBJECT_BYTES,
             ("graveler.objects.driver", driver),
             "graveler.operation.name",
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MeteredObjects, (self._store, self._driver)
 
     @property
     def put_threads(self) -> int:  # type: ignore[override] # a class variable of each driver

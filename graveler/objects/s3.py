@@ -70,6 +70,12 @@ class S3Store(ObjectStore):
             check_key(prefix)
         self._prefix = f"{prefix}/" if prefix else ""
         self._client = S3Client(bucket, settings, self._retrier.try_s)
+        self._no_progress_s = no_progress_s
+        self._settings = settings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = partial(S3Store, part_bytes=self._part_bytes, no_progress_s=self._no_progress_s)
+        return made, (self._root, self._settings)
 
     @property
     def root(self) -> str:

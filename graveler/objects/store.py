@@ -150,6 +150,9 @@ class ObjectStore(ABC):
     hold are never the beginning of one another (``a`` and ``a/b``), because a folder cannot hold
     such keys, and their parts have fewer than 256 bytes. An invalid key raises InvalidInputError.
 
+    A store may be pickled, with the credentials that it was given: the copy is opened in the process
+    that unpickles it. A store in memory raises InvalidInputError.
+
     Attributes:
         put_threads: By how many threads many objects are put best; 0: by the caller's own.
     """

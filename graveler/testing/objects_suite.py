@@ -13,6 +13,7 @@ empty store each time::
 # ruff: noqa: D102
 
 import io
+import pickle
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +52,14 @@ class ObjectStoreSuite:
     @pytest.fixture
     def store(self) -> ObjectStore:
         raise NotImplementedError("give the suite a fixture `store`: an empty store")
+
+    def test_a_pickled_store_reaches_the_same_objects(self, store: ObjectStore) -> None:
+        store.put("a/b", b"1")
+        other = pickle.loads(pickle.dumps(store))  # noqa: S301 - of this test's own
+        assert (other.root, other.get("a/b")) == (store.root, b"1")
+        assert other.put_if_absent("a/c", b"2")
+        assert store.get("a/c") == b"2"
+        other.close()
 
     @pytest.mark.parametrize("content", [b"", b"x", _CONTENT], ids=["empty", "one", "many"])
     def test_what_was_put_comes_back(self, store: ObjectStore, content: bytes) -> None:

@@ -1,5 +1,8 @@
+import pickle
+
 import pytest
 
+from graveler.errors import InvalidInputError
 from graveler.objects.memory import MemoryStore
 from graveler.testing.clock import FakeClock
 from graveler.testing.objects_suite import ObjectStoreSuite
@@ -9,6 +12,10 @@ class TestMemoryStore(ObjectStoreSuite):
     @pytest.fixture
     def store(self):
         return MemoryStore()
+
+    def test_a_pickled_store_reaches_the_same_objects(self, store):
+        with pytest.raises(InvalidInputError, match="in the memory of this process"):
+            pickle.dumps(store)
 
 
 def test_times_come_from_the_clock_given():
