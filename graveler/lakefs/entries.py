@@ -43,7 +43,7 @@ class EntryMaker:
         self._places = places
         self._etags = etags
         self._book = AddressBook(stores.storage)
-        self._owners = Owners(stores, self._book)
+        self._owners = Owners(stores.neighbours, self._book)
 
     def check_root(self) -> None:
         """Refuse a namespace whose files may not be linked.

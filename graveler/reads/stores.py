@@ -92,14 +92,19 @@ class Stores:
         """
         place = place_of(uri, places)
         if place is None:
-            folder = uri.rpartition("/")[0]
-            raise PermissionDeniedError(
-                f"{uri!r} lies in no place that repository {self.name!r} may link to (declared: "
-                f"{', '.join(sorted(places)) or 'none'}): declare one first, with "
-                f"repository.links.allow({folder!r}) or `graveler links allow {folder}`"
-            )
+            raise undeclared(self.name, uri, places)
         return self.open_store(root_of(place)), uri[len(place) + 1 :]
 
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
         return self.objects.uri(address) if is_own(address) else address
+
+
+def undeclared(repository: str, uri: str, places: Collection[str]) -> PermissionDeniedError:
+    """Return the error that a file lies in no place that the repository has declared."""
+    folder = uri.rpartition("/")[0]
+    return PermissionDeniedError(
+        f"{uri!r} lies in no place that repository {repository!r} may link to (declared: "
+        f"{', '.join(sorted(places)) or 'none'}): declare one first, with "
+        f"repository.links.allow({folder!r}) or `graveler links allow {folder}`"
+    )

@@ -4,12 +4,12 @@ Many files are looked up in as few requests as possible.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from os.path import commonprefix
-from typing import Final
+from typing import Final, NamedTuple
 
 from graveler.arguments import check_entry, path_text
 from graveler.clock import unix_us
@@ -19,7 +19,7 @@ from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import check_declared
-from graveler.reads.stores import Stores
+from graveler.reads.stores import Stores, undeclared
 from graveler.refs import Epoch
 
 
@@ -46,7 +46,7 @@ def linked(
         PermissionDeniedError: A file lies in no declared place.
     """
     book = AddressBook(stores.storage)
-    owners = Owners(stores, book)
+    owners = Owners(stores.neighbours, book)
     checked = [_checked(entry, book, owners) for entry in entries]
     if epoch is None:
         borrows = any(is_own(entry.address) for entry in checked)
@@ -55,18 +55,39 @@ def linked(
     return [_seen(entry, infos, sized=sized) for entry in checked], epoch
 
 
+class LinkRules(NamedTuple):
+    """What decides which files a repository may link to; it needs no key-value store.
+
+    Attributes:
+        repository: Name of the repository.
+        storage: Root URI of its storage.
+        places: Where files may be linked from, in their one form.
+        neighbours: The other repositories of the lake, each with the root of its storage.
+    """
+
+    repository: str
+    storage: str
+    places: Sequence[str]
+    neighbours: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, stores: Stores) -> "LinkRules":
+        """Return the present rules of a repository."""
+        places = tuple(stores.refs.links.list())
+        return cls(stores.name, stores.storage, places, tuple(stores.neighbours()))
+
+
 class Trust:
     """Checks entries whose size and version the caller vouches for, by the rules of links.
 
     Args:
-        stores: The repository.
+        rules: Those of the repository.
     """
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-        self._book = AddressBook(stores.storage)
-        self._owners = Owners(stores, self._book)
-        self._places = stores.refs.links.list()
+    def __init__(self, rules: LinkRules) -> None:
+        self._rules = rules
+        self._book = AddressBook(rules.storage)
+        self._owners = Owners(lambda: rules.neighbours, self._book)
 
     def checked(self, entry: Entry) -> Entry:
         """Return the entry with its address in its one form; the file is not looked up.
@@ -82,16 +103,23 @@ class Trust:
                 f"entry {entry.path!r}: {entry.address!r} is in the repository's own storage: copy "
                 "the entry that has it, with branch.copy(…)"
             )
-        if place_of(entry.address, self._places) is None:
-            self._stores.locate_foreign(entry.address, self._places)  # raises
+        if place_of(entry.address, self._rules.places) is None:
+            raise undeclared(self._rules.repository, entry.address, self._rules.places)
         return entry
 
 
 class Owners:
-    """Detects foreign files that lie in the storage of another repository."""
+    """Detects foreign files that lie in the storage of another repository.
 
-    def __init__(self, stores: Stores, book: AddressBook) -> None:
-        self._stores = stores
+    Args:
+        neighbours: Returns the other repositories, each with the root of its storage.
+        book: Finds the one form of addresses.
+    """
+
+    def __init__(
+        self, neighbours: Callable[[], Iterable[tuple[str, str]]], book: AddressBook
+    ) -> None:
+        self._neighbours = neighbours
         self._book = book
         self._roots: list[tuple[str, str]] | None = None
         self._free: set[str] = set()
@@ -106,9 +134,7 @@ class Owners:
         if folder in self._free:
             return
         if self._roots is None:
-            self._roots = [
-                (name, self._book.place(root)) for name, root in self._stores.neighbours()
-            ]
+            self._roots = [(name, self._book.place(root)) for name, root in self._neighbours()]
         for name, root in self._roots:
             if self._book.key_below(root, uri) is not None:
                 raise InvalidInputError(

@@ -16,7 +16,6 @@ from graveler.errors import (
     GravelerError,
     InvalidInputError,
     ObjectNotFoundError,
-    PermissionDeniedError,
     SourceChangedError,
 )
 from graveler.model import Entry
@@ -26,11 +25,12 @@ from graveler.reads.stores import Stores
 from graveler.repository.borrowed import Row
 from graveler.repository.bundles import Bundle, bundling
 from graveler.repository.copies import delete_others
+from graveler.repository.imports.entries import Entries
 from graveler.repository.imports.files import is_table, local_path
 from graveler.repository.imports.found import Found, Source
 from graveler.repository.imports.inventory import inventory
 from graveler.repository.imports.listing import base_of, listing
-from graveler.repository.links import Trust, linked
+from graveler.repository.links import LinkRules, linked
 from graveler.repository.writes import StagedWrites
 from graveler.values import stage_entry
 
@@ -126,16 +126,15 @@ class _Rows:
 
     def __init__(self, stores: Stores, prefix: str, *, verify: bool) -> None:
         self._stores = stores
-        self._prefix = prefix
         self._verify = verify
-        self._trust = Trust(stores)
+        self._entries = Entries(LinkRules.of(stores), prefix)
         self.files = 0
         self.size = 0
 
     def of(self, source: Source) -> Iterator[Row]:
         """Yield the rows of all files."""
         for chunk in batches(source.read(), _CHUNK):
-            entries = [self._entry(found) for found in chunk]
+            entries = [self._entries.of(found) for found in chunk]
             if self._verify and not source.is_listing:
                 entries = self._verified(chunk, entries)
             for entry in entries:
@@ -143,24 +142,6 @@ class _Rows:
                 self.files += 1
                 self.size += entry.size
                 yield Row(key, stage_entry(key, entry))
-
-    def _entry(self, found: Found) -> Entry:
-        entry = Entry(
-            path=self._prefix + found.path,
-            address=found.address,
-            size=found.size,
-            checksum=found.checksum,
-            content_type=found.content_type,
-            mtime=found.mtime,
-            metadata=found.metadata,
-            version=found.version,
-        )
-        try:
-            return self._trust.checked(entry)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{found.where}: {error}") from error
-        except PermissionDeniedError as error:
-            raise PermissionDeniedError(f"{found.where}: {error}") from error
 
     def _verified(self, chunk: list[Found], entries: list[Entry]) -> list[Entry]:
         try:

@@ -6,7 +6,7 @@ with versions, the latest version of each object is taken.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,7 +47,7 @@ def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
             all; then the path of an object is its key.
         verify: The files are looked up: versions need not be known.
     """
-    reader = _Reader(AddressBook(stores.storage), below, verify=verify)
+    reader = InventoryRows(below, verify=verify, uri=AddressBook(stores.storage).uri)
 
     def read() -> Iterator[Found]:
         for file in _files(stores, uri):
@@ -114,11 +114,17 @@ def _located(stores: Stores, manifest: str, key: str) -> str:
     )
 
 
-class _Reader:
-    """Makes rows of an inventory to files."""
+class InventoryRows:
+    """Makes rows of an inventory to files.
 
-    def __init__(self, book: AddressBook, below: str, *, verify: bool) -> None:
-        self._book = book
+    Args:
+        below: Only files below this place, in its one form; "" for all.
+        verify: The files are looked up: versions need not be known.
+        uri: Brings an address to its one form.
+    """
+
+    def __init__(self, below: str, *, verify: bool, uri: Callable[[str], str] = str) -> None:
+        self._uri = uri
         self._below = below
         self._verify = verify
 
@@ -178,7 +184,7 @@ class _Reader:
         if path := row.get("path"):
             return path  # type: ignore[no-any-return]
         if self._below:
-            return relative(self._below, self._book.uri(address))
+            return relative(self._below, self._uri(address))
         bucket, _, key = address.removeprefix("s3://").partition("/")
         if address.startswith("s3://") and bucket and key:
             return key
