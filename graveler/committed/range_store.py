@@ -258,6 +258,24 @@ class RangeStore:
                 "run `graveler fsck` to see which commits need it"
             ) from error
 
+    def keep_found(self, identifier: bytes) -> bool:
+        """Keep a table that another process has found in the store from garbage collection.
+
+        Returns:
+            Whether the store has it still; if not, it has to be written again.
+        """
+
+        def put() -> bool:
+            if not self.is_stored(identifier):
+                raise ObjectNotFoundError(f"table {identifier.hex()} is deleted")
+            return False
+
+        try:
+            self._rescue(identifier, put)
+        except ObjectNotFoundError:
+            return False
+        return True
+
     def table_writer(self, file: TableFile) -> TableWriter:
         """Return a writer of a table that is to be published."""
         return TableWriter(file.path)

@@ -8,7 +8,7 @@ That holds of a break key only if the new tree has it, and if no range of the ol
 unchanged. `Cut.of` looks at that, and `stitch` checks it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
@@ -162,6 +162,28 @@ def build(store: RangeStore, cut: Cut, number: int, changes: Iterable[StagedChan
         tally = _rewrite(store, writer, tree[start:stop], changes, after, upto, following or b"")
         infos = writer.finish(before=following)
     return Part(infos, tally, writer.written, writer.reused)
+
+
+def replacing(
+    store: RangeStore, cut: Cut, number: int, prefix: bytes, changes: Iterable[StagedChange]
+) -> Iterator[StagedChange]:
+    """Yield the changes of a slice, and the deletion of every other key that the tree has below `prefix`."""
+    after, upto = cut.span(number)
+    end = metarange.prefix_end(prefix)
+    stops = [stop for stop in (end, None if upto is None else upto + b"\0") if stop is not None]
+    start = max(prefix, after + b"\0") if after else prefix
+    present = metarange.scan(store, cut.base, start, min(stops, default=None))
+    key = next(present, (None,))[0]
+    for change in changes:
+        while key is not None and key < change[0]:
+            yield key, None, None
+            key = next(present, (None,))[0]
+        if key == change[0]:
+            key = next(present, (None,))[0]
+        yield change
+    while key is not None:
+        yield key, None, None
+        key = next(present, (None,))[0]
 
 
 def _rewrite(  # noqa: PLR0913 - a tree, its changes and its edges

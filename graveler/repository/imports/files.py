@@ -159,7 +159,7 @@ def _parquet(file: BinaryIO, name: str) -> Iterator[Row]:
     try:
         table = parquet.ParquetFile(file)
         for batch in table.iter_batches(_BATCH):
-            yield from _named(batch)
+            yield from named_rows(batch)
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInputError(f"{name} is not a whole Parquet file: {error}") from error
 
@@ -173,12 +173,13 @@ def _orc(file: BinaryIO, name: str) -> Iterator[Row]:
         for number in range(table.nstripes):
             stripe = table.read_stripe(number)
             for start in range(0, stripe.num_rows, _BATCH):
-                yield from _named(stripe.slice(start, _BATCH))
+                yield from named_rows(stripe.slice(start, _BATCH))
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInputError(f"{name} is not a whole ORC file: {error}") from error
 
 
-def _named(batch: Any) -> Iterator[Row]:
+def named_rows(batch: Any) -> Iterator[Row]:
+    """Yield the rows of an Arrow batch."""
     names = [plain(name) for name in batch.schema.names]
     columns = [column.to_pylist() for column in batch.columns]
     for values in zip(*columns, strict=True):

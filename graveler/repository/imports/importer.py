@@ -39,17 +39,19 @@ _CHUNK: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import staged.
+    """What an import staged or committed.
 
     Attributes:
         files: Number of files.
         size: Their bytes.
-        removed: Number of paths whose deletion was staged.
+        removed: Number of paths that it deletes.
+        commit: Id of the commit, "" if the files are staged.
     """
 
     files: int
     size: int
     removed: int = 0
+    commit: str = ""
 
 
 def import_files(  # noqa: PLR0913 - where from, where to, and how

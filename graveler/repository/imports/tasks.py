@@ -1,0 +1,215 @@
+"""What the tasks of a bulk import do: the ranges of one slice of a tree, written to the object store.
+
+A task gets rows, and the object store with its credentials; it knows no key-value store. It puts tables
+by their content if they are absent, so it may run twice, side by side or after it was killed. It returns a
+row for each range of the slice, and one row that counts.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graveler.committed import RangeCache, RangeStore, StagedChange
+from graveler.committed.apply import Tally
+from graveler.committed.slices import Cut, Part, build, replacing
+from graveler.errors import GravelerError, InvalidInputError, PermissionDeniedError
+from graveler.model import RangeInfo
+from graveler.objects.store import ObjectStore
+from graveler.repository.imports.entries import Entries
+from graveler.repository.imports.files import named_rows
+from graveler.repository.imports.inventory import InventoryRows
+from graveler.repository.links import LinkRules
+from graveler.values import decode_range_info, encode_entry, encode_range_info, record_id
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY: Final = "graveler_key"
+SLICE: Final = "graveler_slice"
+"""Columns that rows have beside those of an inventory: the key of the path, the number of the slice."""
+
+RESULT: Final = "number int, max_key binary, value binary, found boolean"
+"""Rows that a task returns: the ranges as their metarange has them; and one without a key, that counts."""
+
+_CACHE_BYTES: Final = 64 << 20
+_BATCH: Final = 4_096
+_FAULTS: Final[tuple[type[GravelerError], ...]] = (InvalidInputError, PermissionDeniedError)
+"""What no repetition mends: it goes to the driver as a row, and keeps its type."""
+
+
+class Fault(NamedTuple):
+    """Why a slice cannot be built."""
+
+    kind: type[GravelerError]
+    message: str
+
+
+class Sliced(NamedTuple):
+    """What a task returns of a slice.
+
+    Attributes:
+        part: Its ranges.
+        found: Ids of those tables that were in the object store already.
+        files: How many rows the slice had.
+        size: The bytes of their files.
+    """
+
+    part: Part
+    found: list[bytes]
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """Builds a slice of its rows; a task of another process calls it.
+
+    Attributes:
+        objects: The repository's object store.
+        cut: The slices.
+        rules: Which files the repository may link to.
+        replaces: Start of the keys of which the rows have all; None: other keys stay.
+    """
+
+    objects: ObjectStore
+    cut: Cut
+    rules: LinkRules
+    replaces: bytes | None
+
+    def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Return the rows of the result for rows of one slice; for no rows, nothing."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
+            return
+        table = pa.Table.from_batches(filled)
+        number = table.column(SLICE)[0].as_py()
+        try:
+            rows = _encoded(number, self.run(number, table.drop_columns([SLICE])))
+        except _FAULTS as error:
+            kind = next(kind for kind in _FAULTS if isinstance(error, kind))
+            rows = [(number, None, _json(fault=_FAULTS.index(kind), message=str(error)), False)]
+        columns = zip(*rows, strict=True)
+        types = (pa.int32(), pa.binary(), pa.binary(), pa.bool_())
+        names = [field.split()[0] for field in RESULT.split(", ")]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], names
+        )
+
+    def run(self, number: int, table: "pa.Table") -> Sliced:
+        """Build a slice of its rows, in any order.
+
+        Raises:
+            InvalidInputError: A row makes no sense, or a path is in two rows.
+            PermissionDeniedError: A file lies in no declared place.
+        """
+        found: set[bytes] = set()
+
+        def note(identifier: bytes, put: Callable[[], bool]) -> bool:
+            del put
+            found.add(identifier)
+            return False
+
+        store = RangeStore(self.objects, RangeCache(None, _CACHE_BYTES), rescue=note)
+        rows = _Rows(self.rules)
+        changes = rows.changes(table)
+        if self.replaces is not None:
+            changes = replacing(store, self.cut, number, self.replaces, changes)
+        part = build(store, self.cut, number, changes)
+        there = [info.id for info in part.infos if info.id in found]
+        return Sliced(part, there, rows.files, rows.size)
+
+
+class _Rows:
+    """Makes changes of rows, and counts them."""
+
+    def __init__(self, rules: LinkRules) -> None:
+        self._reader = InventoryRows("", verify=False)
+        self._entries = Entries(rules, "")
+        self.files = 0
+        self.size = 0
+
+    def changes(self, table: "pa.Table") -> Iterator[StagedChange]:
+        """Yield the changes of rows, in key order."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - heavy: only where it is used
+
+        pathless = table.filter(pc.is_null(table.column(KEY)))
+        if len(pathless):
+            address = pathless.column("address")[0].as_py()
+            raise InvalidInputError(f"the row of address {address!r} has no path")
+        order = pc.sort_indices(table.column(KEY))
+        last, before = b"", ""
+        for start in range(0, len(order), _BATCH):
+            for batch in table.take(order.slice(start, _BATCH)).to_batches():
+                keys = batch.column(KEY).to_pylist()
+                for key, row in zip(keys, named_rows(batch.drop_columns([KEY])), strict=True):
+                    address = row["address"]
+                    if key == last:
+                        raise InvalidInputError(
+                            f"path {_text(key)!r} is in two rows, of addresses {before!r} and "
+                            f"{address!r}: a path has one file"
+                        )
+                    yield self._change(key, dict(row))
+                    last, before = key, address
+
+    def _change(self, key: bytes, row: dict[str, Any]) -> StagedChange:
+        row["path"] = path = _text(key)
+        where = f"row of path {path!r}"
+        found = self._reader.found(row, where)
+        if found is None:
+            raise InvalidInputError(f"{where}: address {row['address']!r} names a folder")
+        entry = self._entries.of(found)
+        self.files += 1
+        self.size += entry.size
+        value = encode_entry(entry)[1]
+        return key, record_id(key, value), value
+
+
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "surrogateescape")
+
+
+def _json(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def _encoded(number: int, sliced: Sliced) -> list[tuple[int, bytes | None, bytes, bool]]:
+    """Return the rows of a slice."""
+    part, found = sliced.part, set(sliced.found)
+    rows: list[tuple[int, bytes | None, bytes, bool]] = [
+        (number, info.max_key, encode_range_info(info), info.id in found) for info in part.infos
+    ]
+    tally = part.tally
+    counts = _json(
+        added=tally.added,
+        changed=tally.changed,
+        removed=tally.removed,
+        written=part.written,
+        reused=part.reused,
+        files=sliced.files,
+        size=sliced.size,
+    )
+    return [*rows, (number, None, counts, False)]
+
+
+def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced | Fault:
+    """Return the slice of which these are the rows."""
+    infos: list[RangeInfo] = []
+    found: list[bytes] = []
+    counts: dict[str, Any] = {}
+    for _, key, value, there in rows:
+        if key is None:
+            counts = json.loads(value)
+            continue
+        info = decode_range_info(key, value)
+        infos.append(info)
+        if there:
+            found.append(info.id)
+    if "fault" in counts:
+        return Fault(_FAULTS[counts["fault"]], counts["message"])
+    infos.sort(key=lambda info: info.max_key)
+    tally = Tally(counts["added"], counts["changed"], counts["removed"])
+    part = Part(infos, tally, counts["written"], counts["reused"])
+    return Sliced(part, found, counts["files"], counts["size"])

@@ -1,0 +1,69 @@
+"""Imports that build a tree apart from the branch, and land it in one commit."""
+
+from collections.abc import Callable
+
+from graveler.committed import Applied
+from graveler.errors import NoChangesError, StateError
+from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec, Tip, land, look, make_commit
+from graveler.publishing.tracing import traced
+from graveler.reads.listing import within
+from graveler.reads.stores import Stores
+from graveler.reads.view import newest_first
+from graveler.telemetry import COMMIT
+
+BuildTree = Callable[[str], Applied]
+"""Returns what the tree of a metarange id becomes by the import. It runs again if the branch has moved."""
+
+
+def land_tree(
+    stores: Stores, name: str, spec: CommitSpec, build: BuildTree, *, prefix: bytes, fence: str = ""
+) -> Commit:
+    """Commit the tree that an import makes of the head.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        spec: The message, metadata and committer.
+        build: Makes the tree; all of it is in the store when it returns.
+        prefix: Start of the keys that the import writes.
+        fence: The fence of the run that owns the branch; "" for a user's branch.
+
+    Raises:
+        NoChangesError: The head has all of it already.
+        StateError: Writes are staged below the prefix.
+        ProtectedBranchError: The branch accepts no writes or no commits.
+        FencedError: A newer attempt of the run owns the branch.
+        GateFailedError: A gate that the branch requires refuses; the branch did not move.
+    """
+
+    def make(tip: Tip) -> BranchRecord:
+        if tip.rules is not None:
+            tip.rules.check(name, "write")
+        _check_unstaged(stores, tip.record, prefix)
+        applied = build(tip.head.metarange)
+        if not applied.changed:
+            raise NoChangesError(f"branch {name!r}: the head has all of the import already")
+        made = make_commit(stores, tree=applied.metarange, parents=(tip.head,), spec=spec)
+        return tip.at(made)
+
+    with traced(stores, COMMIT, {"vcs.ref.head.name": name}) as work:
+        first = look(stores, name, fence=fence, rules=not fence)
+        guard = "" if fence else "commit"
+        landed = land(stores, name, "commit", make, fence=fence, guard=guard, first=first)
+        work.end(landed.head, landed=True)
+        return landed.head
+
+
+def _check_unstaged(stores: Stores, record: BranchRecord, prefix: bytes) -> None:
+    """Refuse writes that are staged where the import writes: they would hide it.
+
+    Raises:
+        StateError: With the first of them.
+    """
+    staged = stores.staging.scan(newest_first(record), prefix)
+    for key, _ in within(prefix, staged):
+        raise StateError(
+            f"branch {record.name!r} has a staged write of {key.decode()!r}, below the folder of the "
+            "import, which would hide it: commit it or discard it first"
+        )
