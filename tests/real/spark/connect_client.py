@@ -2,12 +2,14 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 import graveler
 from graveler import spark as gs
+from graveler.committed import Splitting
 from graveler.config import set_environment
 from graveler.spark.java import find_java
 
@@ -17,11 +19,14 @@ def main(lake_at: str) -> None:
     set_environment("JAVA_HOME", str(find_java().path))
     set_environment("SPARK_TESTING", "1")  # the server takes a free port, the client finds it
     set_environment("SPARK_LOCAL_IP", "127.0.0.1")
-    set_environment("PYSPARK_PYTHON", sys.executable)
+    set_environment("PYSPARK_PYTHON", sys.executable)  # of the server's workers
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     try:
         with graveler.open(lake_at, create=True) as lake:
-            json.dump(work(lake.create_repository("tables"), spark), sys.stdout)
+            found = work(lake.create_repository("tables"), spark)
+            small = Splitting("hash", max_bytes=4_000, raggedness=4, hard=4)
+            found["bulk"] = import_files(lake.create_repository("bulk", splitting=small), spark)
+            json.dump(found, sys.stdout)
     finally:
         spark.stop()
 
@@ -65,6 +70,23 @@ def work(repo: graveler.Repository, spark: SparkSession) -> dict[str, Any]:
         "days": [dict(days.dtypes)["day"], *rows(days)],
         "mixed": [dict(mixed.dtypes)["day"], *rows(mixed)],
     }
+
+
+def import_files(repo: graveler.Repository, spark: SparkSession) -> list[Any]:
+    """Import files in slices; return how many, and whether one process gives the same tree."""
+    repo.links.allow("s3://bucket/data")
+    main = repo.branch("main")
+    names = [f"{number % 7}/{number}" for number in range(500)]
+    lines = [f"{name},s3://bucket/data/{name},1,e" for name in names]
+    Path("files.csv").write_text("\n".join(["path,address,size,etag", *lines]))
+    alone = repo.create_branch("alone")
+    alone.import_("files.csv", "bulk/")
+    tree = alone.commit("alone").metarange
+    files = spark.createDataFrame([(name,) for name in names], "path string").selectExpr(
+        "path", "concat('s3://bucket/data/', path) as address", "1 as size", "'e' as etag"
+    )
+    done = gs.import_frame(main, files, "bulk/", message="bulk", slice_rows=100)
+    return [done.files, main.head.metarange == tree]
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -31,4 +31,5 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         "the worker has": ["executable", "pyarrow", "python"],
         "days": ["string", [3, "01"], [4, "02"]],
         "mixed": ["string", ["1", "1"], ["2", "one"]],
+        "bulk": [500, True],
     }
