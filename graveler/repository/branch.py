@@ -358,17 +358,14 @@ class Branch(View, BranchLike):
             PermissionDeniedError: A file lies in no declared place.
             MissingDependencyError: Parquet and ORC need pyarrow.
         """
-        from graveler.repository.imports import import_files  # noqa: PLC0415 - only here
+        from graveler.repository.imports import import_files, source_text  # noqa: PLC0415 - here
 
-        source = text(str(source) if isinstance(source, PurePath) else source, "source")
-        if "://" not in source and not source.startswith(("/", "file:")):
-            source = f"{Path.cwd()}/{source}"
         prefix, below = prefix_text(prefix, "prefix"), text(below, "below", empty=True)
         flag(replace, "replace"), flag(verify, "verify")
         return import_files(
             self.repository,
             self._writes,
-            source,
+            source_text(source),
             prefix,
             below=below,
             replaces=replace,

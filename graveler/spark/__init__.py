@@ -5,7 +5,7 @@ into files and files into entries. No file is copied, and executors need no acce
 """
 
 from graveler.spark.compaction import Compaction
-from graveler.spark.imports import import_frame
+from graveler.spark.imports import import_, import_frame
 from graveler.spark.preflight import preflight
 from graveler.spark.reader import read
 from graveler.spark.session import session
@@ -18,6 +18,7 @@ __all__ = [
     "Tables",
     "Transaction",
     "attach",
+    "import_",
     "import_frame",
     "preflight",
     "read",

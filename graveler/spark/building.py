@@ -131,7 +131,7 @@ class Builder:
         for number in sorted(by_slice):
             sliced = decoded(by_slice[number])
             if isinstance(sliced, Fault):
-                raise sliced.kind(sliced.message)
+                raise sliced.error()
             slices.append(sliced)
         seen = sum(each.files for each in slices)
         if seen != self._found.rows or len(slices) != cut.slices:

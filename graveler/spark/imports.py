@@ -2,26 +2,101 @@
 
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace as replaced
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from graveler.arguments import PathText, count, flag, instance, prefix_text
-from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.arguments import PathText, choice, count, flag, instance, prefix_text, text
+from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
 from graveler.repository.branch import Branch
-from graveler.repository.imports import Imported
+from graveler.repository.imports import Imported, source_of, source_text
 from graveler.repository.imports.files import plain
 from graveler.repository.imports.inventory import InventoryRows
 from graveler.repository.imports.tasks import KEY
 from graveler.repository.imports.trees import land_tree
 from graveler.spark.building import SLICE_ROWS, Builder, survey
+from graveler.spark.session import running
+from graveler.spark.sources import frame_of
 from graveler.spark.workers import check_workers
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS: Final = (
     *("address", "size", "etag", "mtime", "lastmodifieddate", "version"),
     *("checksum", "contenttype", "metadata"),
 )
+
+
+METHODS: Final = ("auto", "process", "spark")
+LARGE: Final = 1 << 30
+"""Bytes of an inventory from which on Spark imports it; some 20 million files."""
+
+
+def import_(  # noqa: PLR0913 - where from, where to, and how
+    branch: Branch,
+    source: str | PurePath,
+    to: PathText = "",
+    *,
+    message: str,
+    below: str = "",
+    replace: bool = False,
+    method: str = "auto",
+    spark: "SparkSession | None" = None,
+    metadata: Mapping[str, str] | None = None,
+    committer: str = "",
+    slice_rows: int = SLICE_ROWS,
+) -> Imported:
+    """Commit entries of many files that are in a store already, by one process or by Spark.
+
+    Both give the same tree. Sources are those of ``branch.import_``. Spark lists the folders of a source,
+    or reads the files of an inventory, in tasks, and keeps the rows on the disks of the executors.
+
+    Args:
+        branch: Where to; nothing may be staged on it.
+        source: A folder or a prefix of a bucket; or the file of an inventory.
+        to: Folder of the entries; "" for the whole tree.
+        message: Of the commit.
+        below: Of an inventory: only files below this place, whose paths begin behind it.
+        replace: Delete what the branch has below `to` and the source has not, in the same commit.
+        method: ``process`` or ``spark``; ``auto`` takes Spark for inventories of 1 GiB and more. How many
+            files a folder has is not known before it is listed, so it is imported by one process.
+        spark: A session; the active one where not given, else a new one.
+        metadata: Of the commit.
+        committer: Of the commit; "" stands for the user of the process.
+        slice_rows: As for `import_frame`.
+
+    Raises:
+        StateError: Writes are staged on the branch.
+        GravelerError: As `import_frame`, and as ``branch.import_``.
+    """
+    instance(branch, "branch", Branch, "a branch")
+    choice(method, "method", METHODS)
+    source = source_text(source)
+    below = text(below, "below", empty=True)
+    staged = next(iter(branch.uncommitted()), None)
+    if staged is not None:
+        raise StateError(
+            f"branch {branch.name!r} has a staged write of {staged.path!r}: commit it or discard it first"
+        )
+    found = source_of(branch.repository, source, below)
+    if method == "process" or (method == "auto" and found.size() < LARGE):
+        done = branch.import_(source, to, below=below, replace=replace)
+        made = branch.commit(message, metadata=metadata, committer=committer)
+        return replaced(done, commit=made.id)
+    session = spark or running()
+    check_workers(session)
+    with frame_of(session, found.pieces()) as frame:
+        return import_frame(
+            branch,
+            frame,
+            to,
+            message=message,
+            replace=replace,
+            metadata=metadata,
+            committer=committer,
+            slice_rows=slice_rows,
+        )
 
 
 def import_frame(  # noqa: PLR0913 - where to, and how

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from hashlib import md5
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from graveler.errors import (
@@ -23,7 +23,7 @@ from graveler.errors import (
     SourceChangedError,
 )
 from graveler.objects.address import AddressBook
-from graveler.objects.store import PIECE_BYTES
+from graveler.objects.store import PIECE_BYTES, ObjectStore
 from graveler.reads.stores import Stores
 
 Row = Mapping[str, Any]
@@ -43,31 +43,61 @@ def local_path(stores: Stores, uri: str) -> Path | None:
     return Path(AddressBook(stores.storage).uri(uri).removeprefix("file://"))
 
 
+class Located(NamedTuple):
+    """A file, and where any process finds it.
+
+    Attributes:
+        uri: Its URI, for errors.
+        store: Its store, None for a local file.
+        key: Its key there, or its path.
+    """
+
+    uri: str
+    store: ObjectStore | None
+    key: str
+
+    def size(self) -> int:
+        """Return its bytes."""
+        return (
+            Path(self.key).stat().st_size if self.store is None else self.store.head(self.key).size
+        )
+
+
+def located(stores: Stores, uri: str) -> Located:
+    """Return where a file is.
+
+    Raises:
+        PermissionDeniedError: It lies in no declared place, and not on this machine.
+    """
+    file = local_path(stores, uri)
+    if file is not None:
+        return Located(uri, None, str(file))
+    return Located(uri, *stores.locate_foreign(uri, stores.refs.links.list()))
+
+
 @contextmanager
-def fetched(stores: Stores, uri: str, digest: str = "") -> Iterator[BinaryIO]:
+def fetched(file: Located, digest: str = "") -> Iterator[BinaryIO]:
     """Yield a temporary copy of a file: what is read is one version of it.
 
     Args:
-        stores: The repository; a file outside of this machine lies below a declared place.
-        uri: The file.
+        file: The file.
         digest: MD5 of the content in hex; "" if it is not known.
 
     Raises:
         CorruptionError: The content has another MD5.
         SourceChangedError: The file changed while it was fetched.
         InvalidInputError: A local file cannot be read.
-        PermissionDeniedError: It lies in no declared place.
         ObjectNotFoundError: There is no such file.
     """
     with TemporaryFile() as copy:
         hashed = md5(usedforsecurity=False)
-        with _opened(stores, uri) as (stream, size):
+        with _opened(file) as (stream, size):
             while copy.tell() <= size and (piece := stream.read(PIECE_BYTES)):
                 hashed.update(piece)
                 copy.write(piece)
         if digest and hashed.hexdigest() != digest.lower():
             raise CorruptionError(
-                f"{uri}: its MD5 is {hashed.hexdigest()}, and the manifest has {digest}: fetch the "
+                f"{file.uri}: its MD5 is {hashed.hexdigest()}, and the manifest has {digest}: fetch the "
                 "inventory again, or take another one"
             )
         copy.seek(0)
@@ -75,14 +105,13 @@ def fetched(stores: Stores, uri: str, digest: str = "") -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _opened(stores: Stores, uri: str) -> Iterator[tuple[BinaryIO, int]]:
+def _opened(located_file: Located) -> Iterator[tuple[BinaryIO, int]]:
     """Yield a stream of a file, and how many bytes it has."""
-    file = local_path(stores, uri)
-    if file is None:
-        store, key = stores.locate_foreign(uri, stores.refs.links.list())
-        with store.open(key) as stream:
-            yield stream, store.head(key).size
+    if located_file.store is not None:
+        with located_file.store.open(located_file.key) as stream:
+            yield stream, located_file.size()
         return
+    file = Path(located_file.key)
     try:
         with file.open("rb") as stream:
             before = file.stat()

@@ -1,6 +1,6 @@
 """What an import finds: files with what a listing or an inventory says of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -32,6 +32,10 @@ class Found:
     where: str = ""
 
 
+Piece = Callable[[], Iterator[Found]]
+"""Yields some of the files of a source; it may be pickled, and called by another process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where an import finds its files.
@@ -39,9 +43,13 @@ class Source:
     Attributes:
         name: For errors.
         read: Yields the files; each call reads the source again.
+        pieces: Returns pieces that together have all the files.
+        size: Returns the bytes of the files of an inventory, 0 for a listing.
         is_listing: It is a listing of a store: no file is in it twice.
     """
 
     name: str
     read: Callable[[], Iterator[Found]]
+    pieces: Callable[[], Sequence[Piece]]
+    size: Callable[[], int] = int
     is_listing: bool = False

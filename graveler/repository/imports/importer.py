@@ -8,10 +8,11 @@ error in the last row leaves the branch as it was.
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
+from graveler.arguments import text
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
@@ -84,7 +85,7 @@ def import_files(  # noqa: PLR0913 - where from, where to, and how
     """
     if prefix and not prefix.endswith("/"):
         raise InvalidInputError(f"prefix={prefix!r}: give a folder, as in {prefix + '/'!r}, or ''")
-    found = _source(stores, source, base_of(stores, below) if below else "", verify=verify)
+    found = source_of(stores, source, below, verify=verify)
     rows = _Rows(stores, prefix, verify=verify)
     with bundling(stores, writes) as bundle:
         last, ascending = b"", True
@@ -103,7 +104,33 @@ def import_files(  # noqa: PLR0913 - where from, where to, and how
         return Imported(rows.files, rows.size, removed)
 
 
-def _source(stores: Stores, source: str, below: str, *, verify: bool) -> Source:
+def source_text(source: Any) -> str:
+    """Return what a caller names as a source, with a relative path made absolute.
+
+    Raises:
+        InvalidInputError: It is neither text nor a path.
+    """
+    named = text(str(source) if isinstance(source, PurePath) else source, "source")
+    if "://" in named or named.startswith(("/", "file:")):
+        return named
+    return f"{Path.cwd()}/{named}"
+
+
+def source_of(stores: Stores, source: str, below: str = "", *, verify: bool = False) -> Source:
+    """Return the source that a text names.
+
+    Args:
+        stores: The repository.
+        source: A folder, a prefix of a bucket or the file of an inventory, by an absolute path or a URI.
+        below: Of an inventory: only files below this place.
+        verify: The files of an inventory are looked up.
+
+    Raises:
+        InvalidInputError: It is no such text.
+        ObjectNotFoundError: There is no such folder or file.
+        PermissionDeniedError: A listed folder lies in no declared place.
+    """
+    below = base_of(stores, below) if below else ""
     local = local_path(stores, source) if not source.endswith("/") else None
     is_file = local.is_file() if local is not None else not source.endswith("/")
     if is_file and (is_table(source) or source.endswith(".json")):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from graveler.arguments import whole_number
@@ -18,8 +20,15 @@ from graveler.errors import CorruptionError, InvalidInputError
 from graveler.objects.address import AddressBook
 from graveler.reads.stores import Stores
 from graveler.records import decode_json
-from graveler.repository.imports.files import fetched, is_table, local_path, rows_of_table
-from graveler.repository.imports.found import Found, Source
+from graveler.repository.imports.files import (
+    Located,
+    fetched,
+    is_table,
+    local_path,
+    located,
+    rows_of_table,
+)
+from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.imports.listing import relative
 
 _ENDINGS: Final = {"CSV": ".csv.gz", "PARQUET": ".parquet", "ORC": ".orc"}
@@ -29,10 +38,11 @@ _FALSE: Final = ("false", False)
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of an inventory: its URI, its name, which tells its format, and its MD5."""
+    """A file of an inventory: where it is, its name, which tells its format, its bytes and its MD5."""
 
-    uri: str
+    place: Located
     name: str
+    size: int
     digest: str = ""
     columns: Sequence[str] | None = None
 
@@ -49,32 +59,45 @@ def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
     """
     reader = InventoryRows(below, verify=verify, uri=AddressBook(stores.storage).uri)
 
-    def read() -> Iterator[Found]:
-        for file in _files(stores, uri):
-            with fetched(stores, file.uri, file.digest) as stream:
-                known = False
-                for number, row in rows_of_table(stream, file.name, file.columns):
-                    if not known:
-                        reader.check_columns(file.uri, row)
-                        known = True
-                    found = reader.found(row, f"{file.uri}, row {number}")
-                    if found is not None:
-                        yield found
+    def pieces() -> list[Piece]:
+        return [partial(_found, file, reader) for file in _files(stores, uri)]
 
-    return Source(uri, read)
+    def read() -> Iterator[Found]:
+        return chain.from_iterable(piece() for piece in pieces())
+
+    def size() -> int:
+        return sum(file.size for file in _files(stores, uri))
+
+    return Source(uri, read, pieces, size)
+
+
+def _found(file: _File, reader: "InventoryRows") -> Iterator[Found]:
+    """Yield what a file of an inventory names."""
+    uri = file.place.uri
+    with fetched(file.place, file.digest) as stream:
+        known = False
+        for number, row in rows_of_table(stream, file.name, file.columns):
+            if not known:
+                reader.check_columns(uri, row)
+                known = True
+            found = reader.found(row, f"{uri}, row {number}")
+            if found is not None:
+                yield found
 
 
 def _files(stores: Stores, uri: str) -> list[_File]:
     if not uri.endswith(".json"):
-        return [_File(uri, uri)]
-    with fetched(stores, uri) as stream:
+        place = located(stores, uri)
+        return [_File(place, uri, place.size())]
+    with fetched(located(stores, uri)) as stream:
         try:
             manifest = decode_json(stream.read(), f"manifest {uri}")
             schema, kind = str(manifest["fileSchema"]), str(manifest["fileFormat"]).upper()
             listed = [
-                (str(file["key"]), str(file.get("MD5checksum") or "")) for file in manifest["files"]
+                (str(file["key"]), int(file.get("size") or 0), str(file.get("MD5checksum") or ""))
+                for file in manifest["files"]
             ]
-        except (CorruptionError, KeyError, TypeError, AttributeError) as error:
+        except (CorruptionError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(
                 f"{uri} is no manifest of an inventory of S3 ({error!r}): give the manifest.json, or "
                 "a CSV, Parquet or ORC file"
@@ -84,16 +107,17 @@ def _files(stores: Stores, uri: str) -> list[_File]:
     columns = [column.strip() for column in schema.split(",")] if kind == "CSV" else None
     return [
         _File(
-            _located(stores, uri, key),
+            located(stores, _beside(stores, uri, key)),
             key if is_table(key) else key + _ENDINGS[kind],
+            size,
             digest,
             columns,
         )
-        for key, digest in listed
+        for key, size, digest in listed
     ]
 
 
-def _located(stores: Stores, manifest: str, key: str) -> str:
+def _beside(stores: Stores, manifest: str, key: str) -> str:
     """Return where a file of a manifest is: in the same bucket, or beside a downloaded manifest."""
     local = local_path(stores, manifest)
     if local is None:

@@ -1,6 +1,6 @@
 """Listings of a folder or of a prefix of a bucket, in parallel: split by common prefixes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import islice
@@ -10,7 +10,7 @@ from graveler.errors import InvalidInputError
 from graveler.objects.address import AddressBook
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.reads.stores import Stores
-from graveler.repository.imports.found import Found, Source
+from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.links import version_in
 
 _THREADS: Final = 8
@@ -34,18 +34,35 @@ def listing(stores: Stores, place: str) -> Source:
     folder = key.removesuffix("_")
 
     def read() -> Iterator[Found]:
-        for info in _listed(store, folder):
-            below = info.key[len(folder) :]
-            yield Found(
-                address=f"{uri}/{below}",
-                path=below,
-                size=info.size,
-                version=version_in(store, info),
-                mtime=info.mtime,
-                where=f"{uri}/{below}",
-            )
+        return _found(store, uri, folder, _listed(store, folder))
 
-    return Source(uri, read, is_listing=True)
+    def pieces() -> list[Piece]:
+        files, folders = _split(store, folder)
+        first = partial(_found, store, uri, folder, files)
+        return [first, *(partial(_found_below, store, uri, folder, each) for each in folders)]
+
+    return Source(uri, read, pieces, is_listing=True)
+
+
+def _found(
+    store: ObjectStore, uri: str, folder: str, infos: Iterable[ObjectInfo]
+) -> Iterator[Found]:
+    """Yield the files of a listing of a folder, whose URI is given."""
+    for info in infos:
+        below = info.key[len(folder) :]
+        yield Found(
+            address=f"{uri}/{below}",
+            path=below,
+            size=info.size,
+            version=version_in(store, info),
+            mtime=info.mtime,
+            where=f"{uri}/{below}",
+        )
+
+
+def _found_below(store: ObjectStore, uri: str, folder: str, below: str) -> Iterator[Found]:
+    """Yield the files of a part of a folder."""
+    return _found(store, uri, folder, store.list(below))
 
 
 def _listed(store: ObjectStore, folder: str) -> Iterator[ObjectInfo]:

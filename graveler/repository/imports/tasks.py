@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from graveler.committed import RangeCache, RangeStore, StagedChange
 from graveler.committed.apply import Tally
 from graveler.committed.slices import Cut, Part, build, replacing
-from graveler.errors import GravelerError, InvalidInputError, PermissionDeniedError
+from graveler.errors import (
+    CorruptionError,
+    GravelerError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    SourceChangedError,
+)
 from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
 from graveler.repository.imports.entries import Entries
@@ -34,15 +41,42 @@ RESULT: Final = "number int, max_key binary, value binary, found boolean"
 
 _CACHE_BYTES: Final = 64 << 20
 _BATCH: Final = 4_096
-_FAULTS: Final[tuple[type[GravelerError], ...]] = (InvalidInputError, PermissionDeniedError)
+FAULTS: Final[tuple[type[GravelerError], ...]] = (
+    *(InvalidInputError, PermissionDeniedError, ObjectNotFoundError, SourceChangedError),
+    CorruptionError,
+)
 """What no repetition mends: it goes to the driver as a row, and keeps its type."""
 
 
 class Fault(NamedTuple):
-    """Why a slice cannot be built."""
+    """Why a task cannot do its work.
+
+    Attributes:
+        kind: The type of the error, one of `FAULTS`.
+        message: What it says.
+    """
 
     kind: type[GravelerError]
     message: str
+
+    @classmethod
+    def of(cls, error: GravelerError) -> "Fault":
+        """Return the fault of an error."""
+        return cls(next(kind for kind in FAULTS if isinstance(error, kind)), str(error))
+
+    @classmethod
+    def read(cls, row: str | bytes) -> "Fault":
+        """Return the fault of a row."""
+        fields = json.loads(row)
+        return cls(FAULTS[fields["fault"]], fields["message"])
+
+    def encode(self) -> bytes:
+        """Return it for a row."""
+        return _json(fault=FAULTS.index(self.kind), message=self.message)
+
+    def error(self) -> GravelerError:
+        """Return the error."""
+        return self.kind(self.message)
 
 
 class Sliced(NamedTuple):
@@ -88,9 +122,8 @@ class SliceTask:
         number = table.column(SLICE)[0].as_py()
         try:
             rows = _encoded(number, self.run(number, table.drop_columns([SLICE])))
-        except _FAULTS as error:
-            kind = next(kind for kind in _FAULTS if isinstance(error, kind))
-            rows = [(number, None, _json(fault=_FAULTS.index(kind), message=str(error)), False)]
+        except FAULTS as error:
+            rows = [(number, None, Fault.of(error).encode(), False)]
         columns = zip(*rows, strict=True)
         types = (pa.int32(), pa.binary(), pa.binary(), pa.bool_())
         names = [field.split()[0] for field in RESULT.split(", ")]
@@ -198,17 +231,18 @@ def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced | Fault
     """Return the slice of which these are the rows."""
     infos: list[RangeInfo] = []
     found: list[bytes] = []
-    counts: dict[str, Any] = {}
+    last = b"{}"
     for _, key, value, there in rows:
         if key is None:
-            counts = json.loads(value)
+            last = value
             continue
         info = decode_range_info(key, value)
         infos.append(info)
         if there:
             found.append(info.id)
+    counts: dict[str, Any] = json.loads(last)
     if "fault" in counts:
-        return Fault(_FAULTS[counts["fault"]], counts["message"])
+        return Fault.read(last)
     infos.sort(key=lambda info: info.max_key)
     tally = Tally(counts["added"], counts["changed"], counts["removed"])
     part = Part(infos, tally, counts["written"], counts["reused"])

@@ -19,7 +19,9 @@ from graveler.errors import (
     ObjectNotFoundError,
     PermissionDeniedError,
     SourceChangedError,
+    StateError,
 )
+from graveler.spark import imports
 from graveler.spark.workers import check_workers
 
 SMALL = {
@@ -148,6 +150,53 @@ def test_what_cannot_be_imported_is_named_and_moves_nothing(spark, repo):
     with pytest.raises(PermissionDeniedError, match="lies in no place"):
         gspark.import_frame(main, frame(spark, rows(5)), message="bulk")
     assert main.head == before
+
+
+@pytest.mark.parametrize("repo", ["directory"], indirect=True)
+def test_a_source_is_imported_alike_by_tasks_and_by_one_process(spark, repo, tmp_path):
+    landing = tmp_path / "landing"
+    for number in range(60):
+        file = landing / f"t{number % 3}/day={number % 5}/{number}.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(str(number))
+    (landing / "top.csv").write_text("1")
+    repo.links.allow(str(landing))
+    for source in (landing, inventory(tmp_path, rows(400))):
+        trees = set()
+        for method in ("process", "spark"):
+            branch = repo.create_branch(f"{method}-{len(str(source))}")
+            done = gspark.import_(
+                branch, source, "in/", message="m", method=method, spark=spark, slice_rows=50
+            )
+            trees.add((branch.head.metarange, done.files, done.size))
+            assert done.commit == branch.head.id
+        assert len(trees) == 1
+    (tmp_path / "wrong.csv").write_text("path,address,size,etag\na,s3://bucket/data/a,1_0,e\n")
+    with pytest.raises(InvalidInputError, match=r"wrong\.csv, row 1: size '1_0'"):
+        main = repo.branch("main")
+        gspark.import_(main, tmp_path / "wrong.csv", message="m", method="spark", spark=spark)
+
+
+@pytest.mark.parametrize("repo", ["hash"], indirect=True)
+def test_a_small_source_needs_no_spark(repo, tmp_path):
+    main = repo.branch("main")
+    source, session = inventory(tmp_path, rows(40)), Mock()
+    with pytest.raises(InvalidInputError, match="method"):
+        gspark.import_(main, source, message="m", method="hadoop")
+    assert gspark.import_(main, source, message="m", spark=session).files == 40
+    assert session.mock_calls == []
+    main.put("staged", b"1")
+    with pytest.raises(StateError, match="staged write of 'staged'"):
+        gspark.import_(main, source, message="m")
+
+
+@pytest.mark.parametrize("repo", ["hash"], indirect=True)
+def test_a_large_inventory_is_imported_by_spark(repo, tmp_path, monkeypatch):
+    source, session = inventory(tmp_path, rows(40)), Mock()
+    monkeypatch.setattr(imports, "LARGE", 100)
+    session.range.side_effect = RuntimeError("Spark is asked")
+    with pytest.raises(RuntimeError, match="Spark is asked"):
+        gspark.import_(repo.branch("main"), source, message="m", spark=session)
 
 
 @pytest.mark.parametrize(
