@@ -15,9 +15,9 @@ from graveler.repository.imports.inventory import InventoryRows
 from graveler.repository.imports.tasks import KEY
 from graveler.repository.imports.trees import land_tree
 from graveler.spark.building import SLICE_ROWS, Builder, survey
+from graveler.spark.preflight import preflight
 from graveler.spark.session import running
 from graveler.spark.sources import frame_of
-from graveler.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +85,7 @@ def import_(  # noqa: PLR0913 - where from, where to, and how
         made = branch.commit(message, metadata=metadata, committer=committer)
         return replaced(done, commit=made.id)
     session = spark or running()
-    check_workers(session)
+    preflight(session)
     with frame_of(session, found.pieces()) as frame:
         return import_frame(
             branch,
@@ -150,7 +150,7 @@ def import_frame(  # noqa: PLR0913 - where to, and how
     stores = branch.repository
     pickle.dumps(stores.objects)  # a storage that executors cannot reach is refused by name
     rows = _rows_of(frame, to)
-    check_workers(frame.sparkSession)
+    preflight(frame.sparkSession)
     prefix = to.encode()
     found = survey(rows, stores.splitting, slice_rows)
     if not found.rows:

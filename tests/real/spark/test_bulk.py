@@ -1,11 +1,9 @@
 """Bulk imports by Spark give the commit that one process gives."""
 
-import json
 import os
 from unittest.mock import Mock
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 import graveler
@@ -14,7 +12,6 @@ from graveler.committed import Splitting
 from graveler.committed.metarange import read
 from graveler.errors import (
     InvalidInputError,
-    MissingDependencyError,
     NoChangesError,
     ObjectNotFoundError,
     PermissionDeniedError,
@@ -22,7 +19,6 @@ from graveler.errors import (
     StateError,
 )
 from graveler.spark import imports
-from graveler.spark.workers import check_workers
 
 SMALL = {
     "hash": Splitting("hash", max_bytes=4_000, raggedness=4, hard=4, number=7),
@@ -197,28 +193,6 @@ def test_a_large_inventory_is_imported_by_spark(repo, tmp_path, monkeypatch):
     session.range.side_effect = RuntimeError("Spark is asked")
     with pytest.raises(RuntimeError, match="Spark is asked"):
         gspark.import_(repo.branch("main"), source, message="m", spark=session)
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        ({"version": "", "error": "No module named 'xxhash'"}, "h1 has not .*'xxhash'"),
-        ({"version": "0.0.1", "error": ""}, r"h1 has not .* \(graveler 0.0.1\): install"),
-        (
-            PySparkException("x\nModuleNotFoundError: No module named 'pyarrow'"),
-            "'pyarrow'.*install",
-        ),
-    ],
-)
-def test_workers_without_the_packages_are_told(answer, told):
-    session = Mock()
-    job = session.range.return_value.mapInArrow.return_value.collect
-    if isinstance(answer, Exception):
-        job.side_effect = answer
-    else:
-        job.return_value = [{"found": json.dumps({**answer, "host": "h1"})}]
-    with pytest.raises(MissingDependencyError, match=told):
-        check_workers(session)
 
 
 @pytest.mark.parametrize("repo", ["hash"], indirect=True)
