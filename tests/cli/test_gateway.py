@@ -48,7 +48,7 @@ def start(folder, monkeypatch):
     yield run
     for process in started:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 def client(address, token=TOKEN):
@@ -57,7 +57,7 @@ def client(address, token=TOKEN):
 
 def ended(process):
     """The exit code, and what came last."""
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
 
@@ -142,7 +142,7 @@ def test_a_gateway_that_is_killed_leaves_nothing_to_see(start, folder):
     mine.mkdirs("/empty")
     with uploading(address):
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     mine.close()
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")
@@ -164,7 +164,7 @@ def uploading(address):
     """A connection on which half of a file has been sent."""
     mine = client(address)
     host, _, port = mine.authority.partition(":")
-    connection = socket.create_connection((host, int(port)), timeout=30)
+    connection = socket.create_connection((host, int(port)), timeout=120)
     target = mine.target("/half", "CREATE", data="true")
     head = f"PUT {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\nExpect: 100-continue"
     connection.sendall(head.encode() + b"\r\n\r\n")

@@ -45,7 +45,7 @@ def serve(lake):
     for gateway, client in opened:
         client.close()
         gateway.cut()
-        assert gateway.close(seconds=30)
+        assert gateway.close(seconds=120)
 
 
 @pytest.fixture

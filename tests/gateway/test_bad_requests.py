@@ -15,7 +15,7 @@ def raw(client, dev):
     host, _, port = client.authority.partition(":")
 
     def send(data, *, wait=False):
-        with socket.create_connection((host, int(port)), timeout=20) as connection:
+        with socket.create_connection((host, int(port)), timeout=120) as connection:
             connection.sendall(data)
             if not wait:
                 connection.shutdown(socket.SHUT_WR)
@@ -188,7 +188,7 @@ def test_a_client_that_goes_away_leaves_nothing(raw, client, dev, body, header):
 def test_a_client_may_wait_for_the_word_to_send(client, dev):
     host, _, port = client.authority.partition(":")
     head = put(client, b"", "Content-Length: 5", "Expect: 100-continue")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         connection.sendall(head)
         assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b"hello")
@@ -236,7 +236,7 @@ def test_a_reader_that_goes_away_is_no_error(client, dev, capfd):
     host, _, port = client.authority.partition(":")
     before = threading.active_count()
     for _ in range(3):
-        with socket.create_connection((host, int(port)), timeout=20) as connection:
+        with socket.create_connection((host, int(port)), timeout=120) as connection:
             target = client.target("/large", "OPEN", offset=0)
             connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             assert connection.recv(10)

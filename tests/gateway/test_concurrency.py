@@ -41,7 +41,7 @@ class Slow:
     def __iter__(self):
         yield HALF
         self.begun.set()
-        assert self.goes_on.wait(20)
+        assert self.goes_on.wait(120)
         yield b"end"
 
 
@@ -76,7 +76,7 @@ def test_of_two_creators_without_overwriting_one_wins(dev, connect):
         meet = threading.Barrier(4)
 
         def create(number, path=f"/{round_}", meet=meet):
-            meet.wait(20)
+            meet.wait(120)
             body = (str(number).encode() for _ in range(1))
             return connect().create(path, body, overwrite="false").status
 
@@ -91,7 +91,7 @@ def test_of_two_renames_to_one_name_one_wins(client, dev, connect):
         meet = threading.Barrier(4)
 
         def rename(number, round_=round_, meet=meet):
-            meet.wait(20)
+            meet.wait(120)
             got = connect().rename(f"/{round_}.{number}.tmp", f"/{round_}", renameoptions="NONE")
             return got.status
 
@@ -104,12 +104,12 @@ def test_a_file_is_not_there_before_its_last_byte(client, dev, connect):
     body, writer = Slow(), connect()
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(writer.create, "/a", body)
-        assert body.begun.wait(20)
+        assert body.begun.wait(120)
         assert client.kind("/a") == ""
         assert list(dev.uncommitted()) == []
         client.mkdirs("/t")  # the branch is not held by the upload
         body.goes_on.set()
-        assert done.result(20).status == 201
+        assert done.result(120).status == 201
     assert dev.get("a") == HALF + b"end"
 
 
@@ -117,10 +117,10 @@ def test_a_folder_that_came_meanwhile_is_not_replaced(client, dev, connect):
     body, writer = Slow(), connect()
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(writer.create, "/a", body)
-        assert body.begun.wait(20)
+        assert body.begun.wait(120)
         client.create("/a/b", b"x")
         body.goes_on.set()
-        assert done.result(20).failure == (403, "FileAlreadyExistsException")
+        assert done.result(120).failure == (403, "FileAlreadyExistsException")
     assert [entry.path for entry in dev.entries()] == ["a/b"]
 
 
@@ -131,16 +131,16 @@ def test_a_gateway_that_stops_lets_requests_end(lake, dev):
     body = Slow()
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(writer.ask, "PUT", "/a", "CREATE", body)
-        assert body.begun.wait(20)
+        assert body.begun.wait(120)
         assert not gateway.close(seconds=0.1)
         with pytest.raises(OSError, match=r"refused|reset|closed"):
             WebHdfs(gateway.address, TOKEN).get("/", "LISTSTATUS")
         with pytest.raises(OSError, match=r"refused|reset|closed|pipe"):
             idle.kind("/t")
         body.goes_on.set()
-        assert done.result(20).status == 201
+        assert done.result(120).status == 201
     assert done.result().headers["Connection"] == "close"
-    assert gateway.close(seconds=20)
+    assert gateway.close(seconds=120)
     assert dev.get("a") == HALF + b"end"
     idle.close()
     writer.close()
@@ -152,13 +152,13 @@ def test_a_gateway_that_has_to_stop_cuts_requests_off(lake, dev):
     body = Slow()
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(writer.ask, "PUT", "/a", "CREATE", body)
-        assert body.begun.wait(20)
+        assert body.begun.wait(120)
         assert not gateway.close(seconds=0.1)
         gateway.cut()
-        assert gateway.close(seconds=20)
+        assert gateway.close(seconds=120)
         body.goes_on.set()
         with pytest.raises(OSError, match=r"reset|closed|pipe"):
-            done.result(20)
+            done.result(120)
     writer.close()
     assert list(dev.entries()) == []
 

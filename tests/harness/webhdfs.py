@@ -40,7 +40,7 @@ class WebHdfs:
         self.authority = urlsplit(address).netloc
         self.token = token
         self.root = root
-        self.connection = http.client.HTTPConnection(self.authority, timeout=30)
+        self.connection = http.client.HTTPConnection(self.authority, timeout=120)
 
     def target(self, path: str, op: str, **query: object) -> str:
         asked = urlencode({"op": op, "user.name": self.token, **query})
