@@ -79,6 +79,9 @@ _LIVE_BYTE: Final = 1
 _REPLACING: Final = b"\x02"
 _BORROWED: Final = b"\x03"
 _EPOCH_END: Final = 9
+VOID: Final = b"\x04\x00"
+"""Stands in place of a staged write: older ones of its path do not count, and the path is as in the
+head. Two bytes, so that a reader of kinds 0 to 3 asks for a newer graveler."""
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _MAX_VARINT_BYTES: Final = 5
@@ -467,12 +470,12 @@ def staged_epoch(raw: bytes) -> int | None:
 
 
 def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
-    if len(raw) > 1 and raw[:1] > _BORROWED:
+    if len(raw) > 1 and raw[:1] > VOID[:1]:
         return NewerFormatError(
-            f"a staged write is of kind {raw[0]}, and this graveler reads kinds 0 to 3: upgrade "
+            f"a staged write is of kind {raw[0]}, and this graveler reads kinds 0 to 4: upgrade "
             "graveler; the write was left as it is"
         )
-    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 03")
+    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 04")
 
 
 def _rare_change(

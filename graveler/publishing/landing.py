@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from graveler.committed import differing_spans
 from graveler.config import default_committer
+from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.panel import enforce
@@ -145,6 +146,18 @@ def make_commit(
         tokens=tokens,
         spans=() if same_records else differing_spans(stores.ranges, parents[0].metarange, tree),
     )
+
+
+def keep_head(stores: Stores, record: BranchRecord, predicate: Predicate) -> None:
+    """Write a branch's record with other sealed tokens and the same head, from within a build.
+
+    Raises:
+        LookAgain: The branch has moved, or the reply was lost.
+    """
+    try:
+        stores.refs.branches.replace(record, predicate)
+    except (PreconditionFailedError, OutcomeUnknownError):
+        raise LookAgain from None
 
 
 def land(  # noqa: PLR0913 - one call per way to move a branch

@@ -10,7 +10,7 @@ What is under the live token by then is older than the bundle, so the same step 
 also be laid *beneath* the live token: then the writes there count as newer ones.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -161,8 +161,16 @@ def committed_since(stores: Stores, now: BranchRecord, before: BranchRecord) -> 
         commit = commits.get(commit.parents[0])
 
 
-def seal(stores: Stores, name: str, fence: str) -> BranchRecord:
+def seal(
+    stores: Stores, name: str, fence: str, *, keys: Sequence[bytes] | None = None
+) -> BranchRecord:
     """Seal what is staged on the branch, if anything is, and return its record.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        fence: The fence that the caller holds.
+        keys: Seal only if one of these keys is staged under the live token; None: whatever is.
 
     Raises:
         ThrottledError: 62 tokens are sealed on the branch: commit or discard what is staged.
@@ -174,7 +182,8 @@ def seal(stores: Stores, name: str, fence: str) -> BranchRecord:
         nonlocal live
         check_fence(record, fence)
         live = record.staging_token
-        if stores.staging.is_empty(live):
+        staged = stores.staging
+        if staged.is_empty(live) if keys is None else not staged.get_many((live,), keys):
             return record
         _check_room(record)
         sealed = (*record.sealed_tokens, live)

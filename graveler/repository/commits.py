@@ -5,8 +5,8 @@ A crash at any point leaves the branch as it was, with its writes still staged f
 committer.
 
 The record lists the sealed tokens oldest first, and they are committed from the front. So the tokens
-that a committer built from and those still sealed when it lands overlap: a suffix of the former is a
-prefix of the latter.
+that a committer built from and those still sealed when it lands overlap: what is left of the former is
+a prefix of the latter, with the voids that commits of some paths have laid over them.
 
 - Full overlap: no other committer landed.
 - No overlap: another committer landed all of them, or a reset discarded them.
@@ -24,15 +24,10 @@ from typing import Final
 
 from graveler.committed import Applied, StagedChange, keeping, reapply, same_records
 from graveler.committed.apply import apply
-from graveler.errors import (
-    NoChangesError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    ThrottledError,
-)
+from graveler.errors import NoChangesError, ThrottledError
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
-from graveler.publishing.landing import CommitSpec, LookAgain, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec, LookAgain, Tip, keep_head, land, make_commit
 from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
 from graveler.refs import moved
@@ -253,9 +248,7 @@ class _Committer:
         allow_empty = self._order.allow_empty
         if tip.rules is not None:
             self._judged = tip.rules.check(self._order.name, "commit")
-        self._tokens = tokens = _with_laid(
-            overlap(self._mine, tip.record.sealed_tokens), tip.record.sealed_tokens
-        )
+        self._tokens = tokens = overlap(self._mine, tip.record.sealed_tokens)
         if not tokens:
             self._other = self._taken(tip)
             if self._other is not None:
@@ -265,7 +258,7 @@ class _Committer:
         applied = self._applied(tip, tokens)
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
         if not applied.changed and not allow_empty:
-            self._clear(rest, tip.predicate)
+            keep_head(self._stores, rest, tip.predicate)  # or another committer has landed them
             self._stores.staging.drop(*tokens)
             raise NoChangesError(f"branch {self._order.name!r}: what is staged equals the head")
         made = make_commit(
@@ -287,7 +280,8 @@ class _Committer:
             return None  # nothing was staged, and nothing is now
         commits = self._stores.refs.commits
         # a token that was live at the first read and sealed by another may have these writes too
-        ours = {self._seen.staging_token, *self._mine[-1:]}
+        sealed = [token for token in self._mine if not is_laid(token)]
+        ours = {self._seen.staging_token, *sealed[-1:]}
         floor = commits.get(self._seen.commit_id).generation
         commit = tip.head
         while commit.generation > floor:
@@ -382,26 +376,11 @@ class _Committer:
             parent = commits.get(parent.parents[0])
         return parent.id == built.parent.id and landed + tokens == built.tokens
 
-    def _clear(self, record: BranchRecord, predicate: Predicate) -> None:
-        """Unseal tokens that hold nothing new, without a commit."""
-        try:
-            self._stores.refs.branches.replace(record, predicate)
-        except (PreconditionFailedError, OutcomeUnknownError):
-            raise LookAgain from None  # another committer has landed the tokens
-
 
 def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the longest suffix of `mine` that is a prefix of `sealed`, both oldest first.
+    """Return the first of `sealed` that are of `mine` or laid over these, both oldest first.
 
     It is the part of `mine` that is not committed yet.
     """
-    for start in range(len(mine)):
-        if sealed[: len(mine) - start] == mine[start:]:
-            return mine[start:]
-    return ()
-
-
-def _with_laid(tokens: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `tokens`, the first of `sealed`, with the tokens that commits have laid over them."""
-    laid = takewhile(is_laid, sealed[len(tokens) :]) if tokens else ()
-    return (*tokens, *laid)
+    left = tuple(takewhile(lambda token: token in mine or is_laid(token), sealed))
+    return () if set(left).isdisjoint(mine) else left

@@ -7,6 +7,7 @@ seals of others come in between, what they changed is moved, too, in the attempt
 that runs at the same time may be at both paths: it is repeated when its token was sealed under it.
 """
 
+from itertools import takewhile
 from typing import Final
 
 from graveler.committed.diff import diff
@@ -14,7 +15,6 @@ from graveler.errors import ThrottledError
 from graveler.model import BranchRecord
 from graveler.process import batches
 from graveler.publishing.landing import LookAgain
-from graveler.reads.listing import within
 from graveler.reads.stores import Stores
 from graveler.repository.borrowed import Row
 from graveler.repository.bundles import Bundle, bundling, committed_since, seal
@@ -105,7 +105,8 @@ class _Move:
             item.key for item in diff(stores.ranges, old, reading.head.metarange, prefix=prefix)
         }
         if fresh:
-            changed.update(key for key, _ in within(prefix, stores.staging.scan(fresh, prefix)))
+            staged = stores.staging.keys(fresh, prefix)
+            changed.update(takewhile(lambda key: key.startswith(prefix), staged))
         self._reading = reading
         for keys in batches(sorted(filter(self._place.covers, changed)), CHUNK):
             present = [(key, value) for key in keys if (value := reading.find(key)) is not None]

@@ -2,28 +2,97 @@
 
 It is the one exception to the rule that a commit holds a listing of the whole branch. The live token
 is sealed, the newest sealed write of each chosen path is laid over the head, and the branch moves in
-one compare-and-set. Leading tokens of which every write is chosen leave the record in the same step, as
-in any commit. From the others the committed writes are removed afterwards, the oldest first.
+one compare-and-set. The same step puts a token with a void for each of these paths behind the sealed
+ones: the writes do not count any more, and hide no later head. They are removed afterwards, and the
+tokens that are of no use any more leave the record; nothing depends on that.
 
-No acknowledged write is lost: what is not chosen is not touched, and a chosen write is removed only
-after its commit has landed. A process that dies before that, or a store that gives no reply, leaves
-writes that equal the head; the same commit again, or any other commit, clears them.
+Leading tokens of which every write is chosen leave the record instead, if no other token has a chosen
+write: a commit names the tokens of which it holds all writes and nothing else, since a committer on its
+way takes its word for that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from graveler.committed import keeping
 from graveler.committed.apply import apply
-from graveler.errors import BackendUnavailableError, NoChangesError, OutcomeUnknownError
+from graveler.errors import (
+    BackendUnavailableError,
+    NoChangesError,
+    NotFoundError,
+    OutcomeUnknownError,
+    ThrottledError,
+)
 from graveler.globs import compiled, literal_start
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.process import batches
+from graveler.publishing.landing import CommitSpec, Tip, keep_head, land, make_commit
 from graveler.reads.stores import Stores
+from graveler.refs import move
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.repository.bundles import seal
-from graveler.values import staged_changes
+from graveler.repository.writes import CHUNK
+from graveler.staging import laid_token
+from graveler.values import VOID, staged_changes
+
+Rows = Callable[[Sequence[str]], Iterable[tuple[bytes, bytes]]]
+"""Returns the staged writes of some paths under tokens, newest first: (key, staged write)."""
+
+
+class GivingWay:
+    """Sealed writes of some paths, which give way to a commit of these paths.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        rows: Reads them.
+    """
+
+    def __init__(self, stores: Stores, name: str, rows: Rows) -> None:
+        self._stores = stores
+        self._name = name
+        self._rows = rows
+        self._sealed: tuple[str, ...] = ()
+        self._token = ""
+
+    def beneath_voids(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the sealed tokens of a record in which the writes count no more.
+
+        Behind the given ones stands one with voids, if any of the writes is there.
+        """
+        staging = self._stores.staging
+        if self._token and self._token not in sealed:
+            staging.drop(self._token)  # of a lost race
+        self._sealed, self._token = sealed, ""
+        for chunk in batches(self._rows(sealed[::-1]), CHUNK):
+            self._token = self._token or laid_token(self._stores.ids)
+            staging.set_many(self._token, [(key, VOID) for key, _ in chunk])
+        return (*sealed, self._token) if self._token else sealed
+
+    def clear(self) -> None:
+        """Remove the writes, once the record has the voids; then what is empty, and the voids.
+
+        The voids stay until the record does not name them: a reader may have read what they hide.
+        """
+        if not self._token:
+            return
+        with suppress(OutcomeUnknownError, BackendUnavailableError, NotFoundError, ThrottledError):
+            staging = self._stores.staging
+            for token in self._sealed:
+                for key, write in list(self._rows([token])):
+                    staging.withdraw(token, key, write)
+            needless = {self._token, *filter(staging.is_empty, self._sealed)}
+
+            def gone(record: BranchRecord) -> bool:
+                return needless.isdisjoint(record.sealed_tokens)
+
+            def change(record: BranchRecord) -> BranchRecord:
+                kept = tuple(token for token in record.sealed_tokens if token not in needless)
+                return record if gone(record) else replace(record, sealed_tokens=kept)
+
+            move(self._stores.refs, self._name, change, landed=gone)
+            staging.drop(*needless)
 
 
 class Choice:
@@ -83,7 +152,8 @@ def commit_paths(
         stores.refs.protection.check(name, "commit")
     seal(stores, name, fence)
     landed = land(stores, name, "commit", work.build, fence=fence, guard="" if fence else "commit")
-    work.clear()
+    stores.staging.drop(*work.whole)
+    work.older.clear()
     if landed.commit is None:
         shown = ", ".join(choice.patterns)
         raise NoChangesError(
@@ -93,7 +163,12 @@ def commit_paths(
 
 
 class _Work:
-    """One commit of some paths, from try to try."""
+    """One commit of some paths, from try to try.
+
+    Attributes:
+        older: The chosen writes.
+        whole: Tokens that leave the record with the commit, which holds exactly their writes.
+    """
 
     def __init__(
         self, stores: Stores, name: str, spec: CommitSpec, choice: Choice, keep: str
@@ -103,15 +178,16 @@ class _Work:
         self._spec = spec
         self._choice = choice
         self._keep = keep
-        self._whole: tuple[str, ...] = ()
-        self._partly: tuple[str, ...] = ()
+        staging = stores.staging
+        self.older = GivingWay(stores, name, lambda tokens: choice.of(staging.scan(tokens)))
+        self.whole: tuple[str, ...] = ()
 
     def build(self, tip: Tip) -> BranchRecord | None:
         """Return the record with the chosen writes committed; None if they equal the head."""
         stores, sealed = self._stores, tip.record.sealed_tokens
         borrowed: list[Row] = []
         changes = staged_changes(
-            self._choice.of(stores.staging.scan(sealed[::-1])) if sealed else (),
+            self._choice.of(stores.staging.scan(sealed[::-1])),
             lambda key, write: borrowed.append(borrowed_row(key, write)),
         )
         if self._keep:
@@ -119,36 +195,26 @@ class _Work:
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
         if borrowed:
             confirm(stores, sealed, borrowed)
-        whole = self._leading(sealed)
-        self._whole, self._partly = (), sealed
+        self.whole = self._leading(sealed) if applied.changed else ()
+        rest = self.older.beneath_voids(sealed[len(self.whole) :])
         if not applied.changed:
+            if rest != sealed:
+                keep_head(stores, replace(tip.record, sealed_tokens=rest), tip.predicate)
             return None
-        self._whole, self._partly = whole, sealed[len(whole) :]
         made = make_commit(
             stores,
             tree=applied.metarange,
             parents=(tip.head,),
             spec=self._spec,
-            tokens=whole,
+            tokens=self.whole,
         )
-        return replace(tip.at(made), sealed_tokens=self._partly)
+        return replace(tip.at(made), sealed_tokens=rest)
 
     def _leading(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the first tokens of which the commit takes every write."""
-        for number, token in enumerate(sealed):
-            staged = self._stores.staging.scan([token])
-            if not all(self._choice.covers(key) for key, _ in staged):
-                return sealed[:number]
-        return sealed
-
-    def clear(self) -> None:
-        """Remove the committed writes from the tokens that stay, the oldest first.
-
-        It ends where a reply is lost: an older write must not outlive a newer one, which hides it.
-        """
+        """Return the first tokens of which the commit takes every write; none if others have some."""
         staging = self._stores.staging
-        staging.drop(*self._whole)
-        with suppress(OutcomeUnknownError, BackendUnavailableError):
-            for token in self._partly:
-                for key, write in list(self._choice.of(staging.scan([token]))):
-                    staging.withdraw(token, key, write)
+        for number, token in enumerate(sealed):
+            if not all(self._choice.covers(key) for key, _ in staging.scan([token])):
+                others = self._choice.of(staging.scan(sealed[number:][::-1]))
+                return sealed[:number] if next(others, None) is None else ()
+        return sealed

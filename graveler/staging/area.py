@@ -12,6 +12,7 @@ from graveler.clock import IdSource
 from graveler.errors import PreconditionFailedError
 from graveler.kv.store import MAX_KEYS, KVStore
 from graveler.process import Background, batches, refuse_writes
+from graveler.values import VOID
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ _REMEMBERED: Final = 1_000
 
 
 def laid_token(ids: IdSource) -> str:
-    """Return a new token for values that a commit lays over older staged writes.
+    """Return a new token for the voids that a commit lays over older staged writes.
 
     It stands behind the tokens of those in the branch's record, and is committed with them.
     """
@@ -60,10 +61,19 @@ def is_laid(token: str) -> bool:
     return token.startswith(_LAID)
 
 
+def _without_voids(
+    tokens: Sequence[str], writes: Iterator[tuple[bytes, bytes]]
+) -> Iterator[tuple[bytes, bytes]]:
+    if any(map(is_laid, tokens)):
+        return (item for item in writes if item[1] != VOID)
+    return writes
+
+
 class StagingArea:
     """The staged writes of one repository, by token.
 
-    Values are opaque here: a staged entry or a tombstone as ``graveler.records`` has it.
+    Values are opaque here but for `VOID`: under a laid token it takes the place of all older writes of
+    its key, and is never returned.
 
     Attributes:
         background: Runs the clean-up.
@@ -110,7 +120,7 @@ class StagingArea:
         for tokens in batches(newest_first, MAX_KEYS):
             for stored in self._kv.get_many([(self._prefix + token, key) for token in tokens]):
                 if stored is not None:
-                    return stored.value
+                    return None if stored.value == VOID else stored.value
         return None
 
     def get_many(self, newest_first: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -119,7 +129,8 @@ class StagingArea:
             places = [(token, key) for key in keys for token in reversed(newest_first)]
             found = self._kv.get_many([(self._prefix + token, key) for token, key in places])
             writes = zip(places, found, strict=True)
-            return {key: stored.value for (_, key), stored in writes if stored is not None}
+            newest = {key: stored.value for (_, key), stored in writes if stored is not None}
+            return {key: write for key, write in newest.items() if write != VOID}
         wanted, last = set(keys), max(keys)
         staged = takewhile(lambda item: item[0] <= last, self.scan(newest_first, min(keys)))
         return {key: write for key, write in staged if key in wanted}
@@ -128,11 +139,19 @@ class StagingArea:
         self, newest_first: Sequence[str], start: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, newest staged write) of the tokens from `start` on, ascending."""
+        return _without_voids(newest_first, self._combined(newest_first, start))
+
+    def keys(self, newest_first: Sequence[str], start: bytes = b"") -> Iterator[bytes]:
+        """Yield the keys at which the tokens have a staged write or a void, ascending."""
+        return (key for key, _ in self._combined(newest_first, start))
+
+    def _combined(self, newest_first: Sequence[str], start: bytes) -> Iterator[tuple[bytes, bytes]]:
         return combine([self._kv.scan(self._prefix + token, start) for token in newest_first])
 
     def all(self, newest_first: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
         """Yield what `scan` yields, to a caller that reads all of it."""
-        return combine([self._kv.scan_all(self._prefix + token) for token in newest_first])
+        streams = [self._kv.scan_all(self._prefix + token) for token in newest_first]
+        return _without_voids(newest_first, combine(streams))
 
     def is_filled(self, token: str) -> bool:
         """Return whether this process has staged a write under `token`, which is then not empty.

@@ -219,3 +219,31 @@ def test_no_write_is_lost_beside_others(beside):
 
     interleave(prepare, commit_some, beside, check)
     interleave(prepare, beside, commit_some, lambda world, done, some: check(world, some, done))
+
+
+def test_a_newer_write_is_kept_beside_a_commit_of_all():
+    def prepare(repo):
+        main = repo.branch("main")
+        put(main, "a/1", text="older")
+        _seal(repo.stores, "main", "")
+        put(main, "b/1", text="older")
+
+    def commit_newer(repo):
+        main = repo.branch("main")
+        put(main, "a/1", text="newer")
+        main.commit("some", paths=["a/"])
+
+    def newer(world, _, __):
+        repo = world.repo(scripted=False)
+        assert tree(repo.branch("main"))["a/1"] == "newer"
+
+    interleave(prepare, lambda repo: repo.branch("main").commit("all"), commit_newer, newer)
+
+
+def test_commits_of_paths_beside_what_stays_staged_go_on():
+    main = ScriptedWorld().repo().branch("main")
+    put(main, "a/1", "b/1", text="first")
+    for number in range(100):
+        put(main, "a/1", text=str(number))
+        main.commit("some", paths=["a/"])
+    assert staged(main) == {"b/1": "added"}

@@ -10,6 +10,7 @@ from tests.simulate.scenarios import (
     imports,
     ingestion,
     moves,
+    patches,
     selections,
     writes,
 )
@@ -29,6 +30,7 @@ SMALL: tuple[Scenario, ...] = (
     *moves.SCENARIOS,
     *imports.SCENARIOS,
     *selections.SCENARIOS,
+    *patches.SCENARIOS,
 )
 """Without faults; each is explored with them as well."""
 

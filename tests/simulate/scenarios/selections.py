@@ -46,6 +46,26 @@ def _tick(c: Client) -> None:
     c.other("tick", work, writes={"dev": "dev"})
 
 
+def _picked(c: Client) -> None:
+    """Give a branch a change of what is staged, to be picked once that is committed."""
+    _staged(c)
+    c.create_branch("later", contents={"a/1": "old"})
+    for value in ("staged", "later"):
+        c.put("a/1", value, "later")
+        c.commit("later")
+
+
+def _pick(c: Client) -> None:
+    c.cherry_pick("later", writes={"a/1": "later"})
+
+
+def _two_sealed(c: Client) -> None:
+    """Seal a path alone, then another one."""
+    c.put("a/1", "staged")
+    c.seal()
+    c.put("b/1", "staged")
+
+
 _BESIDE: Final[dict[str, Program]] = {
     "put": put("a/1", "new"),
     "delete": lambda c: c.delete("a/1"),
@@ -76,5 +96,24 @@ SCENARIOS: tuple[Scenario, ...] = (
             checkers=_CHECKERS,
         )
         for name in ("put", "put-commit", "commit", "same", "other")
+    ),
+    *(
+        Scenario(
+            name,
+            {"chooser": _choose("a/"), "beside": beside},
+            _picked,
+            checkers=_CHECKERS,
+        )
+        for name, beside in {
+            "partial-pick": _pick,
+            "partial-pick-commit": in_turn(_pick, commit),
+            "partial-pick-list": in_turn(_pick, list_all),
+        }.items()
+    ),
+    Scenario(
+        "partial-newest",
+        {"chooser": in_turn(put("a/1", "new"), _choose("a/")), "committer": commit},
+        _two_sealed,
+        checkers=_CHECKERS,
     ),
 )

@@ -7,10 +7,12 @@ from unittest.mock import patch
 from graveler.errors import GravelerError, NoChangesError, ObjectNotFoundError
 from graveler.lake.repository import Repository
 from graveler.model import Entry
+from graveler.publishing.landing import CommitSpec
 from graveler.refs.branches import decode_branch
-from graveler.repository import Branch
+from graveler.repository import Branch, patches
 from graveler.testing.faults import ProcessDied
 from graveler.testing.world import link_unseen
+from graveler.values import TOMBSTONE, stage_entry
 from tests.simulate.history import Operation
 from tests.simulate.scenarios.shared import Call
 from tests.simulate.schedules.processes import Process
@@ -150,6 +152,22 @@ class Client:
             )
 
         return self._do(operation, make)
+
+    def commit_changes(self, branch: str = "main", *, writes: Writes) -> Any:
+        """Commit these values and nothing that is staged."""
+        operation = self._operation("revert", branch, writes=dict(writes))
+        spec = CommitSpec(operation.message, committer="simulated")
+        forms = {
+            path.encode(): stage_entry(path.encode(), Entry(path, f"data/{value}", 1))
+            if value
+            else TOMBSTONE
+            for path, value in writes.items()
+        }
+        stores = self.repository.stores
+        return self._do(
+            operation,
+            lambda: patches.commit_changes(stores, branch, spec, fence="", writes=forms).id,
+        )
 
     def seal(self, branch: str = "main") -> None:
         """Do what a committer does that dies before its commit is in."""
