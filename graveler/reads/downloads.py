@@ -69,7 +69,7 @@ class _Done(NamedTuple):
     fault: Exception | None = None
 
 
-def download(
+def download(  # noqa: PLR0913 - one call
     source: Source,
     root: Path,
     *,
@@ -77,8 +77,11 @@ def download(
     exclude: Pattern,
     threads: int,
     progress: Progress,
+    kept: Sequence[Path] = (),
 ) -> Transfer:
     """Write the files below a folder of a tree into a local one, those that differ only.
+
+    Nothing is written to what is `kept`.
 
     Raises:
         ObjectNotFoundError: Nothing is below the folder, or an object is gone from the store.
@@ -99,7 +102,7 @@ def download(
 
         if source.folder and next(scan(start), None) is None:
             raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")
-        files = _Files(source, Place(root))
+        files = _Files(source, Place(root, kept))
         try:
             written = _written(files, entries(), threads, progress)
         except KeyboardInterrupt as error:

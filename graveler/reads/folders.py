@@ -13,7 +13,9 @@ from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
+from graveler.config import CONFIG_NAME, load_config
 from graveler.errors import InvalidInputError
 from graveler.names import check_path
 from graveler.objects.store import ObjectStore
@@ -171,6 +173,26 @@ def check_apart(folder: Path, lake: str, storage: ObjectStore, exclude: Pattern)
         )
 
 
+def lake_files(lake: str, storage: ObjectStore) -> list[Path]:
+    """Return the files and folders of this host that a lake keeps itself in.
+
+    Args:
+        lake: What opens the lake.
+        storage: A repository's own.
+    """
+    sample = storage.local_file("data")
+    found = [] if sample is None else [sample.parent]
+    place = Path(lake)
+    file = place / CONFIG_NAME if place.is_dir() else place
+    if file.is_file():
+        config = load_config(lake)
+        found.append(file)
+        parts = map(urlsplit, (config.kv_uri, config.storage_uri))
+        found += [Path(part.path) for part in parts if part.path and not part.netloc]
+        found += [config.cache_folder] if config.cache_folder else []
+    return [each.resolve() for each in found]
+
+
 def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> Iterator[_T]:
     """Yield what has none of the keys; both are in byte order."""
     other = next(keys, None)
@@ -186,26 +208,44 @@ class Place:
 
     Args:
         root: The folder; it is made with the first file.
+        kept: Files and folders that nothing is written to, resolved.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, kept: Iterable[Path] = ()) -> None:
         self.root = root
+        real = root.resolve()
+        self._kept = [
+            each for each in kept if each.is_relative_to(real) or real.is_relative_to(each.parent)
+        ]
         self._known: set[str] = set()
 
     def of(self, name: str) -> Path:
         """Return where a file goes, and make the folders on the way to it.
 
         Raises:
-            InvalidInputError: The name leads out of the folder, by its parts or by a link.
+            InvalidInputError: The name leads out of the folder, by its parts or by a link, or to
+                what is kept.
             OSError: A folder cannot be made.
         """
         check_path(name)
+        if self._kept:
+            self._check_kept(name)
         folder, at = self.root, -1
         self._enter("", folder)
         while (at := name.find("/", at + 1)) >= 0:
             folder = self.root / name[:at]
             self._enter(name[:at], folder)
         return self.root / name
+
+    def _check_kept(self, name: str) -> None:
+        target = (self.root / name).parent.resolve() / name.rpartition("/")[2]
+        for kept in self._kept:
+            beside = target.parent == kept.parent and target.name.startswith(f"{kept.name}-")
+            if beside or target.is_relative_to(kept) or kept.is_relative_to(target):
+                raise InvalidInputError(
+                    f"{target} is one of the lake's own files: choose another folder, "
+                    "or leave it out (exclude=…)"
+                )
 
     def _enter(self, name: str, folder: Path) -> None:
         if name in self._known:

@@ -282,19 +282,19 @@ class View(RefLike):
         Raises:
             ObjectNotFoundError: Nothing is below the folder, or an object is gone from the store.
             CorruptionError: A file differs from what was stored. The others are written.
-            InvalidInputError: A file cannot be written, or would lie outside of the local folder.
-                The others are written.
+            InvalidInputError: A file cannot be written, would lie outside of the local folder, or
+                is one that the lake keeps itself in. The others are written.
             StorageFullError: The local disk is full.
         """
         from graveler.reads.downloads import Source, download  # noqa: PLC0415 - few processes do
-        from graveler.reads.folders import Pattern, check_apart  # noqa: PLC0415
+        from graveler.reads.folders import Pattern, check_apart, lake_files  # noqa: PLC0415
 
         prefix = prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""
         first = first_key(start)
         root, left_out = file_path(folder, "folder"), Pattern(texts(exclude, "exclude"))
+        stores = self.repository
         if flag(delete, "delete"):
-            stores = self.repository
             check_apart(root, stores.location, stores.objects, left_out)
         return download(
             Source(self.name, start, self._snapshot(first, first), self.get, self.open),
@@ -303,6 +303,7 @@ class View(RefLike):
             exclude=left_out,
             threads=self._threads(threads),
             progress=progress or no_progress,
+            kept=lake_files(stores.location, stores.objects),
         )
 
     def _threads(self, given: int | None) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import graveler
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -323,3 +324,27 @@ def test_a_relative_folder_starts_where_the_program_stands(filled, here, monkeyp
     assert filled.download("in", "there", delete=True).deleted == 1
     monkeypatch.chdir(here / "there")
     assert filled.download("in", ".", delete=True).skipped == 6
+
+
+def test_the_lake_is_not_written_over(tmp_path):
+    home = tmp_path / "lake"
+    with graveler.init(home) as lake:
+        repo = lake.create_repository("rep")
+        main = repo.branch("main")
+        bad = ["graveler.toml", "kv.sqlite3", "kv.sqlite3-wal", "objects/rep/x", "objects"]
+        for path in bad[:4]:
+            main.put(path, b"junk")
+        main.put("out/good", b"good")
+        main.commit("c")
+        before = (home / "graveler.toml").read_bytes()
+        for ref, where in ((main, home), (repo.ref("main"), home)):
+            with pytest.raises(InvalidInputError, match="one of the lake's own files") as caught:
+                ref.download("", where)
+            assert "exclude" in str(caught.value)
+        assert (home / "graveler.toml").read_bytes() == before
+        assert (home / "out/good").read_bytes() == b"good"
+        main.download("", home, exclude=bad[:4])
+        with pytest.raises(InvalidInputError):
+            main.download("out", home / "objects" / "rep")
+    with graveler.open(home) as lake:
+        assert lake.repository("rep").branch("main").get("out/good") == b"good"
