@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from graveler.arguments import RefLike, count, instance, optional, ref_text, text, texts
+from graveler.committed import Splitting
 from graveler.committed import changed as changed_splitting
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
@@ -114,7 +115,9 @@ class SplittingPolicy:
         """Return the policy and its parameters, by name; sizes are bytes."""
         return dict(self._stores.splitting.encode())
 
-    def set(self, **parameters: str | int) -> dict[str, str | int]:
+    def set(
+        self, splitting: Splitting | None = None, /, **parameters: str | int
+    ) -> dict[str, str | int]:
         """Change the policy or parameters of it, and return all of them.
 
         ::
@@ -125,6 +128,7 @@ class SplittingPolicy:
         same way.
 
         Args:
+            splitting: A whole policy, as `Lake.create_repository` takes it, instead of parameters.
             parameters: ``policy`` and parameters of it, as ``docs/formats/range.md`` has them. With
                 another policy the others get their defaults; with another ``max_bytes`` the
                 thresholds of ``directory`` follow it, unless they are given.
@@ -132,8 +136,15 @@ class SplittingPolicy:
         Raises:
             InvalidInputError: There is no such policy or parameter, or they contradict each other.
         """
-        splitting = self._stores.policy.change(lambda known: changed_splitting(known, parameters))
-        return dict(splitting.encode())
+        if splitting is not None:
+            whole = instance(splitting, "splitting", Splitting, "a graveler.committed.Splitting")
+            if parameters:
+                raise InvalidInputError(
+                    f"splitting and {', '.join(sorted(parameters))}: give a policy or parameters"
+                )
+            return dict(self._stores.policy.change(lambda _: whole).encode())
+        made = self._stores.policy.change(lambda known: changed_splitting(known, parameters))
+        return dict(made.encode())
 
 
 class Links:

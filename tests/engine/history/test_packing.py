@@ -223,3 +223,13 @@ def test_another_process_follows_within_ten_minutes(lake, repo):
 def test_packs_are_named_by_their_metadata(repo):
     packed = repo.pack()
     assert packed.commit.metadata == {PACK_PAIR: f"{packed.before} {packed.after}"}
+
+
+def test_a_whole_policy_is_set_like_its_parameters(repo):
+    whole = Splitting("directory", max_bytes=4_000)
+    assert repo.splitting.set(whole)["max_bytes"] == 4_000
+    assert repo.splitting.show() == whole.encode()
+    for wrong, parameters in (("hash", {}), (whole, {"max_bytes": 1_000})):
+        with pytest.raises(InvalidInputError, match="splitting"):
+            repo.splitting.set(wrong, **parameters)
+    assert repo.splitting.show() == whole.encode()
