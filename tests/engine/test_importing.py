@@ -562,3 +562,10 @@ def test_chunks_are_staged_while_the_inventory_is_read(main, landing, tmp_path, 
         main.import_(write(tmp_path / "i.csv", table))
     assert staged == [4, 4]
     assert tree(main) == {}
+
+
+def test_a_column_that_is_there_twice_is_refused(main, tmp_path):
+    file = tmp_path / "i.csv"
+    file.write_text("address,path,Address\nfile:///a,a,file:///b\n")
+    with pytest.raises(InvalidInputError, match="more than one column 'address'"):
+        main.import_(str(file))

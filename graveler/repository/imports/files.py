@@ -159,6 +159,11 @@ def _csv(file: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[t
         lines = csv.reader(text, strict=True)
         given = columns if columns is not None else next(lines, [])
         names = [plain(column) for column in given]
+        if twice := sorted({each for each in names if each and names.count(each) > 1}):
+            raise InvalidInputError(
+                f"{name} has more than one column {', '.join(map(repr, twice))}: give each once; case, "
+                "'_' and '-' make no difference"
+            )
         for number, values in enumerate(lines, 1):
             if not values:
                 continue
