@@ -294,7 +294,7 @@ class BodyReader:
         """Return the next `size` bytes, fewer only at the end.
 
         Raises:
-            InvalidInputError: The stream gives text, or nothing without having ended; or
+            InvalidInputError: The stream is closed, gives text, or nothing without having ended; or
                 the file cannot be read.
         """
         first = self._piece(size)
@@ -320,6 +320,10 @@ class BodyReader:
             if not isinstance(self._body, Path):
                 raise
             raise InvalidInputError(f"cannot read {self._body}: {error.strerror}") from error
+        except ValueError as error:
+            if not getattr(self._stream, "closed", False):
+                raise
+            raise InvalidInputError("the stream is closed: open it again") from error
         if not isinstance(piece, bytes):
             raise InvalidInputError(
                 f"the stream gives {type(piece).__name__}, not bytes: open it in binary, blocking mode"

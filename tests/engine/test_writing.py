@@ -240,3 +240,13 @@ def test_a_deleted_branch_takes_its_staged_writes_along(repo):
     assert names(repo.create_branch("dev")) == []
     with pytest.raises(InvalidInputError, match="default branch"):
         repo.delete_branch("main")
+
+
+def test_a_closed_stream_is_refused_by_name(repo):
+    closed = io.BytesIO(b"1")
+    closed.close()
+    main = repo.branch("main")
+    with pytest.raises(InvalidInputError, match="'a': the stream is closed"):
+        main.put_many([("a", closed)])
+    with pytest.raises(InvalidInputError, match="the stream is closed"):
+        main.put("a", closed)
