@@ -107,12 +107,20 @@ def runs(
     store: RangeStore, infos: Sequence[RangeInfo], start: bytes = b"", stop: bytes | None = None
 ) -> Iterator[Run]:
     """Yield the rows from key `start` up to `stop`, some at a time."""
+    return (run for _, run in ranged_runs(store, infos, start, stop))
+
+
+def ranged_runs(
+    store: RangeStore, infos: Sequence[RangeInfo], start: bytes = b"", stop: bytes | None = None
+) -> Iterator[tuple[RangeInfo, Run]]:
+    """Yield the rows from key `start` up to `stop`, some at a time, each time with their range."""
     inside = tree_of(infos).within(start, stop)
     for table, info in zip(store.ahead(inside), inside, strict=True):
-        yield from table.runs(
+        for run in table.runs(
             start if info.min_key < start else b"",
             None if stop is None or info.max_key < stop else stop,
-        )
+        ):
+            yield info, run
 
 
 def scan(

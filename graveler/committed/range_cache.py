@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, overload
 
 from graveler.committed.disk_cache import MOST_MAPPED, DiskCache, TablePair, most_mapped
 from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, OtherVersionError, Rebuild
@@ -49,7 +49,8 @@ class RangeCache:
     Tables are immutable and their ids cover every byte of their records, so nothing
     here ever becomes out of date. A hit in memory takes no lock: it marks the table as used, and a
     marked table whose turn to go has come loses its mark instead.
-    Only checked tables may be added: see `graveler.committed.table`.
+    Only checked tables may be added: see `graveler.committed.table`. A cache may be pickled: the copy is
+    empty in memory, and shares the folder if there is one.
 
     Args:
         folder: Where files are kept, shared with other processes; None: in memory only.
@@ -58,6 +59,7 @@ class RangeCache:
     """
 
     def __init__(self, folder: Path | None, max_bytes: int) -> None:
+        self._terms = (folder, max_bytes)
         self._disk = None if folder is None else DiskCache(folder, max_bytes)
         self._memory_max = min(max_bytes, _ONLY_BYTES if folder is None else _MEMORY_BYTES)
         self._memory_bytes = 0
@@ -65,6 +67,9 @@ class RangeCache:
         self._opened: OrderedDict[bytes, FlatTable | _Left] = OrderedDict()
         self._begin()
         watch(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RangeCache, self._terms
 
     def _begin(self) -> None:
         self._lock = Lock()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from graveler.committed.flat import FlatTable, bounds_sum
 from graveler.committed.form import Piece
@@ -24,7 +24,7 @@ from graveler.committed.table import (
     check_range,
     check_table,
 )
-from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.errors import CorruptionError, InternalError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
 from graveler.process import watch
@@ -63,8 +63,17 @@ class StoreStats:
     fetched: int = 0
 
 
+def _cannot_publish(identifier: bytes, _put: Callable[[], bool]) -> bool:
+    raise InternalError(
+        f"table {identifier.hex()} exists, and a store that was pickled cannot keep it from garbage "
+        "collection: it is for reading"
+    )
+
+
 class RangeStore:
     """The committed tables of one repository; threads may share it.
+
+    It may be pickled if its object store may be: the copy is for reading.
 
     Args:
         objects: The repository's storage.
@@ -93,6 +102,10 @@ class RangeStore:
         self._prefix = prefix
         self._lock = Lock()
         watch(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = partial(RangeStore, prefix=self._prefix, rescue=_cannot_publish)
+        return made, (self.objects, self.cache)
 
     def after_fork_in_child(self) -> None:
         """Let go of the lock that a thread of the parent may hold."""

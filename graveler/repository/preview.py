@@ -11,7 +11,7 @@ from graveler.publishing.landing import look
 from graveler.reads.changes import change_of
 from graveler.reads.stores import Stores
 from graveler.repository.merges import describe, merge_start, refuse_unpublished
-from graveler.repository.strategies import Strategy, settling
+from graveler.repository.strategies import Strategy, conflict_of, settling
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,13 @@ class MergePreview:
         Each call reads the trees again.
         """
         return (change_of(*item) for item in self._read() if isinstance(item, RawChange))
+
+    def every_conflict(self) -> Iterator[Conflict]:
+        """Yield all conflicts, in byte order of the paths, without what changed the paths last.
+
+        Each call reads the trees again.
+        """
+        return (conflict_of(*item) for item in self._read() if isinstance(item, RawConflict))
 
 
 def preview_merge(

@@ -1,5 +1,6 @@
 import errno
 import os
+import pickle
 import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -728,3 +729,21 @@ def test_a_process_killed_while_it_fills_leaves_no_bad_file(tmp_path, killed_aft
         assert loaded is None or loaded.buffer[:] in forms_of(store, tree, name)
     assert cache.damaged == 0
     assert len(contents(RangeStore(store.objects, RangeCache(folder, MIB)), tree)) == 120
+
+
+def test_a_pickled_store_reads_and_cannot_publish(tmp_path):
+    store = RangeStore(LocalStore(tmp_path / "lake"), RangeCache(tmp_path / "cache", MIB))
+    tree = write_ranges(store, ["a b c", "d e f"])
+    copy = pickle.loads(pickle.dumps(store))
+    assert contents(copy, tree) == contents(store, tree)
+    assert copy.stats.fetched == 0  # both have one cache folder
+    with pytest.raises(InternalError, match="for reading"):
+        write_ranges(copy, ["a b c", "d e f"])
+
+
+def test_a_pickled_cache_in_memory_is_an_empty_one(tmp_path):
+    store = RangeStore(LocalStore(tmp_path / "lake"), RangeCache(None, MIB))
+    tree = write_ranges(store, ["a b c"])
+    copy = pickle.loads(pickle.dumps(store))
+    assert contents(copy, tree) == contents(store, tree)
+    assert copy.stats.fetched == 2

@@ -1,5 +1,6 @@
 """A merge that is only asked about: it tells what the merge does, and leaves no trace."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -54,6 +55,9 @@ def test_a_preview_shows_changes_and_conflicts_writes_nothing(sides):
     with pytest.raises(MergeConflictError) as refused:
         sides.merge("dev", into="main")
     assert (found.conflicts, found.conflict_count) == (refused.value.conflicts, 1)
+    assert list(found.every_conflict()) == [
+        replace(conflict, source_change=None, dest_change=None) for conflict in found.conflicts
+    ]
 
 
 @pytest.mark.parametrize("strategy", ["source-wins", "dest-wins"])
