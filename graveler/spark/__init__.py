@@ -4,24 +4,35 @@ Spark reads and writes the files themselves, at its own speed; the driver alone 
 into files and files into entries. No file is copied, and executors need no access to refs.
 """
 
-from graveler.spark.compaction import Compaction
-from graveler.spark.imports import import_, import_frame
-from graveler.spark.preflight import preflight
-from graveler.spark.reader import read
-from graveler.spark.session import session
-from graveler.spark.tables import Tables, attach
-from graveler.spark.transactions import Transaction
-from graveler.spark.writer import write
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Compaction",
-    "Tables",
-    "Transaction",
-    "attach",
-    "import_",
-    "import_frame",
-    "preflight",
-    "read",
-    "session",
-    "write",
-]
+from graveler.exports import lazy_names
+from graveler.spark.preflight import preflight as preflight  # modules have these two names
+from graveler.spark.session import session as session
+
+if TYPE_CHECKING:
+    from graveler.spark.compaction import Compaction as Compaction
+    from graveler.spark.imports import import_ as import_
+    from graveler.spark.imports import import_frame as import_frame
+    from graveler.spark.reader import read as read
+    from graveler.spark.tables import Tables as Tables
+    from graveler.spark.tables import attach as attach
+    from graveler.spark.transactions import Transaction as Transaction
+    from graveler.spark.writer import write as write
+
+__getattr__, _names, _lazy = lazy_names(
+    __name__,
+    {
+        "graveler.spark.compaction": ("Compaction",),
+        "graveler.spark.imports": ("import_", "import_frame"),
+        "graveler.spark.reader": ("read",),
+        "graveler.spark.tables": ("Tables", "attach"),
+        "graveler.spark.transactions": ("Transaction",),
+        "graveler.spark.writer": ("write",),
+    },
+)
+__all__ = sorted([*_lazy, "preflight", "session"])  # noqa: PLE0605 - a list
+
+
+def __dir__() -> list[str]:
+    return __all__.copy()

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from graveler.arguments import BranchLike, PathText, RefLike, count, instance, path_text, text
+from graveler.arguments import (
+    BranchLike,
+    PathText,
+    RefLike,
+    count,
+    instance,
+    path_text,
+    prefix_text,
+    text,
+)
 from graveler.model import Commit
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.idempotence import Landed
@@ -56,6 +65,70 @@ class Tables:
             InvalidInputError: An unknown column, or Spark cannot read these files together.
         """
         return read(self.repository.ref(ref), path, spark=self.spark, **options)
+
+    def entries(self, ref: str | Commit | RefLike, prefix: PathText = "") -> "DataFrame":
+        """Return the entries of a commit: path, address, size, checksum, and so on.
+
+        Tasks read them; each has the ``range_id`` of the range that it is in. As all frames of this kind,
+        it is read by the data source ``format("graveler")``: Spark's processes open the lake by its
+        location, and need graveler.
+
+        Args:
+            ref: As of `read`.
+            prefix: Start of the paths; "" for all.
+
+        Raises:
+            RefNotFoundError: No such ref.
+        """
+        return self._metadata("entries", ref, prefix=prefix_text(prefix, "prefix"))
+
+    def ranges(self, ref: str | Commit | RefLike, prefix: PathText = "") -> "DataFrame":
+        """Return the ranges of a commit's tree: id, first and last path, entries, bytes.
+
+        Args:
+            ref: As of `read`.
+            prefix: Only ranges that can hold such paths; "" for all.
+        """
+        return self._metadata("ranges", ref, prefix=prefix_text(prefix, "prefix"))
+
+    def diff(
+        self,
+        left: str | Commit | RefLike,
+        right: str | Commit | RefLike,
+        prefix: PathText = "",
+    ) -> "DataFrame":
+        """Return what differs from `left` to `right`: path, kind, the entries before and after.
+
+        Ids of ranges are compared first, and tasks read only ranges that differ.
+
+        Args:
+            left: As of `read`.
+            right: As of `read`.
+            prefix: Start of the paths; "" for all.
+        """
+        base = self._commit_id(left)
+        return self._metadata("diff", right, base=base, prefix=prefix_text(prefix, "prefix"))
+
+    def commits(self, ref: str | Commit | RefLike) -> "DataFrame":
+        """Return the history of a ref, children before parents.
+
+        Args:
+            ref: As of `read`.
+        """
+        return self._metadata("commits", ref)
+
+    def _metadata(self, kind: str, ref: str | Commit | RefLike, **options: str) -> "DataFrame":
+        reader = self.spark.read.format("graveler").options(
+            lake=self.repository.stores.location,
+            repository=self.repository.name,
+            kind=kind,
+            ref=self._commit_id(ref),
+            **{name: value for name, value in options.items() if value},
+        )
+        return reader.load()
+
+    def _commit_id(self, ref: str | Commit | RefLike) -> str:
+        return self.repository.ref(ref).commit_id
 
     def transaction(
         self,

@@ -1,0 +1,109 @@
+"""The options of the data source, checked: what is read, of which version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from graveler.arguments import moment, whole_number
+from graveler.errors import InvalidInputError
+
+_REF: Final = ("ref", "versionAsOf", "timestampAsOf")
+_OF_ALL: Final = ("lake", "repository", "kind")
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "entries": (*_REF, "prefix", "parallelism"),
+    "ranges": (*_REF, "prefix"),
+    "diff": ("base", *_REF, "prefix", "parallelism"),
+    "commits": _REF,
+    "refs": (),
+    "runs": (),
+    "conflicts": ("base", *_REF),
+}
+"""What can be read, with the options that it takes beside the lake, the repository and the kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a frame shows.
+
+    Attributes:
+        lake: What ``graveler.open`` takes.
+        repository: Name of the repository.
+        kind: One of `KINDS`.
+        ref: The version, a ref expression; "" for the head of the default branch.
+        at: Where the branch `ref` was at that time, in ISO 8601; "" for now.
+        base: What is compared with `ref`, or what it would be merged into.
+        prefix: Start of the paths.
+        parallelism: How many tasks read; 0: by the number of entries.
+    """
+
+    lake: str
+    repository: str
+    kind: str
+    ref: str = ""
+    at: str = ""
+    base: str = ""
+    prefix: str = ""
+    parallelism: int = 0
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "Request":
+        """Return what options ask for; their names may be of any case, as Spark's are.
+
+        Raises:
+            InvalidInputError: An option or a kind is unknown, or one is missing.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        kind = given.get("kind", "")
+        if kind not in KINDS:
+            raise InvalidInputError(
+                f'option kind: {kind!r}: choose of {", ".join(KINDS)}, as in .option("kind", "entries")'
+            )
+        names = {name.lower(): name for name in (*_OF_ALL, *KINDS[kind])}
+        for name in given:
+            if name not in names:
+                raise InvalidInputError(
+                    f"option {name!r}: kind {kind!r} does not know it: choose of "
+                    f"{', '.join(names.values())}"
+                )
+        for name in ("lake", "repository", *(("base",) if "base" in names else ())):
+            if not given.get(name):
+                raise InvalidInputError(f"option {name!r} is missing: {_MISSING[name]}")
+        ref, version, at = (given.get(name.lower(), "") for name in _REF)
+        if (ref and version) or (version and at):
+            raise InvalidInputError(
+                "options ref, versionAsOf and timestampAsOf: give a ref, or a versionAsOf, which is "
+                "the same, or a timestampAsOf, with a branch as the ref"
+            )
+        return cls(
+            lake=given["lake"],
+            repository=given["repository"],
+            kind=kind,
+            ref=ref or version,
+            at=moment(at, "timestampAsOf").isoformat() if at else "",
+            base=given.get("base", ""),
+            prefix=given.get("prefix", ""),
+            parallelism=_tasks(given.get("parallelism", "")),
+        )
+
+    def expression(self, default_branch: str) -> str:
+        """Return the ref expression of the version."""
+        ref = self.ref or default_branch
+        return f"{ref}@{{{self.at}}}" if self.at else ref
+
+
+_MISSING: Final = {
+    "lake": "give the lake's folder, or its graveler.toml",
+    "repository": "give the name of the repository",
+    "base": "give a ref that is compared with ref; for conflicts, the branch to merge ref into",
+}
+
+
+def _tasks(given: str) -> int:
+    try:
+        number = whole_number(given) if given else 0
+    except ValueError:
+        number = -1
+    if number < 0 or (given and not number):
+        raise InvalidInputError(f"option parallelism: {given!r}: give the number of tasks, from 1")
+    return number

@@ -1,0 +1,124 @@
+"""The data source ``format("graveler")``: what a repository knows of its files, commits and runs.
+
+A process of the driver's host makes the source and plans the frame: it opens the lake, and looks the ref
+up once. What it sends to tasks has the object store, and nothing of the key-value store. Spark tells the
+errors of that process as text without their type.
+
+No reader has a ``pushFilters``: Spark 4.3 keeps the plan of a filter and shows its rows to the next
+query of the same frame. Options choose what is read.
+"""
+
+from abc import abstractmethod
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from graveler.errors import InvalidInputError
+from graveler.spark.options import Request
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from graveler.lake import Lake
+
+
+class Source(DataSource):
+    """The data source, but for how a lake is opened."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._request = Request.of(options)
+        self._pinned: Request | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "graveler"
+
+    @staticmethod
+    @abstractmethod
+    def open_lake(location: str) -> "Lake":
+        """Return the lake at a location."""
+
+    def schema(self) -> "StructType":
+        """Return the columns of the kind; look the ref up.
+
+        Spark keeps the source that it has asked for the schema, so the frame shows the commit of now.
+        """
+        self._pinned = self._pin()
+        return self._columns()
+
+    def _columns(self) -> "StructType":
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - heavy
+
+        from graveler.spark.columns import COLUMNS  # noqa: PLC0415 - it needs pyarrow
+
+        return from_arrow_schema(COLUMNS[self._request.kind])
+
+    def _pin(self) -> Request:
+        """Return the request with commit ids in place of refs."""
+        request = self._request
+        with self.open_lake(request.lake) as lake:
+            repository = lake.repository(request.repository)
+            if request.kind in {"refs", "runs"}:
+                return request
+            default = repository.stores.default_branch
+            ref = repository.ref(request.expression(default)).commit_id
+            base = request.base
+            if request.kind == "diff":
+                base = repository.ref(base).commit_id
+            return replace(request, ref=ref, at="", base=base)
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        """Return the reader of the kind.
+
+        Raises:
+            InvalidInputError: The caller gave other columns.
+        """
+        own = self._columns()
+        if schema != own:
+            raise InvalidInputError(
+                f"kind {self._request.kind!r} has columns of its own: leave out .schema(...), and select "
+                f"of {', '.join(own.fieldNames())}"
+            )
+        return self._reader(self._pinned or self._pin())
+
+    def _reader(self, request: Request) -> DataSourceReader:
+        # both need pyarrow
+        if request.kind not in {"entries", "ranges", "diff"}:
+            from graveler.spark.listings import ListingReader  # noqa: PLC0415
+
+            return ListingReader(self.open_lake, request)
+        from graveler.spark.trees import TreeReader  # noqa: PLC0415
+
+        with self.open_lake(request.lake) as lake:
+            repository = lake.repository(request.repository)
+            commits = [repository.commit(ref) for ref in (request.base, request.ref) if ref]
+            ranges = deepcopy(repository.stores.ranges)  # open when the lake is closed
+            return TreeReader(ranges, request, [commit.metarange for commit in commits])
+
+    def writer(self, schema: "StructType", overwrite: bool) -> NoReturn:
+        """Refuse: metadata is not written."""
+        del schema, overwrite
+        _refuse()
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> NoReturn:  # noqa: N802
+        """Refuse: metadata is not written."""
+        del schema, overwrite
+        _refuse()
+
+    def streamReader(self, schema: "StructType") -> NoReturn:  # noqa: N802
+        """Refuse: a frame shows one version."""
+        del schema
+        raise InvalidInputError(
+            'format("graveler") is read by spark.read, not as a stream: a frame shows one version'
+        )
+
+
+def _refuse() -> NoReturn:
+    raise InvalidInputError(
+        'format("graveler") shows metadata and writes nothing: write tables with '
+        "graveler.spark.attach(repository).transaction(branch, message=...), by its write(frame, path)"
+    )

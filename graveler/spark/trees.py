@@ -1,0 +1,157 @@
+"""Kinds that tasks read from the tables of committed trees: entries, ranges, differences.
+
+The driver reads metaranges and compares ids of ranges. A task gets the object store, a folder for the
+cache and the ranges that it reads.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from graveler.committed.diff import Segment, diff_ranges, differing, segments
+from graveler.committed.metarange import prefix_end, ranged_runs, read
+from graveler.committed.range_store import RangeStore
+from graveler.committed.tree import Tree
+from graveler.model import ChangeKind, RangeInfo
+from graveler.names import path_key
+from graveler.spark.columns import COLUMNS, entry_batch, entry_structs, listed_batch
+from graveler.spark.options import Request
+
+if TYPE_CHECKING:
+    from graveler.committed.diff import RawChange
+
+_T = TypeVar("_T")
+
+_TASK_ENTRIES: Final = 250_000
+"""Entries of a task, if the number of tasks is not given."""
+_ROWS: Final = 4_096
+
+
+class Ranges(NamedTuple):
+    """What a task reads: ranges of one tree, or of the two trees that are compared.
+
+    Attributes:
+        left: Ranges of the only tree, or of the one before.
+        right: Ranges of the tree after.
+    """
+
+    left: tuple[RangeInfo, ...]
+    right: tuple[RangeInfo, ...] = ()
+
+
+class TreeReader(DataSourceReader):
+    """Reads entries, ranges or differences; tasks get a copy of it.
+
+    Args:
+        ranges: Where the trees are.
+        request: What is read.
+        trees: Metarange ids: of the tree, or of the two that are compared.
+    """
+
+    def __init__(self, ranges: RangeStore, request: Request, trees: Sequence[str]) -> None:
+        self._ranges = ranges
+        self._kind = request.kind
+        self._tasks = request.parallelism
+        self._trees = tuple(trees)
+        self._start = path_key(request.prefix) if request.prefix else b""
+        self._stop = prefix_end(self._start)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return what each task reads."""
+        match self._kind:
+            case "entries":
+                (tree,) = self._inside()
+                parts = balanced(tree, lambda info: info.count, self._tasks)
+                return [InputPartition(Ranges(tuple(part))) for part in parts]
+            case "diff":
+                apart = list(segments(*differing(*self._inside())))
+                groups = balanced(apart, _entries_of, self._tasks)
+                return [
+                    InputPartition(Ranges(*map(_joined, zip(*of, strict=True)))) for of in groups
+                ]
+            case _:
+                return [InputPartition(Ranges(()))]
+
+    def _inside(self) -> list[Tree]:
+        return [read(self._ranges, tree).within(self._start, self._stop) for tree in self._trees]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Yield the rows of a task."""
+        if partition.value is None:  # Spark's own, in place of no partition
+            return iter(())
+        of: Ranges = partition.value
+        match self._kind:
+            case "entries":
+                return self._entries(of)
+            case "diff":
+                return self._changes(of)
+            case _:
+                return self._range_rows()
+
+    def _entries(self, of: Ranges) -> "Iterator[pa.RecordBatch]":
+        for info, run in ranged_runs(self._ranges, of.left, self._start, self._stop):
+            yield entry_batch(run, info.id.hex())
+
+    def _changes(self, of: Ranges) -> "Iterator[pa.RecordBatch]":
+        changes = diff_ranges(self._ranges, *of, start=self._start, stop=self._stop)
+        return map(_change_batch, _batched(changes))
+
+    def _range_rows(self) -> "Iterator[pa.RecordBatch]":
+        (tree,) = self._inside()
+        rows = (
+            {
+                "id": info.id.hex(),
+                "min_path": info.min_key.decode(),
+                "max_path": info.max_key.decode(),
+                "entries": info.count,
+                "size": info.size,
+            }
+            for info in tree
+        )
+        return (listed_batch("ranges", batch) for batch in _batched(rows))
+
+
+def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> list[list[_T]]:
+    """Return the items in order, in parts of about equal weight, of which none is empty.
+
+    Args:
+        items: The items.
+        weight: Of an item: its entries.
+        parts: How many; 0: as many as the weight asks for.
+    """
+    weights = [weight(item) for item in items]
+    total = sum(weights)
+    parts = parts or -(-total // _TASK_ENTRIES)
+    found: dict[int, list[_T]] = {}
+    before = 0
+    for item, of_item in zip(items, weights, strict=True):
+        # the part in which the middle of the item lies
+        found.setdefault((2 * before + of_item) * parts // (2 * total), []).append(item)
+        before += of_item
+    return list(found.values())
+
+
+def _entries_of(segment: Segment) -> int:
+    return sum(info.count for side in segment for info in side)
+
+
+def _joined(sides: tuple[tuple[RangeInfo, ...], ...]) -> tuple[RangeInfo, ...]:
+    return tuple(info for side in sides for info in side)
+
+
+def _change_batch(changes: "Sequence[RawChange]") -> pa.RecordBatch:
+    keys, lefts, rights = zip(*changes, strict=True)
+    columns = [
+        pa.array([key.decode() for key in keys], pa.string()),
+        pa.array([str(ChangeKind.of(*sides)) for _, *sides in changes], pa.string()),
+        entry_structs(keys, lefts, rights),
+        entry_structs(keys, rights, lefts),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=COLUMNS["diff"])
+
+
+def _batched(items: Iterator[_T]) -> Iterator[list[_T]]:
+    return iter(lambda: list(islice(items, _ROWS)), [])

@@ -1,0 +1,22 @@
+"""Spark finds the data source ``format("graveler")`` by the name of this module.
+
+It imports every module of such a name for the first data source of a session, so this one is small.
+"""
+
+from typing import TYPE_CHECKING
+
+from graveler.spark.source import Source
+
+if TYPE_CHECKING:
+    from graveler.lake import Lake
+
+
+class DefaultSource(Source):
+    """The data source, of lakes that `graveler.open` opens."""
+
+    @staticmethod
+    def open_lake(location: str) -> "Lake":
+        """Return the lake at a location."""
+        import graveler  # noqa: PLC0415 - only where a lake is opened
+
+        return graveler.open(location)

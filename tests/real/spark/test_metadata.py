@@ -1,0 +1,145 @@
+"""Metadata as frames: each shows what the library itself answers."""
+
+import shutil
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+
+import graveler
+import graveler.spark as gs
+from graveler.committed import Splitting
+
+SMALL = Splitting("hash", max_bytes=4_000, raggedness=4, hard=4)
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory):
+    """A tree of some ranges with a tag and a branch; tests change other branches."""
+    with graveler.init(tmp_path_factory.mktemp("metadata")) as lake:
+        repo = lake.create_repository("tables", splitting=SMALL)
+        main = repo.branch("main")
+        for number in range(60):
+            pairs = {"n": str(number)} if number % 7 == 0 else None
+            main.put(f"t{number % 3}/{number:02}", b"1", metadata=pairs)
+        repo.tags.create("v1", main.commit("first"))
+        dev = repo.create_branch("dev")
+        dev.put("t1/01", b"dev")
+        dev.put("t9/new", b"1")
+        dev.delete("t0/00")
+        dev.commit("on dev")
+        main.put("t1/01", b"main")
+        main.commit("on main")
+        yield repo
+
+
+@pytest.fixture
+def lake(repo, spark):
+    return gs.attach(repo, spark)
+
+
+def load(spark, repo, **options):
+    reader = spark.read.format("graveler").option("lake", repo.stores.location)
+    return reader.option("repository", repo.name).options(**options).load()
+
+
+def sizes(entries):
+    return {entry.path: (entry.size, entry.address, dict(entry.metadata)) for entry in entries}
+
+
+@pytest.mark.parametrize("ref", ["main", "v1", "dev", "main~1"])
+def test_entries_are_those_of_the_library(repo, lake, ref):
+    for prefix in ("", "t1/"):
+        frame = lake.entries(ref, prefix=prefix)
+        assert sizes(frame.collect()) == sizes(repo.ref(ref).entries(prefix))
+    whole = lake.entries(ref)
+    by_range = {
+        row["range_id"]: row["count"] for row in whole.groupBy("range_id").count().collect()
+    }
+    assert by_range == {row.id: row.entries for row in lake.ranges(ref).collect()}
+    assert whole.filter("path = 't1/01'").count() == 1
+    assert whole.count() == len(list(repo.ref(ref).entries()))  # no filter is left in the plan
+
+
+def test_a_diff_is_that_of_the_library(repo, lake):
+    found = lake.diff("main", "dev").select("path", "kind", "before.size", "after.size")
+    assert [tuple(row) for row in found.collect()] == [
+        (
+            change.path,
+            change.kind,
+            change.before.size if change.before else None,
+            change.after.size if change.after else None,
+        )
+        for change in repo.diff("main", "dev")
+    ]
+    assert [row.path for row in lake.diff("main", "dev", "t9/").collect()] == ["t9/new"]
+    assert lake.diff("v1", "v1").count() == 0
+
+
+def test_commits_are_those_of_the_log(repo, lake):
+    rows = lake.commits("dev").collect()
+    assert [(row.id, row.message, row.parents) for row in rows] == [
+        (commit.id, commit.message, list(commit.parents)) for commit in repo.log("dev")
+    ]
+
+
+def test_the_driver_lists_refs_runs_and_conflicts(spark, repo):
+    with repo.run("hour 05", into=repo.create_branch("hours", exist_ok=True).name) as run:
+        run.put("out", b"1")
+    refs = load(spark, repo, kind="refs").filter("kind = 'tag'").collect()
+    assert [(row.name, row.commit_id) for row in refs] == [("v1", repo.commit("v1").id)]
+    assert [row.key for row in load(spark, repo, kind="runs").collect()] == ["hour 05"]
+    (row,) = load(spark, repo, kind="conflicts", ref="dev", base="main").collect()
+    assert (row.path, row.base.size, row.source.size, row.dest.size) == ("t1/01", 1, 3, 4)
+
+
+def test_a_view_shows_the_commit_of_its_first_plan(spark, repo):
+    moving = repo.create_branch("moving")
+    options = f"lake '{repo.stores.location}', repository 'tables', kind 'entries', ref 'moving'"
+    spark.sql(f"create or replace temp view frozen using graveler options ({options})")
+    frame = load(spark, repo, kind="entries", ref="moving")
+    before = spark.sql("select count(*) from frozen").first()[0]
+    moving.put("more", b"1")
+    moving.commit("more")
+    assert spark.sql("select count(*) from frozen").first()[0] == before
+    assert frame.count() == before
+    assert load(spark, repo, kind="entries", ref="moving").count() == before + 1
+
+
+def test_a_version_is_named_as_spark_users_name_it(spark, repo):
+    between = repo.commit("dev").created  # of the two commits to main
+    for version in ({"versionAsOf": "v1"}, {"timestampAsOf": between.isoformat(" ")}):
+        rows = load(spark, repo, kind="commits", **version).collect()
+        assert rows[0].id == repo.commit("v1").id
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "files"}, "choose of entries, ranges, diff, commits"),
+        ({"kind": "refs", "prefix": "t1/"}, "option 'prefix': kind 'refs' does not know it"),
+        ({"kind": "entries", "ref": "nowhere"}, "no branch, tag or commit 'nowhere'"),
+    ],
+)
+def test_a_wrong_option_is_an_error_that_helps(spark, repo, options, message):
+    with pytest.raises(AnalysisException, match=message):
+        load(spark, repo, **options).count()
+
+
+def test_a_write_is_refused(spark, lake, repo):
+    writer = lake.entries("v1").write.format("graveler").mode("append")
+    with pytest.raises(AnalysisException, match="writes nothing: write tables with"):
+        writer.options(lake=repo.stores.location, repository="tables", kind="entries").save()
+
+
+def test_a_damaged_range_is_named(spark, tmp_path):
+    with graveler.init(tmp_path / "lake") as made:
+        repo = made.create_repository("tables")
+        repo.branch("main").put("a", b"1")
+        repo.branch("main").commit("a file")
+        lake = gs.attach(repo, spark)
+        (row,) = lake.ranges("main").collect()
+        frame = lake.entries("main")
+        shutil.rmtree(tmp_path / "lake" / "cache")
+        repo.stores.objects.put(repo.stores.ranges.key(bytes.fromhex(row.id)), b"damaged")
+        with pytest.raises(PythonException, match=f"CorruptionError.*{row.id}"):
+            frame.collect()
