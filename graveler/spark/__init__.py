@@ -12,6 +12,7 @@ from graveler.spark.session import session as session
 
 if TYPE_CHECKING:
     from graveler.spark.compaction import Compaction as Compaction
+    from graveler.spark.functions import register_sql as register_sql
     from graveler.spark.imports import import_ as import_
     from graveler.spark.imports import import_frame as import_frame
     from graveler.spark.reader import read as read
@@ -24,6 +25,7 @@ __getattr__, _names, _lazy = lazy_names(
     __name__,
     {
         "graveler.spark.compaction": ("Compaction",),
+        "graveler.spark.functions": ("register_sql",),
         "graveler.spark.imports": ("import_", "import_frame"),
         "graveler.spark.reader": ("read",),
         "graveler.spark.tables": ("Tables", "attach"),

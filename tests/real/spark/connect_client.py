@@ -69,6 +69,7 @@ def work(repo: graveler.Repository, spark: SparkSession) -> dict[str, Any]:
         "the worker has": sorted(gs.preflight(spark, packages=["pyarrow"])),
         "days": [dict(days.dtypes)["day"], *rows(days)],
         "mixed": [dict(mixed.dtypes)["day"], *rows(mixed)],
+        "metadata": metadata(lake, spark),
     }
 
 
@@ -87,6 +88,19 @@ def import_files(repo: graveler.Repository, spark: SparkSession) -> list[Any]:
     )
     done = gs.import_frame(main, files, "bulk/", message="bulk", slice_rows=100)
     return [done.files, main.head.metarange == tree]
+
+
+def metadata(lake: gs.Tables, spark: SparkSession) -> list[bool]:
+    """Return whether frames and table functions show what the library answers."""
+    repo = lake.repository
+    paths = [(entry.path,) for entry in repo.ref("main").entries()]
+    changes = [(change.path,) for change in repo.diff("main~1", "main")]
+    gs.register_sql(spark, repo)
+    return [
+        rows(lake.entries("main").select("path")) == paths,
+        rows(lake.diff("main~1", "main").select("path")) == changes,
+        rows(spark.sql("select path from graveler_diff('main~1', 'main')")) == changes != [],
+    ]
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:

@@ -32,4 +32,5 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         "days": ["string", [3, "01"], [4, "02"]],
         "mixed": ["string", ["1", "1"], ["2", "one"]],
         "bulk": [500, True],
+        "metadata": [True, True, True],
     }

@@ -46,6 +46,19 @@ def sizes(entries):
     return {entry.path: (entry.size, entry.address, dict(entry.metadata)) for entry in entries}
 
 
+def changes(repo):
+    """Path, kind and sizes of what differs from main to dev."""
+    return [
+        (
+            change.path,
+            change.kind,
+            change.before.size if change.before else None,
+            change.after.size if change.after else None,
+        )
+        for change in repo.diff("main", "dev")
+    ]
+
+
 @pytest.mark.parametrize("ref", ["main", "v1", "dev", "main~1"])
 def test_entries_are_those_of_the_library(repo, lake, ref):
     for prefix in ("", "t1/"):
@@ -62,15 +75,7 @@ def test_entries_are_those_of_the_library(repo, lake, ref):
 
 def test_a_diff_is_that_of_the_library(repo, lake):
     found = lake.diff("main", "dev").select("path", "kind", "before.size", "after.size")
-    assert [tuple(row) for row in found.collect()] == [
-        (
-            change.path,
-            change.kind,
-            change.before.size if change.before else None,
-            change.after.size if change.after else None,
-        )
-        for change in repo.diff("main", "dev")
-    ]
+    assert [tuple(row) for row in found.collect()] == changes(repo)
     assert [row.path for row in lake.diff("main", "dev", "t9/").collect()] == ["t9/new"]
     assert lake.diff("v1", "v1").count() == 0
 
@@ -143,3 +148,58 @@ def test_a_damaged_range_is_named(spark, tmp_path):
         repo.stores.objects.put(repo.stores.ranges.key(bytes.fromhex(row.id)), b"damaged")
         with pytest.raises(PythonException, match=f"CorruptionError.*{row.id}"):
             frame.collect()
+
+
+@pytest.fixture
+def sql(spark, repo):
+    """Run a query with the table functions of the repository."""
+    gs.register_sql(spark, repo)
+    return lambda query, **args: [tuple(row) for row in spark.sql(query, args=args).collect()]
+
+
+def test_table_functions_show_what_the_library_answers(repo, sql):
+    entries = [(entry.path, entry.size) for entry in repo.ref("dev").entries("t1/")]
+    assert sql("select path, size from graveler_entries('dev', 't1/')") == entries
+    pairs = "select metadata from graveler_entries(ref => 'v1', prefix => 't0/00')"
+    assert sql(pairs) == [({"n": "0"},)]
+    assert sql(
+        "select path, kind, before.size, after.size from graveler_diff('main', 'dev')"
+    ) == changes(repo)
+    commits = [(commit.id, list(commit.parents)) for commit in repo.log("dev")]
+    assert sql("select id, parents from graveler_commits('dev')") == commits
+    refs = sql(
+        "select name, commit_id from graveler_refs() where name in ('dev', 'v1') order by name"
+    )
+    assert refs == [("dev", repo.commit("dev").id), ("v1", repo.commit("v1").id)]
+
+
+def test_table_functions_take_parameters_variables_columns(repo, sql):
+    count = len(list(repo.ref("v1").entries()))
+    assert sql("select count(*) from graveler_entries(:ref)", ref="dev~1") == [(count,)]
+    sql("declare or replace variable version string default 'v1'")
+    assert sql("select count(*) from graveler_entries(version)") == [(count,)]
+    joined = (
+        "select r.name, count(*) from graveler_refs() r, lateral graveler_entries(r.name, 't9/') e "
+        "where r.name in ('main', 'dev', 'v1') group by r.name"
+    )
+    assert sql(joined) == [("dev", 1)]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("select * from graveler_entries('nowhere')", "no branch, tag or commit 'nowhere'"),
+        ("select * from graveler_entries(null)", "ref: None: give text"),
+        (
+            "select * from graveler_refs() r, lateral graveler_commits(r.name)",
+            "takes a constant ref",
+        ),
+        (
+            "select * from graveler_commits('v1') c, lateral graveler_entries(c.id)",
+            "no branch or tag .* when the query was planned",
+        ),
+    ],
+)
+def test_a_wrong_ref_of_a_function_is_an_error_that_helps(sql, query, message):
+    with pytest.raises((AnalysisException, PythonException), match=message):
+        sql(query)

@@ -15,7 +15,8 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
+from pyspark.sql.udtf import AnalyzeArgument
 
 import graveler
 import graveler.spark
@@ -23,6 +24,7 @@ import pyspark_graveler
 from graveler.committed import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
 from graveler.spark.columns import COLUMNS
+from graveler.spark.functions import Place, plan_listing, plan_trees, read_trees
 from graveler.spark.options import KINDS
 from graveler.spark.trees import balanced
 
@@ -229,6 +231,21 @@ def test_what_tasks_get_tells_nothing_of_the_key_value_store(repo, kind):
         assert SECRET.encode() not in raw
         assert b"sqlite" not in raw
     assert SECRET in repr(repo.stores.kv.__dict__)  # what would be found
+
+
+def test_what_tasks_of_functions_get_tells_nothing_of_it_either(repo):
+    place = Place(repo.stores.location, repo.name)
+    known = AnalyzeArgument(StringType(), "dev", isTable=False, isConstantExpression=True)
+    column = AnalyzeArgument(StringType(), None, isTable=False, isConstantExpression=False)
+    plans = [plan_trees(place, "diff", known, column), plan_listing(place, "commits", known)]
+    assert set(plans[0].trees) == {"dev", "main", "v1"}
+    for plan in plans:
+        raw = cloudpickle.dumps(plan)
+        assert SECRET.encode() not in raw
+        assert b"sqlite" not in raw
+    request = place.request("diff")
+    changed = [row[0] for row in read_trees(sent(plans[0]), request, "v1", "dev")]
+    assert changed == [change.path for change in repo.diff("v1", "dev")]
 
 
 def test_no_reader_pushes_filters():
