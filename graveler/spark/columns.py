@@ -44,7 +44,7 @@ COLUMNS: Final[Mapping[str, pa.Schema]] = {
     "commits": pa.schema(
         _present(
             ("id", pa.string()),
-            ("parents", pa.list_(pa.field("element", pa.string(), nullable=False))),
+            ("parents", pa.list_(pa.field("element", pa.string()))),
             ("generation", pa.int64()),
             ("message", pa.string()),
             ("committer", pa.string()),
@@ -57,23 +57,21 @@ COLUMNS: Final[Mapping[str, pa.Schema]] = {
         _present(("name", pa.string()), ("kind", pa.string()), ("commit_id", pa.string()))
     ),
     "runs": pa.schema(
-        [
-            *_present(
-                ("key", pa.string()),
-                ("state", pa.string()),
-                ("attempt", pa.int64()),
-                ("branch", pa.string()),
-                ("into", pa.string()),
-                ("base", pa.string()),
-                ("head", pa.string()),
-                ("reason", pa.string()),
-                ("metadata", _PAIRS),
-                ("created", _TIME),
-                ("opened", _TIME),
-                ("updated", _TIME),
-                ("lease_until", _TIME),
-            ),
-        ]
+        _present(
+            ("key", pa.string()),
+            ("state", pa.string()),
+            ("attempt", pa.int64()),
+            ("branch", pa.string()),
+            ("into", pa.string()),
+            ("base", pa.string()),
+            ("head", pa.string()),
+            ("reason", pa.string()),
+            ("metadata", _PAIRS),
+            ("created", _TIME),
+            ("opened", _TIME),
+            ("updated", _TIME),
+            ("lease_until", _TIME),
+        )
     ),
     "conflicts": pa.schema(
         [
