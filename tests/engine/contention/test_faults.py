@@ -332,6 +332,7 @@ LOOKS = {
         "fsck",
         "ref",
         "stats",
+        "view",
         "why",
     },
     "Tags": {"list", "moves"},
