@@ -154,7 +154,8 @@ class ObjectStore(ABC):
     that unpickles it. A store in memory raises InvalidInputError.
 
     Attributes:
-        put_threads: By how many threads many objects are put best; 0: by the caller's own.
+        put_threads: By how many threads many objects are put best; 0: several in one call, by the
+            caller's own or by one thread beside it.
     """
 
     put_threads: ClassVar[int] = 4
