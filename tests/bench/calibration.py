@@ -15,6 +15,7 @@ SIZE: Final = 64 << 20
 ROWS: Final = 1_000_000
 SYNCS: Final = 200
 TIMES: Final = 5
+STEPS: Final = 1_000_000
 
 
 def calibration(folder: Path) -> list[Result]:
@@ -35,6 +36,17 @@ def calibration(folder: Path) -> list[Result]:
         ),
         reported("scan", f"{ROWS / scan:,.0f} rows/s", f"{ROWS:,} rows of 200 bytes in SQLite"),
     ]
+
+
+def bare_step() -> float:
+    """Return the nanoseconds of one step of a bare loop: how fast this machine is just now."""
+
+    def loop() -> None:
+        total = 0
+        for number in range(STEPS):
+            total += number
+
+    return median(clocked(loop) for _ in range(TIMES)) / STEPS * 1e9
 
 
 def _syncs(folder: Path) -> list[float]:

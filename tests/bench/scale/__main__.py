@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.__main__ import IMAGES, PAGE, SCALE, judged_table, reported_table
+from tests.bench.calibration import bare_step
 from tests.bench.measure import Result
 from tests.bench.scale.place import Place
 from tests.bench.scale.plots import Plot
@@ -49,13 +50,18 @@ def tables(results: list[Result]) -> str:
 
 
 def section(
-    entries: int, dates: Sequence[str], results: list[Result], plots: Mapping[str, str]
+    entries: int,
+    dates: Sequence[str],
+    steps: Mapping[str, float],
+    results: list[Result],
+    plots: Mapping[str, str],
 ) -> str:
     """Return the part of the page.
 
     Args:
         entries: Of the large lake.
         dates: When the rows ran, ISO 8601.
+        steps: What a step of a bare loop took beside each row, in nanoseconds.
         results: Of all rows.
         plots: The titles of all plots by name.
     """
@@ -65,6 +71,10 @@ def section(
         f"{memory:.0f} GiB of memory, {platform.system()}, Python {platform.python_version()}, "
         "SQLite and local files unless the row says otherwise.\n"
     )
+    machine = (
+        "Rates and times are those of this machine, whose speed differs from hour to hour. A step of a bare loop "
+        f"in Python took, in nanoseconds: {', '.join(f'{row} {step:.0f}' for row, step in steps.items())}.\n"
+    )
     images = [f"![{title}](images/bench-{name}.svg)\n" for name, title in plots.items()]
     return "\n".join(
         [
@@ -72,18 +82,20 @@ def section(
             _INTRODUCTION.format(entries=entries),
             run,
             tables(results),
+            *([machine] if steps else []),
             *images,
         ]
     )
 
 
-def _keep(row: str, results: list[Result], plots: list[Plot]) -> None:
+def _keep(row: str, step: float, results: list[Result], plots: list[Plot]) -> None:
     """Write down what a row gave, beside the page, and draw its plots."""
     for plot in plots:
         (IMAGES / f"bench-{plot.name}.svg").write_text(plot.svg(), "utf-8")
     kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     kept[row] = {
         "date": datetime.now(UTC).date().isoformat(),
+        "bare_step_ns": round(step, 1),
         "results": [asdict(result) for result in results],
         "plots": {plot.name: plot.title for plot in plots},
     }
@@ -99,6 +111,7 @@ def _write(entries: int) -> list[str]:
         text = section(
             entries,
             [row["date"] for row in rows],
+            {name: kept[name]["bare_step_ns"] for name in ROWS if "bare_step_ns" in kept[name]},
             [Result(**result) for row in rows for result in row["results"]],
             {name: title for row in rows for name, title in row["plots"].items()},
         )
@@ -123,12 +136,13 @@ def main(arguments: list[str]) -> int:
     whole = (place.entries, place.hours) == (defaults.entries, defaults.hours)
     results: list[Result] = []
     for name in given.rows or ROWS:
+        step = bare_step()
         began = time.perf_counter()
         found, drawn = measured(name, place)
         print(f"\n{tables(found)}\n   {time.perf_counter() - began:,.0f} s\n", flush=True)
         results += found
         if whole:
-            _keep(name, found, drawn)
+            _keep(name, max(step, bare_step()), found, drawn)
     if not whole:
         print(f"{PAGE} stays as it is: it shows runs of {defaults.entries:,} entries only")
     elif missing := _write(given.entries):
