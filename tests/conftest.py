@@ -10,6 +10,8 @@ from tests.harness.servers.postgres import postgres_socket, postgres_url  # noqa
 from tests.harness.servers.s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
 from tests.harness.worlds import Points
 
+_LONG = {"simulate", "spark"}
+
 
 def pytest_addoption(parser):
     parser.addoption(
@@ -25,6 +27,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    # a process takes a whole file: begun last, these would leave the other processes without work
+    items.sort(key=lambda item: _LONG.isdisjoint(item.path.parts))
     if not config.getoption("--every-point"):
         return
     striking = [item for item in items if _strikes(item.module)]
