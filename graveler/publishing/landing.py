@@ -2,7 +2,8 @@
 
 A *landing* reads the branch's record, builds a commit on its head, lets the gates that the branch
 requires judge the commit, and replaces the record by compare-and-set. After a lost race it reads, builds and judges again.
-Movers that lost a race take turns, so that further ones are rare; correctness depends on the compare-and-set alone.
+Movers take turns after a lost race, and at once where they lost one lately, so that further ones are rare; correctness
+depends on the compare-and-set alone.
 
 No reader sees a change before the compare-and-set, and each step before it may be repeated. A
 process that dies in the middle leaves objects and commit records that no branch names.
@@ -196,11 +197,15 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         ThrottledError: 200 races lost in a row.
     """
     guarded = bool(guard) or requires is not None
+    refs = stores.refs
+    turn_at = 0 if refs.is_busy(name) else 1
 
     def attempt(number: int) -> Landed | None:
-        if number == 1:
-            turn.enter_context(stores.refs.turn(name))
-        if first is None or number > 0:
+        if number > 0:
+            refs.race_lost(name)
+        if number == turn_at:
+            turn.enter_context(refs.turn(name))
+        if first is None or number >= turn_at:
             tip = look(stores, name, fence=fence, rules=guarded)
         else:
             tip = first
@@ -215,8 +220,8 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         judged = judged if requires is None else requires()
         if judged and commit.id != tip.head.id:
             enforce(stores, action, name, commit, tip.head)
-        moved = advance(stores.refs, record, tip.predicate, action=action, landed=landed)
+        moved = advance(refs, record, tip.predicate, action=action, landed=landed)
         return Landed(tip, commit) if moved else None
 
     with owned(name, fence), ExitStack() as turn:
-        return retry(stores.refs.clock, stores.refs.ids, f"branch {name!r}", attempt)
+        return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final, Self
 
@@ -130,6 +131,8 @@ def _commit_id(name: str, raw: bytes) -> str:
 
 
 _PATIENCE_S: Final = 10.0
+_BUSY: Final = timedelta(seconds=10)
+"""How long a branch counts as busy after a lost race."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,7 @@ class Refs:
         partition = f"refs:{uid}"
         self._kv = kv
         self._uid = uid
+        self._races: dict[str, datetime] = {}
         self.clock = clock
         self.ids = ids
         self.together = Together(kv)
@@ -267,3 +271,17 @@ class Refs:
         compare-and-set alone. Reads and staged writes take no turns.
         """
         return self._kv.turn(f"{self._uid}/{branch}", _PATIENCE_S)
+
+    def race_lost(self, branch: str) -> None:
+        """Take note that a race for `branch` was lost just now."""
+        self._races[branch] = self.clock.now()
+
+    def is_busy(self, branch: str) -> bool:
+        """Return whether a race for `branch` was lost in the last ten seconds."""
+        lost = self._races.get(branch)
+        if lost is None:
+            return False
+        if abs(self.clock.now() - lost) <= _BUSY:
+            return True
+        self._races.pop(branch, None)  # another thread may have taken it out
+        return False

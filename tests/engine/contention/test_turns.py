@@ -1,0 +1,64 @@
+"""When a mover of a branch takes its turn."""
+
+from datetime import timedelta
+
+import pytest
+
+from graveler.refs import Refs
+from graveler.testing import World
+
+
+@pytest.fixture
+def events(monkeypatch):
+    seen = []
+    turn = Refs.turn
+
+    def noted(refs, branch):
+        seen.append("turn")
+        return turn(refs, branch)
+
+    monkeypatch.setattr(Refs, "turn", noted)
+    return seen
+
+
+class Merger:
+    """Merges with a conflict, whose resolution is when the candidate is built."""
+
+    def __init__(self, world, events):
+        self.repo = world.open().create_repository("repo")
+        self.other = world.open().repository("repo")
+        self.events = events
+        self.repo.branch("main").put("k", b"0")
+        self.repo.branch("main").commit("begin")
+
+    def merge(self, name, *, races):
+        self.repo.create_branch(name, source="main").put("k", name.encode())
+        self.repo.branch(name).commit(name)
+        self._commit(name)
+        self.events.clear()
+        left = [f"{name} beside"] * races
+
+        def resolve(_conflict):
+            self.events.append("build")
+            if left:
+                self._commit(left.pop())
+            return "source-wins"
+
+        self.repo.merge(name, into="main", strategy=resolve)
+        return list(self.events)
+
+    def _commit(self, name):
+        main = self.other.branch("main")
+        main.put("k", b"main: " + name.encode())
+        main.commit(name)
+
+
+def test_a_turn_is_taken_after_a_race_and_at_once_soon_after(events):
+    world = World()
+    merger = Merger(world, events)
+    assert merger.merge("one", races=0) == ["build"]
+    assert merger.merge("two", races=1) == ["build", "turn", "build"]
+    assert merger.merge("three", races=0) == ["turn", "build"]
+    assert merger.merge("four", races=1) == ["turn", "build", "build"]
+    world.clock.advance(timedelta(seconds=11))
+    assert merger.merge("five", races=0) == ["build"]
