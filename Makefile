@@ -19,7 +19,7 @@ DBT_READY := $(DBT_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale storm torture docs lock clean
+.PHONY: prose house help demo test test-real test-spark simulate check lint types floors bench bench-scale storm torture docs lock clean
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -35,10 +35,14 @@ test-real: WORKERS = 4
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
-	$(PYTEST) --ignore=tests/real $(ARGS)
+	$(PYTEST) --ignore=tests/real --ignore=tests/long $(ARGS)
 
 test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
 	$(PYTEST) tests/real $(ARGS)
+
+test-spark: WORKERS = 2
+test-spark: $(READY) ## all tests of Spark: about ten minutes on two cores
+	$(PYTEST) tests/spark tests/real/spark tests/long/spark $(ARGS)
 
 faults: $(READY) ## faults and other processes at every call of an operation, and not at every sixth
 	$(PYTEST) --every-point $(ARGS)

@@ -40,9 +40,13 @@ def test_no_test_module_imports_another_one():
     assert [str(file) for file in files if pattern.search(file.read_text("utf-8"))] == []
 
 
-def test_spark_is_used_below_real_only():
-    """The fixture that starts a JVM lies there; modules of graveler.spark are tested without one."""
+def test_spark_is_used_below_real_and_long_only():
+    """The fixture that starts a JVM is used there; modules of graveler.spark are tested without one."""
     names = r"import pyspark|from pyspark|from graveler\.spark import"
     pattern = re.compile(rf"^(?:{names})\b", re.MULTILINE)
-    files = [file for file in (ROOT / "tests").rglob("test_*.py") if "real" not in file.parts]
+    files = [
+        file
+        for file in (ROOT / "tests").rglob("test_*.py")
+        if {"real", "long"}.isdisjoint(file.relative_to(ROOT).parts)
+    ]
     assert [str(file) for file in files if pattern.search(file.read_text("utf-8"))] == []

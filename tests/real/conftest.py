@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from graveler.spark import session
+from tests.harness.spark import spark  # noqa: F401 - fixture
 
 FIRST = (
     "torture/test_kills.py",
@@ -12,7 +10,6 @@ FIRST = (
     "servers/test_metamorphic.py",
     "servers/test_drivers.py",
     "spark/test_demo_command.py",
-    "spark/test_connect.py",
 )
 """Files of a minute or more that come late in the alphabet.
 
@@ -25,11 +22,3 @@ def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     ranks = {here / name: rank for rank, name in enumerate(FIRST)}
     items.sort(key=lambda item: ranks.get(item.path, len(FIRST)))
-
-
-@pytest.fixture(scope="session")
-def spark():
-    """One local Spark for the whole test run: a second one would cost seconds."""
-    running = session(master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
-    yield running
-    running.stop()

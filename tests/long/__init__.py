@@ -1,0 +1,4 @@
+"""Tests with real components that take long: each folder has a command of its own.
+
+``make test-spark`` runs `spark`, after `tests/spark` and `tests/real/spark`.
+"""
