@@ -19,7 +19,7 @@ DBT_READY := $(DBT_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose house help demo test test-real test-spark simulate check lint types floors bench bench-scale storm torture docs lock clean
+.PHONY: prose house help demo test test-real test-spark simulate check lint types floors bench bench-scale bench-spark storm torture docs lock clean
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -44,7 +44,7 @@ test-spark: WORKERS = 2
 test-spark: $(READY) ## all tests of Spark: about ten minutes on two cores
 	$(PYTEST) tests/spark tests/real/spark tests/long/spark $(ARGS)
 
-faults: $(READY) ## faults and other processes at every call of an operation, and not at every sixth
+faults: $(READY) ## faults and other processes at every call of an operation, and not at every twelfth
 	$(PYTEST) --every-point $(ARGS)
 
 # Debian's package with sst_dump, by which RocksDB itself judges our tables. Without apt-get or
@@ -86,6 +86,9 @@ bench: $(READY) ## the benchmarks
 
 bench-scale: $(READY) ## lakes of ten million entries: half an hour and 20 GB; ARGS='--folder DIR stat hourly'
 	$(BIN)/python -m tests.bench.scale $(ARGS)
+
+bench-spark: $(READY) ## the rows of bench-scale that run on Spark
+	$(BIN)/python -m tests.bench.scale spark $(ARGS)
 
 KILLS ?= 1000
 DRIVER ?=

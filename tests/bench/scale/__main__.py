@@ -18,7 +18,7 @@ from tests.bench.calibration import bare_step
 from tests.bench.measure import Result
 from tests.bench.scale.place import Place
 from tests.bench.scale.plots import Plot
-from tests.bench.scale.rows import ROWS, measured
+from tests.bench.scale.rows import ON_SPARK, ROWS, measured
 
 RESULTS: Final = PAGE.with_name("benchmarks.json")
 """What each row gave when it ran last."""
@@ -123,19 +123,22 @@ def _write(entries: int) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Run the named rows, or all of them; write the page when the folder has results of all."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scale")
-    parser.add_argument("rows", nargs="*", metavar="row", help=", ".join(ROWS))
+    parser.add_argument(
+        "rows", nargs="*", metavar="row", help=f"{', '.join(ROWS)}; or spark: those on Spark"
+    )
     folder = Path(tempfile.gettempdir()) / "graveler-scale"
     parser.add_argument("--folder", type=Path, default=folder, help="keeps the lakes")
     defaults = Place(folder, folder)
     parser.add_argument("--entries", type=int, default=defaults.entries)
     parser.add_argument("--hours", type=int, default=defaults.hours)
     given = parser.parse_args(arguments)
-    if unknown := sorted(set(given.rows) - set(ROWS)):
+    rows = [row for name in given.rows or ROWS for row in (ON_SPARK if name == "spark" else [name])]
+    if unknown := sorted(set(rows) - set(ROWS)):
         parser.error(f"no row {unknown}: the rows are {', '.join(ROWS)}")
     place = replace(defaults, folder=given.folder, entries=given.entries, hours=given.hours)
     whole = (place.entries, place.hours) == (defaults.entries, defaults.hours)
     results: list[Result] = []
-    for name in given.rows or ROWS:
+    for name in rows:
         step = bare_step()
         began = time.perf_counter()
         found, drawn = measured(name, place)

@@ -70,6 +70,11 @@ class Place:
         repeats: How many times a median is taken of.
         commits: Of small commits, and of loops of each process that contends.
         processes: That contend for one branch.
+        rows: Of a table on Spark.
+        files: Of another one, each of them tiny.
+        imported: Entries of a bulk import on Spark.
+        compared: Entries of the trees whose difference Spark reads.
+        gateway_mib: Of a file that goes through the gateway.
         plots: Drawn by the rows so far.
     """
 
@@ -81,6 +86,11 @@ class Place:
     repeats: int = 5
     commits: int = 31
     processes: int = 8
+    rows: int = 8_000_000
+    files: int = 10_000
+    imported: int = 5_000_000
+    compared: int = 1_000_000
+    gateway_mib: int = 1_024
     plots: list[Plot] = field(default_factory=list)
 
     @property

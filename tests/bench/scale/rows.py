@@ -17,6 +17,7 @@ from tests.bench.scale import (
     metaranges,
     packing,
     seeds,
+    spark,
     statements,
 )
 from tests.bench.scale.children import ChildError, in_child
@@ -27,7 +28,17 @@ from tests.bench.scale.transfers import many_files, wall
 
 _LONGEST: Final = 200
 
-ROWS: Final[dict[str, Callable[[Place], list[Result]]]] = {
+Row = Callable[[Place], list[Result]]
+
+ON_SPARK: Final[dict[str, Row]] = {
+    "spark_tables": spark.tables,
+    "spark_planning": spark.planning,
+    "spark_imports": spark.imports,
+    "spark_diff": spark.differences,
+    "gateway": spark.gateway,
+}
+
+ROWS: Final[dict[str, Row]] = {
     "stat_many": lookups.stat_many,
     "stat": lookups.stat,
     "new_process": lookups.new_process,
@@ -49,6 +60,7 @@ ROWS: Final[dict[str, Callable[[Place], list[Result]]]] = {
     "many_files": many_files,
     "wall": wall,
     "contention": contention,
+    **ON_SPARK,
 }
 
 

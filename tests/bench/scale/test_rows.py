@@ -17,7 +17,7 @@ from tests.bench.scale.__main__ import section
 from tests.bench.scale.children import ChildError, in_child, rate, with_memory
 from tests.bench.scale.place import Place, entry_of, path_of
 from tests.bench.scale.plots import Plot
-from tests.bench.scale.rows import ROWS, measured
+from tests.bench.scale.rows import ON_SPARK, ROWS, measured
 from tests.bench.scale.table import at_least, at_most
 
 ENTRIES = 40_000
@@ -29,7 +29,7 @@ def place(tmp_path_factory):
     return Place(folder, folder, ENTRIES, seconds=0.05, hours=3, repeats=1, commits=2, processes=2)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in ON_SPARK])
 def test_the_row(name, place):
     results, plots = measured(name, place)
     assert results
