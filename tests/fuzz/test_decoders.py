@@ -8,7 +8,7 @@ from tests.fuzz.fuzzing import Tally, fuzz, read_damaged
 from tests.fuzz.targets import targets
 
 INPUTS = 400
-READS = 250
+READS = 100
 
 
 @pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)

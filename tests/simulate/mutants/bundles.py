@@ -65,6 +65,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return sealed[:number] if next(others, None) is None else ()",
         "return sealed[:number]",
         "partial-newest",
+        deep=True,
     ),
     one_edit(
         "a commit of some paths takes everything",
