@@ -1,5 +1,7 @@
 """What every test shares: how many examples hypothesis tries, servers, modules of gates."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -10,7 +12,30 @@ from tests.harness.servers.postgres import postgres_socket, postgres_url  # noqa
 from tests.harness.servers.s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
 from tests.harness.worlds import Points
 
-_LONG = {"simulate", "spark"}
+FIRST = (
+    "simulate/test_scenarios.py",
+    "kit/test_simulate.py",
+    "gc/collection/test_beside_writers.py",
+    "gc/test_borrowers.py",
+    "simulate/test_mutants.py",
+    "objects/test_s3.py",
+    "ingest/test_ingest_faults.py",
+    "gc/collection/test_collecting_faults.py",
+    "engine/contention/test_threads.py",
+    "objects/test_s3_faults.py",
+    "docs/test_pages.py",
+    "house/test_imports.py",
+    "bench/scale/test_rows.py",
+    "gc/collection/test_memory.py",
+    "real/torture/test_kills.py",
+    "real/test_docs.py",
+    "real/servers/test_metamorphic.py",
+    "real/servers/test_drivers.py",
+)
+"""The files that take longest.
+
+A process takes a whole file. A long one at the end leaves the other processes idle.
+"""
 
 
 def pytest_addoption(parser):
@@ -27,8 +52,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    # a process takes a whole file: begun last, these would leave the other processes without work
-    items.sort(key=lambda item: _LONG.isdisjoint(item.path.parts))
+    here = Path(__file__).parent
+    ranks = {here / name: rank for rank, name in enumerate(FIRST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(FIRST)))  # the order within a file stays
     if not config.getoption("--every-point"):
         return
     striking = [item for item in items if _strikes(item.module)]
