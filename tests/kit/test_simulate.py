@@ -41,9 +41,9 @@ def steps(repo):
 
 
 def test_a_run_with_steps_and_a_gate_is_all_or_nothing():
-    done = simulate(steps, prepare=yesterday, kinds=["dies-before", "dies-after"], most=60)
-    assert done.points == 60 < done.of
-    assert str(done).endswith(f"60 of {done.of} disturbances: main is all or nothing")
+    done = simulate(steps, prepare=yesterday, kinds=["dies-before", "dies-after"], most=24)
+    assert done.points == 24 < done.of
+    assert str(done).endswith(f"24 of {done.of} disturbances: main is all or nothing")
 
 
 def test_every_point_of_a_small_run_is_tried():
@@ -55,11 +55,11 @@ def test_every_point_of_a_small_run_is_tried():
 
 
 def test_an_attempt_overtaken_while_it_hangs_changes_nothing():
-    simulate(steps, prepare=yesterday, kinds=["overtaken"], most=25)
+    simulate(steps, prepare=yesterday, kinds=["overtaken"], most=12)
 
 
 def test_a_store_that_does_not_answer_for_once_changes_nothing():
-    simulate(steps, prepare=yesterday, kinds=["unavailable", "lost-reply"], most=40)
+    simulate(steps, prepare=yesterday, kinds=["unavailable", "lost-reply"], most=16)
 
 
 def test_a_function_of_a_run_is_published_behind_its_gates():
@@ -78,7 +78,7 @@ def test_tasks_in_threads_and_a_hidden_own_branch_are_fine():
             pool.submit(run.put, "a", b"one").result()
             pool.submit(run.put, "b", b"two").result()
 
-    simulate(pipeline, most=40)
+    simulate(pipeline, most=16)
 
 
 def test_steps_side_by_side_are_all_or_nothing():
@@ -91,8 +91,8 @@ def test_steps_side_by_side_are_all_or_nothing():
 
             list(pool.map(load, range(2)))
 
-    done = simulate(pipeline, most=60)
-    assert 0 < done.points <= 60 < done.of
+    done = simulate(pipeline, most=24)
+    assert 0 < done.points <= 24 < done.of
 
 
 def test_a_call_that_threads_do_not_come_to_again_is_not_counted():
@@ -133,7 +133,7 @@ def test_a_thread_that_dies_with_its_process_says_nothing():
             thread.start()
             thread.join()
 
-    simulate(pipeline, kinds=["dies-before", "dies-after"], most=60)
+    simulate(pipeline, kinds=["dies-before", "dies-after"], most=24)
 
 
 def test_what_a_run_left_behind_has_no_effect_on_the_next():
@@ -185,7 +185,7 @@ def test_two_runs_are_two_publishes():
             with repo.run(f"hour {hour}") as run:
                 run.put(f"input/{hour}", b"")
 
-    simulate(pipeline, publishes=2, most=40)
+    simulate(pipeline, publishes=2, most=16)
     with pytest.raises(SimulationError, match="changes main 2 times"):
         simulate(pipeline)
 
@@ -234,7 +234,7 @@ def swallowing(repo):
 
 
 def test_what_runs_after_a_crash_has_no_effect():
-    simulate(swallowing, prepare=lambda repo: None, kinds=["dies-before", "dies-after"], most=30)
+    simulate(swallowing, prepare=lambda repo: None, kinds=["dies-before", "dies-after"], most=14)
 
 
 def test_what_runs_after_an_error_has_one():
@@ -311,7 +311,7 @@ def test_another_target_than_main():
         with repo.run("hour 05", into="trunk") as run:
             run.put("a", b"one")
 
-    simulate(pipeline, branch="trunk", most=30)
+    simulate(pipeline, branch="trunk", most=14)
 
 
 def test_points_and_kinds_that_are_none_are_refused():
@@ -330,7 +330,7 @@ def test_files_by_their_addresses_are_simulated_too():
             with fs.transaction:
                 fs.pipe({url(run, "a"): b"one", url(run, "b"): b"two"})
 
-    simulate(pipeline, most=40)
+    simulate(pipeline, most=16)
 
 
 def test_the_filesystem_may_be_loaded_by_the_pipeline_itself():
