@@ -8,16 +8,47 @@ range of a tree may be a fragment.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from graveler.committed import metarange
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
+from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import InternalError
 from graveler.model import ENTRY_BYTES, PATH_BYTES, RangeInfo
 from graveler.values import add_totals
 
 _Part = tuple[tuple[bytes, ...], bytes, tuple[RangeInfo, ...]]
+
+
+class Stretch(NamedTuple):
+    """A part of a tree between two hard breaks, in which a range is badly cut.
+
+    It is packed apart from the rest of the tree, in any order: all builders end a range at its ends.
+
+    Attributes:
+        start: Place of its first range in the tree.
+        stop: Place behind its last one.
+        size: Logical bytes of its records.
+    """
+
+    start: int
+    stop: int
+    size: int
+
+
+class Recut(NamedTuple):
+    """What a stretch became.
+
+    Attributes:
+        infos: Its ranges.
+        bytes_read: Logical bytes of the ranges that were read.
+        left: Ranges that are badly cut still, because the limit was reached.
+    """
+
+    infos: tuple[RangeInfo, ...]
+    bytes_read: int
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +57,9 @@ class Packed:
 
     Attributes:
         metarange: Id of the packed tree; the tree's own where nothing is badly cut.
-        before: Ranges that were cut again.
-        after: Ranges that they became.
-        bytes_read: Logical bytes of their records.
+        before: Ranges that are in the tree no more.
+        after: Ranges that are there in their place.
+        bytes_read: Logical bytes of the ranges that were read.
         left: Ranges that are badly cut still, because the limit was reached.
     """
 
@@ -71,46 +102,126 @@ class Packer:
             CorruptionError: A range cannot be read.
         """
         infos = metarange.read(self.store, tree)
-        bad = [True] * len(infos) if self.everything else badly_cut(infos, self.splitting)
+        bad = self.bad(infos)
+        found: list[Recut] = []
+        read = 0
+        stretches = self.stretches(infos, bad)
+        for stretch in stretches:
+            found.append(self.recut(infos, bad, stretch, already=read))
+            read += found[-1].bytes_read
+        return assemble(self.store, tree, stretches, found)
+
+    def bad(self, infos: Sequence[RangeInfo]) -> Sequence[bool]:
+        """Return which ranges of a tree are cut again.
+
+        Args:
+            infos: All ranges of the tree, in key order.
+        """
+        return [True] * len(infos) if self.everything else badly_cut(infos, self.splitting)
+
+    def stretches(self, infos: Sequence[RangeInfo], bad: Sequence[bool]) -> list[Stretch]:
+        """Return what there is to pack in a tree.
+
+        Args:
+            infos: All ranges of the tree, in key order.
+            bad: Which of them are cut again.
+        """
+        cutter = Cutter(self.splitting)
+        found: list[Stretch] = []
+        start = 0
+        for at, info in enumerate(infos, 1):
+            if at == len(infos) or cutter.hard(info.max_key, infos[at].min_key):
+                if any(bad[start:at]):
+                    found.append(Stretch(start, at, sum(each.size for each in infos[start:at])))
+                start = at
+        return found
+
+    def recut(
+        self,
+        infos: Sequence[RangeInfo],
+        bad: Sequence[bool],
+        stretch: Stretch,
+        *,
+        already: int = 0,
+    ) -> Recut:
+        """Cut the badly cut ranges of a stretch again.
+
+        Args:
+            infos: All ranges of the tree, in key order.
+            bad: Which of them are cut again.
+            stretch: Of this tree.
+            already: Logical bytes that were read before, for the limit.
+
+        Raises:
+            CorruptionError: A range cannot be read.
+        """
         made: list[RangeInfo] = []
-        at = before = after = done = left = 0
-        while at < len(infos):
-            if not bad[at] or (self.limit is not None and done >= self.limit):
+        at, read, left = stretch.start, 0, 0
+        while at < stretch.stop:
+            if not bad[at] or (self.limit is not None and already + read >= self.limit):
                 left += bad[at]
                 made.append(infos[at])
                 at += 1
                 continue
-            part = self._part(infos, bad, at)
+            part = self._part(infos, bad, at, stretch.stop)
             stop = at + len(part[0])
-            if part[2] != tuple(infos[at:stop]):
-                before += stop - at
-                after += len(part[2])
-                done += sum(info.size for info in infos[at:stop])
+            read += sum(info.size for info in infos[at:stop])
             made += part[2]
             at = stop
-        if not before:
-            return Packed(tree, left=left)
-        if summary(made) != summary(infos):
-            raise InternalError(f"packing tree {tree} gave other records: it was left as it is")
-        return Packed(metarange.write(self.store, made), before, after, done, left)
+        return Recut(tuple(made), read, left)
 
-    def _part(self, infos: Sequence[RangeInfo], bad: Sequence[bool], start: int) -> _Part:
-        """Cut again from a range on, until a good range starts where the policy ends one."""
+    def _part(self, infos: Sequence[RangeInfo], bad: Sequence[bool], start: int, end: int) -> _Part:
+        """Cut again from a range on, until a good range starts where the policy ends one, or to `end`."""
         known = self._known.get(infos[start].id)
         if known is not None and _is_there(infos, start, known):
             return known
         at, following = start, None
         with RangeWriter(self.store, self.splitting) as writer:
-            while at < len(infos):
+            while at < end:
                 writer.add_all(self.store.open_range(infos[at], numbered=True).records())
                 at += 1
                 following = infos[at].min_key if at < len(infos) else None
-                if following is not None and not bad[at] and writer.ends_before(following):
+                if (
+                    at < end
+                    and following is not None
+                    and not bad[at]
+                    and writer.ends_before(following)
+                ):
                     break
             made = tuple(writer.finish(before=following))
         part = (tuple(info.id for info in infos[start:at]), following or b"", made)
         self._known[infos[start].id] = part
         return part
+
+
+def assemble(
+    store: RangeStore, tree: str, stretches: Sequence[Stretch], recuts: Sequence[Recut]
+) -> Packed:
+    """Publish the tree in which stretches are what they became.
+
+    Args:
+        store: Where the tree and the new ranges are.
+        tree: Metarange id.
+        stretches: What there was to pack, in order.
+        recuts: What became of each.
+
+    Raises:
+        InternalError: The records would not be the same.
+    """
+    infos = metarange.read(store, tree)
+    made: list[RangeInfo] = []
+    at = 0
+    for stretch, recut in zip(stretches, recuts, strict=True):
+        made += [*infos[at : stretch.start], *recut.infos]
+        at = stretch.stop
+    made += infos[at:]
+    bytes_read, left = sum(each.bytes_read for each in recuts), sum(each.left for each in recuts)
+    old, new = set(infos), set(made)  # whether a range ended naturally counts, too
+    if old == new:
+        return Packed(tree, left=left)
+    if summary(made) != summary(infos):
+        raise InternalError(f"packing tree {tree} gave other records: it was left as it is")
+    return Packed(metarange.write(store, made), len(old - new), len(new - old), bytes_read, left)
 
 
 def badly_cut(infos: Sequence[RangeInfo], splitting: Splitting) -> list[bool]:

@@ -6,7 +6,7 @@ and the sum of their ids are compared before it is written.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,9 +40,9 @@ class PackResult:
 
     Attributes:
         commit: The commit that landed, None if nothing was badly cut.
-        before: Ranges that were cut again.
-        after: Ranges that they became.
-        bytes_read: Logical bytes of their records.
+        before: Ranges that are in the tree no more.
+        after: Ranges that are there in their place.
+        bytes_read: Logical bytes of the ranges that were read.
         left: Ranges that are badly cut still, because the limit was reached.
     """
 
@@ -53,7 +53,7 @@ class PackResult:
     left: int
 
 
-def pack(
+def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
     stores: Stores,
     name: str,
     *,
@@ -61,6 +61,7 @@ def pack(
     limit: int | None = None,
     message: str = "",
     committer: str = "",
+    by: Callable[[str], Packed] | None = None,
 ) -> PackResult:
     """Cut the badly cut ranges of a branch's head again, in a commit that changes no path.
 
@@ -71,18 +72,19 @@ def pack(
         limit: Logical bytes after which no further ranges are read; None: no limit.
         message: Of the commit; "" for one that counts ranges.
         committer: Name; "" stands for the user of the process.
+        by: What packs the tree of a metarange id; None: this process.
 
     Raises:
         RefNotFoundError: No such branch.
         FencedError: The branch belongs to a run.
         CorruptionError: A range cannot be read; the branch stays as it is.
     """
-    packer = Packer(stores.ranges, stores.splitting, everything, limit)
+    by = by or Packer(stores.ranges, stores.splitting, everything, limit).pack
     packed = Packed("")
 
     def build(tip: Tip) -> BranchRecord | None:
         nonlocal packed
-        packed = packer.pack(tip.head.metarange)
+        packed = by(tip.head.metarange)
         if packed.metarange == tip.head.metarange:
             return None
         spec = CommitSpec(

@@ -6,9 +6,10 @@ to one task each. Nothing here needs more of a session than Spark Connect has.
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from graveler.committed import Applied, Splitting
+from graveler.committed import Applied, RangeStore, Splitting
 from graveler.committed.slices import Cut, stitch
 from graveler.committed.splitting import HASH_MASK
 from graveler.errors import SourceChangedError, ThrottledError
@@ -17,7 +18,7 @@ from graveler.repository.imports.tasks import KEY, RESULT, SLICE, Fault, Sliced,
 from graveler.repository.links import LinkRules
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
 SLICE_ROWS: Final = 500_000
 """Rows of a slice, about: a task holds them in memory, some 0.5 KiB each."""
@@ -105,18 +106,12 @@ class Builder:
         cut = Cut.of(
             ranges, base, self._splitting, (first, last), found.candidates, every=found.every
         )
-        for _ in range(_TRIES):
-            slices = self._run(cut)
-            if all(ranges.keep_found(table) for each in slices for table in each.found):
-                self.files = sum(each.files for each in slices)
-                self.size = sum(each.size for each in slices)
-                applied = stitch(ranges, cut, [each.part for each in slices])
-                self.removed = applied.summary.removed
-                return applied
-        raise ThrottledError(
-            f"garbage collection deleted tables during each of {_TRIES} tries to build the tree: try "
-            "again when its sweep is over"
-        )
+        slices = kept(ranges, lambda: self._run(cut))
+        self.files = sum(each.files for each in slices)
+        self.size = sum(each.size for each in slices)
+        applied = stitch(ranges, cut, [each.part for each in slices])
+        self.removed = applied.summary.removed
+        return applied
 
     def _run(self, cut: Cut) -> list[Sliced]:
         """Return what tasks make of the slices."""
@@ -124,15 +119,7 @@ class Builder:
         task = SliceTask(stores.objects, cut, LinkRules.of(stores), self._replaces)
         frame = self._frame.withColumn(SLICE, _slice_of(cut.breaks))
         rows = frame.repartitionById(cut.slices, SLICE).mapInArrow(task, RESULT).collect()
-        by_slice: defaultdict[int, list[tuple[int, bytes | None, bytes, bool]]] = defaultdict(list)
-        for number, key, value, there in rows:
-            by_slice[number].append((number, key and bytes(key), bytes(value), there))
-        slices: list[Sliced] = []
-        for number in sorted(by_slice):
-            sliced = decoded(by_slice[number])
-            if isinstance(sliced, Fault):
-                raise sliced.error()
-            slices.append(sliced)
+        slices = in_order(rows)
         seen = sum(each.files for each in slices)
         if seen != self._found.rows or len(slices) != cut.slices:
             raise SourceChangedError(
@@ -141,6 +128,44 @@ class Builder:
                 "does not change meanwhile"
             )
         return slices
+
+
+def in_order(rows: "Sequence[Row]") -> list[Sliced]:
+    """Return the slices of the rows that tasks returned.
+
+    Raises:
+        GravelerError: What a task could not mend, with the type that it had there.
+    """
+    by_slice: defaultdict[int, list[tuple[int, bytes | None, bytes, bool]]] = defaultdict(list)
+    for number, key, value, there in rows:
+        by_slice[number].append((number, key and bytes(key), bytes(value), there))
+    slices: list[Sliced] = []
+    for number in sorted(by_slice):
+        sliced = decoded(by_slice[number])
+        if isinstance(sliced, Fault):
+            raise sliced.error()
+        slices.append(sliced)
+    return slices
+
+
+def kept(ranges: RangeStore, run: Callable[[], list[Sliced]]) -> list[Sliced]:
+    """Return what tasks have built, when garbage collection keeps all tables that they found.
+
+    Args:
+        ranges: Where the tables are.
+        run: Runs the tasks; again, if a sweep has deleted a table meanwhile.
+
+    Raises:
+        ThrottledError: It did during each try.
+    """
+    for _ in range(_TRIES):
+        slices = run()
+        if all(ranges.keep_found(table) for each in slices for table in each.found):
+            return slices
+    raise ThrottledError(
+        f"garbage collection deleted tables during each of {_TRIES} tries to build the tree: try "
+        "again when its sweep is over"
+    )
 
 
 def _slice_of(breaks: tuple[bytes, ...]) -> "Column":

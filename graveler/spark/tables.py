@@ -15,8 +15,10 @@ from graveler.arguments import (
     text,
 )
 from graveler.model import Commit
+from graveler.repository.packing import PackResult
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.idempotence import Landed
+from graveler.spark.packing import SHARE_BYTES, pack
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
 from graveler.spark.transactions import Transaction, transaction
@@ -174,6 +176,44 @@ class Tables:
             metadata=metadata,
             txn=txn,
             landed=self._landed,
+        )
+
+    def pack(
+        self,
+        branch: str | BranchLike = "main",
+        *,
+        everything: bool = False,
+        method: str = "auto",
+        message: str = "",
+        committer: str = "",
+        share_bytes: int = SHARE_BYTES,
+    ) -> PackResult:
+        """Rewrite small and badly cut ranges of a branch's head by tasks, in a commit that changes no path.
+
+        The tree is the one of ``repository.pack``, whatever the tasks are and whatever dies.
+
+        Args:
+            branch: The branch.
+            everything: Cut all ranges again, after a change of the splitting policy.
+            method: ``process`` or ``spark``; ``auto`` takes Spark from 4 GiB on that are to be read.
+            message: Of the commit; "" for one that counts ranges.
+            committer: Name; "" stands for the user of the process.
+            share_bytes: Logical bytes that a task reads, about.
+
+        Raises:
+            RefNotFoundError: No such branch.
+            FencedError: The branch belongs to a run.
+            CorruptionError: A range cannot be read; the branch stays as it is.
+        """
+        return pack(
+            self.repository,
+            self.spark,
+            branch,
+            everything=everything,
+            method=method,
+            message=message,
+            committer=committer,
+            share_bytes=share_bytes,
         )
 
     def create_views(

@@ -120,16 +120,7 @@ class SliceTask:
             return
         table = pa.Table.from_batches(filled)
         number = table.column(SLICE)[0].as_py()
-        try:
-            rows = _encoded(number, self.run(number, table.drop_columns([SLICE])))
-        except FAULTS as error:
-            rows = [(number, None, Fault.of(error).encode(), False)]
-        columns = zip(*rows, strict=True)
-        types = (pa.int32(), pa.binary(), pa.binary(), pa.bool_())
-        names = [field.split()[0] for field in RESULT.split(", ")]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], names
-        )
+        yield result_batch(number, lambda: self.run(number, table.drop_columns([SLICE])))
 
     def run(self, number: int, table: "pa.Table") -> Sliced:
         """Build a slice of its rows, in any order.
@@ -138,14 +129,7 @@ class SliceTask:
             InvalidInputError: A row makes no sense, or a path is in two rows.
             PermissionDeniedError: A file lies in no declared place.
         """
-        found: set[bytes] = set()
-
-        def note(identifier: bytes, put: Callable[[], bool]) -> bool:
-            del put
-            found.add(identifier)
-            return False
-
-        store = RangeStore(self.objects, RangeCache(None, _CACHE_BYTES), rescue=note)
+        store, found = task_store(self.objects)
         rows = _Rows(self.rules)
         changes = rows.changes(table)
         if self.replaces is not None:
@@ -206,6 +190,37 @@ def _text(key: bytes) -> str:
 
 def _json(**fields: Any) -> bytes:
     return json.dumps(fields).encode()
+
+
+def task_store(objects: ObjectStore) -> tuple[RangeStore, set[bytes]]:
+    """Return the ranges of a task, and the ids of tables that it finds in the object store, as it does.
+
+    A table that is there may be condemned. A task cannot ask: the driver does.
+    """
+    found: set[bytes] = set()
+
+    def note(identifier: bytes, put: Callable[[], bool]) -> bool:
+        del put
+        found.add(identifier)
+        return False
+
+    return RangeStore(objects, RangeCache(None, _CACHE_BYTES), rescue=note), found
+
+
+def result_batch(number: int, build: Callable[[], Sliced]) -> "pa.RecordBatch":
+    """Return the rows of the result for a slice, or for what no repetition mends."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+    try:
+        rows = _encoded(number, build())
+    except FAULTS as error:
+        rows = [(number, None, Fault.of(error).encode(), False)]
+    columns = zip(*rows, strict=True)
+    types = (pa.int32(), pa.binary(), pa.binary(), pa.bool_())
+    names = [field.split()[0] for field in RESULT.split(", ")]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], names
+    )
 
 
 def _encoded(number: int, sliced: Sliced) -> list[tuple[int, bytes | None, bytes, bool]]:

@@ -1,0 +1,162 @@
+"""Packing a branch by tasks: each cuts stretches of the tree again, and the driver lands the commit."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from graveler.arguments import BranchLike, branch_text, choice, count, flag, text
+from graveler.committed import Packed, Packer
+from graveler.committed.apply import Tally
+from graveler.committed.metarange import read
+from graveler.committed.pack import Recut, assemble
+from graveler.committed.slices import Part
+from graveler.committed.splitting import Splitting
+from graveler.objects.store import ObjectStore
+from graveler.reads.stores import Stores
+from graveler.repository import packing
+from graveler.repository.imports.tasks import RESULT, Sliced, result_batch, task_store
+from graveler.repository.packing import PackResult
+from graveler.spark.building import in_order, kept
+from graveler.spark.imports import METHODS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from graveler.lake import Repository
+
+SHARE_BYTES: Final = 256 << 20
+"""Logical bytes that a task reads, about: some 170 ranges of the usual size."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackTask:
+    """Packs stretches of a tree by their numbers; a task of another process calls it.
+
+    Attributes:
+        objects: The repository's object store.
+        splitting: The policy.
+        everything: Cut all ranges again.
+        tree: Metarange id.
+        shares: The numbers of the stretches that each task packs.
+    """
+
+    objects: ObjectStore
+    splitting: Splitting
+    everything: bool
+    tree: str
+    shares: Sequence[Sequence[int]]
+
+    def __call__(self, numbers: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Return the rows of the result for the stretches of these shares."""
+        store, found = task_store(self.objects)
+        packer = Packer(store, self.splitting, self.everything)
+        infos = read(store, self.tree)
+        bad = packer.bad(infos)
+        stretches = packer.stretches(infos, bad)
+
+        def recut(number: int) -> Sliced:
+            made = packer.recut(infos, bad, stretches[number])
+            there = [info.id for info in made.infos if info.id in found]
+            return Sliced(Part(made.infos, Tally(), 0, 0), there, 0, made.bytes_read)
+
+        for batch in numbers:
+            for share in batch.column(0).to_pylist():
+                for number in self.shares[share]:
+                    yield result_batch(number, partial(recut, number))
+
+
+class TaskPacker:
+    """Packs trees by tasks.
+
+    Args:
+        stores: The repository.
+        spark: The session.
+        everything: Cut all ranges again.
+        share_bytes: Logical bytes that a task reads, about.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        spark: "SparkSession",
+        *,
+        everything: bool = False,
+        share_bytes: int = SHARE_BYTES,
+    ) -> None:
+        self._stores = stores
+        self._spark = spark
+        self._packer = Packer(stores.ranges, stores.splitting, everything)
+        self._share = share_bytes
+
+    def waiting(self, branch: str) -> int:
+        """Return the logical bytes of the stretches that there are to pack in a branch's head, about.
+
+        Raises:
+            RefNotFoundError: No such branch.
+        """
+        head = self._stores.refs.branches.get(branch).commit_id
+        infos = read(self._stores.ranges, self._stores.refs.commits.get(head).metarange)
+        return sum(each.size for each in self._packer.stretches(infos, self._packer.bad(infos)))
+
+    def pack(self, tree: str) -> Packed:
+        """Return what a tree becomes: what `Packer.pack` returns.
+
+        Args:
+            tree: Metarange id.
+
+        Raises:
+            CorruptionError: A range cannot be read.
+            ThrottledError: A sweep deleted tables during each try.
+        """
+        from graveler.spark.trees import balanced  # noqa: PLC0415 - needs pyspark
+
+        ranges, packer = self._stores.ranges, self._packer
+        infos = read(ranges, tree)
+        stretches = packer.stretches(infos, packer.bad(infos))
+        if not stretches:
+            return Packed(tree)
+        whole = sum(stretch.size for stretch in stretches)
+        numbers = range(len(stretches))
+        shares = balanced(numbers, lambda number: stretches[number].size, -(-whole // self._share))
+        task = PackTask(self._stores.objects, packer.splitting, packer.everything, tree, shares)
+        tasks = self._spark.range(0, len(shares), 1, len(shares)).mapInArrow(task, RESULT)
+        slices = kept(ranges, lambda: in_order(tasks.collect()))
+        recuts = [Recut(tuple(each.part.infos), each.size) for each in slices]
+        return assemble(ranges, tree, stretches, recuts)
+
+
+LARGE: Final = 4 << 30
+"""Logical bytes to read from which on Spark packs a branch: an estimate."""
+
+
+def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
+    repository: "Repository",
+    spark: "SparkSession",
+    branch: str | BranchLike,
+    *,
+    everything: bool = False,
+    method: str = "auto",
+    message: str = "",
+    committer: str = "",
+    share_bytes: int = SHARE_BYTES,
+) -> PackResult:
+    """Do what `Tables.pack` does."""
+    flag(everything, "everything"), choice(method, "method", METHODS)
+    count(share_bytes, "share_bytes")
+    stores, name = repository.stores, branch_text(branch, "branch")
+    packer = TaskPacker(stores, spark, everything=everything, share_bytes=share_bytes)
+    by = (
+        None
+        if method == "process" or (method == "auto" and packer.waiting(name) < LARGE)
+        else packer.pack
+    )
+    return packing.pack(
+        stores,
+        name,
+        everything=everything,
+        message=text(message, "message", empty=True),
+        committer=text(committer, "committer", empty=True),
+        by=by,
+    )
