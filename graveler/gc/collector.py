@@ -1,6 +1,6 @@
 """Garbage collection of one repository: rules, marks, sweeps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 from graveler.arguments import Duration, duration, flag, optional, real, text
 from graveler.arguments import count as whole
 from graveler.clock import from_unix_us, unix_us
+from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import InvalidInputError, StateError, ThrottledError
 from graveler.gc.condemnation import close_lost, condemn, preview, withdraw
 from graveler.gc.lease import LEASE_SECONDS, Lease
@@ -36,6 +37,7 @@ class GarbageCollector:
         stores: The repository.
         runs: Returns the runs that are not over; called for each survey.
         lease_seconds: See `graveler.gc.lease`.
+        read: Reads the ranges that kept commits name.
     """
 
     def __init__(
@@ -44,13 +46,25 @@ class GarbageCollector:
         *,
         runs: RunRoots,
         lease_seconds: float = LEASE_SECONDS,
+        read: ReadRanges = by_one_process,
     ) -> None:
         self._stores = stores
         self._runs = runs
+        self._read = read
         self._lease_seconds = lease_seconds
         self._rules = RetentionRules(stores.refs.settings)
         self._marks = Marks(
             stores.kv, stores.uid, stores.objects, clock=stores.clock, ids=stores.ids
+        )
+
+    def reading(self, read: ReadRanges) -> "GarbageCollector":
+        """Return a collector of the same repository, for which `read` reads ranges.
+
+        Args:
+            read: Called with the ranges that kept commits name.
+        """
+        return GarbageCollector(
+            self._stores, runs=self._runs, lease_seconds=self._lease_seconds, read=read
         )
 
     @property
@@ -121,7 +135,7 @@ class GarbageCollector:
         stores, seconds = self._stores, grace.total_seconds()
         with Scratch() as scratch:
             if dry_run:
-                survey = Survey(stores, scratch, self._runs, grace=seconds, progress=progress)
+                survey = self._survey(scratch, seconds, progress)
                 now = unix_us(stores.clock.now())
                 blank = Mark("", MarkState.MARKING, now, window.total_seconds(), seconds)
                 return preview(stores, survey, self._marks, self.rules, blank)
@@ -129,7 +143,7 @@ class GarbageCollector:
                 if earlier.state is MarkState.MARKING:
                     self._supersede(earlier)
             mark = self._marks.create(window=window.total_seconds(), grace=seconds)
-            survey = Survey(stores, scratch, self._runs, grace=seconds, progress=progress)
+            survey = self._survey(scratch, seconds, progress)
             return condemn(stores, survey, self._marks, self.rules, mark)
 
     def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress | None = None) -> Mark:
@@ -257,16 +271,26 @@ class GarbageCollector:
         decide: Callable[[int], bool],
     ) -> Mark | None:
         with Scratch() as scratch:
-            survey = Survey(
-                self._stores,
-                scratch,
-                self._runs,
-                grace=mark.grace,
-                progress=progress,
-                forsaken=mark.tokens,
-            )
+            survey = self._survey(scratch, mark.grace, progress, forsaken=mark.tokens)
             sweep = Sweep(self._stores, self._marks, mark, survey, scratch, hold)
             return sweep.run(self.rules, decide)
+
+    def _survey(
+        self,
+        scratch: Scratch,
+        grace: float,
+        progress: Progress | None,
+        forsaken: Collection[str] = (),
+    ) -> Survey:
+        return Survey(
+            self._stores,
+            scratch,
+            self._runs,
+            grace=grace,
+            progress=progress,
+            forsaken=forsaken,
+            read=self._read,
+        )
 
     def _supersede(self, mark: Mark) -> None:
         try:

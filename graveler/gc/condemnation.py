@@ -154,7 +154,9 @@ class _Marking:
                 _remove(self._expired, commit, lambda now: not now.gone)
 
     def _tidy(self) -> None:
-        """Remove the records of marks that were never finished, and of old deletions."""
+        """Remove records of marks that were never finished, those of old deletions, and lost lists."""
+        for key in self._survey.lost_lists():
+            self._stores.objects.delete(key)
         for identifier, record in list(self._files.list()):
             mark = self._earlier.get(record.mark)
             over = mark is not None and (

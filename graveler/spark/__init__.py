@@ -11,6 +11,7 @@ from graveler.spark.preflight import preflight as preflight  # modules have thes
 from graveler.spark.session import session as session
 
 if TYPE_CHECKING:
+    from graveler.spark.collection import collector as collector
     from graveler.spark.compaction import Compaction as Compaction
     from graveler.spark.functions import register_sql as register_sql
     from graveler.spark.imports import import_ as import_
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __getattr__, _names, _lazy = lazy_names(
     __name__,
     {
+        "graveler.spark.collection": ("collector",),
         "graveler.spark.compaction": ("Compaction",),
         "graveler.spark.functions": ("register_sql",),
         "graveler.spark.imports": ("import_", "import_frame"),

@@ -16,6 +16,7 @@ from graveler.arguments import (
 )
 from graveler.model import Commit
 from graveler.repository.packing import PackResult
+from graveler.spark.collection import collector
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.idempotence import Landed
 from graveler.spark.packing import SHARE_BYTES, pack
@@ -26,6 +27,7 @@ from graveler.spark.transactions import Transaction, transaction
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from graveler.gc import GarbageCollector
     from graveler.lake import Repository
 
 
@@ -131,6 +133,14 @@ class Tables:
 
     def _commit_id(self, ref: str | Commit | RefLike) -> str:
         return self.repository.ref(ref).commit_id
+
+    @property
+    def gc(self) -> "GarbageCollector":
+        """Garbage collection, for which Spark reads the ranges that stay if they are many.
+
+        See `graveler.spark.collector`.
+        """
+        return collector(self.repository, self.spark)
 
     def transaction(
         self,

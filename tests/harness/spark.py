@@ -15,9 +15,14 @@ def spark():
 
 
 @pytest.fixture
-def repo(tmp_path):
+def lake(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as lake:
-        yield lake.create_repository("tables")
+        yield lake
+
+
+@pytest.fixture
+def repo(lake):
+    return lake.create_repository("tables")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ a round finds nothing new.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from graveler.committed.references import own_addresses
 from graveler.errors import ThrottledError
 from graveler.gc.reachability.scratch import Scratch
-from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import BranchRecord
 from graveler.reads import Stores
 from graveler.retries import backoff
@@ -95,7 +95,7 @@ class Roots:
         for key, write in self._stores.staging.scan([token]):
             value = staged_value(write)
             if value is not None:
-                yield from keys_of_entry(key, value)
+                yield from own_addresses(key, value)
 
 
 def _tokens(record: BranchRecord) -> tuple[str, ...]:

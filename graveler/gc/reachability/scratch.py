@@ -16,6 +16,7 @@ PRAGMA cache_size = -16384;
 CREATE TABLE address (key BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE file (id BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROWID;
+CREATE TABLE list (id BLOB PRIMARY KEY) WITHOUT ROWID;
 """
 _BATCH: Final = 5_000
 _PAGE: Final = 1_000
@@ -101,6 +102,21 @@ class Scratch:
         """Note a table that lies in the store."""
         with held_off:
             self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
+
+    def add_list(self, identifier: bytes) -> None:
+        """Note a range whose list of addresses lies in the store."""
+        with held_off:
+            self._db.execute("INSERT INTO list VALUES (?) ON CONFLICT DO NOTHING", (identifier,))
+
+    def has_list(self, identifier: bytes) -> bool:
+        """Return whether a range lies in the store with the list of its addresses."""
+        both = "SELECT 1 FROM list JOIN file USING (id) WHERE id = ?"
+        return bool(self._select(both, identifier))
+
+    def lost_lists(self) -> list[bytes]:
+        """Return the ranges whose lists lie in the store without them."""
+        alone = "SELECT id FROM list WHERE id NOT IN (SELECT id FROM file)"
+        return [identifier for (identifier,) in self._select(alone)]
 
     def seen_files(self) -> Iterator[ListedFile]:
         """Yield the tables in the store that something names, by id."""

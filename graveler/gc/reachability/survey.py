@@ -6,13 +6,14 @@ table in the storage has all that the table names.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE
+from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import PermissionDeniedError, ReadOnlyError, StateError
 from graveler.gc.marks import FOLDER, Kind, Tally, store_now
 from graveler.gc.reachability.graph import CommitGraph
@@ -63,9 +64,10 @@ class Survey:
         grace: Age in seconds from which an object may be condemned.
         progress: Called with the progress; None: not reported.
         forsaken: Staging tokens with rows that no operation uses any more.
+        read: Reads the ranges that kept commits name.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a repository, and how it is looked at
         self,
         stores: Stores,
         scratch: Scratch,
@@ -74,6 +76,7 @@ class Survey:
         grace: float,
         progress: Progress | None = None,
         forsaken: Collection[str] = (),
+        read: ReadRanges = by_one_process,
     ) -> None:
         self._stores = stores
         self._scratch = scratch
@@ -86,7 +89,7 @@ class Survey:
         except (PermissionDeniedError, ReadOnlyError):
             # only a dry run gets further: a mark writes to the storage too
             self.now = unix_us(stores.clock.now())
-        self.trees = Trees(stores, scratch)
+        self.trees = Trees(stores, scratch, read)
         self.roots = Roots(stores, scratch, runs)
         self.unknown = _Unknown()
         self._list_tables()
@@ -120,9 +123,12 @@ class Survey:
         for identifier in list(self.kept):
             self.kept.update(name for name in self._named(identifier) if name not in gone)
         trees = sorted({self.graph.get(identifier).tree for identifier in self.kept})
+        self.trees.reach_trees(self._reported(trees))
+
+    def _reported(self, trees: Sequence[str]) -> Iterator[str]:
         for done, tree in enumerate(trees):
             self._progress("trees", done, len(trees))
-            self.trees.reach_tree(tree)
+            yield tree
 
     def has_tree(self, commit_id: str) -> bool:
         """Return whether the commit's tree stays, if only because another commit has it."""
@@ -166,6 +172,10 @@ class Survey:
                 next_named = next(named, None)
             yield info, next_named == key
 
+    def lost_lists(self) -> Iterator[str]:
+        """Yield the keys of the lists of addresses whose ranges are gone."""
+        return map(self.trees.lists.key, self._scratch.lost_lists())
+
     def table_kinds(self) -> frozenset[bytes]:
         """Return the metaranges that any commit names: what else is stray is a range."""
         return frozenset(bytes.fromhex(node.tree) for node in self.graph.nodes.values())
@@ -187,6 +197,8 @@ class Survey:
                 self._scratch.add_file(
                     ListedFile(bytes.fromhex(match[1]), info.size, unix_us(info.mtime))
                 )
+            elif listed := self.trees.lists.identifier(info.key):
+                self._scratch.add_list(listed)
             elif not self._is_own(info.key):
                 self.unknown.add(info.key)
 

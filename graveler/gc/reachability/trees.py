@@ -1,44 +1,59 @@
 """Follows trees to ranges and addresses; reads each table once, from the storage."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable
 
 from graveler.committed import EMPTY_METARANGE
-from graveler.committed.table import TableKind, checked
+from graveler.committed.references import (
+    AddressLists,
+    Ranges,
+    ReadRanges,
+    by_one_process,
+    named_addresses,
+    named_ranges,
+    opened,
+    ranges_of,
+)
+from graveler.committed.table import TableKind
 from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.gc.marks import FOLDER
 from graveler.gc.reachability.scratch import Scratch
-from graveler.objects.address import is_own
 from graveler.reads import Stores
-from graveler.sstable.reader import TableReader
-from graveler.values import decode_range_info, entry_address
-
-_WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"
 
 
 class Trees:
     """Notes what trees name; reads the store, never the cache.
 
     Attributes:
-        read: Tables read so far.
+        lists: The addresses in ranges, by lists that are kept.
+
+    Args:
+        stores: The repository.
+        scratch: Holds the notes.
+        read: Reads the ranges that kept commits name.
     """
 
-    def __init__(self, stores: Stores, scratch: Scratch) -> None:
-        self._stores = stores
+    def __init__(self, stores: Stores, scratch: Scratch, read: ReadRanges = by_one_process) -> None:
+        self._ranges = stores.ranges
         self._scratch = scratch
-        self.read = 0
+        self._read = read
+        self.lists = AddressLists(stores.ranges, address_lists(stores))
 
-    def reach_tree(self, metarange: str) -> None:
-        """Note a tree that a kept commit names, its ranges, and the addresses in them.
+    def reach_trees(self, metaranges: Iterable[str]) -> None:
+        """Note trees that kept commits name, their ranges, and the addresses in them.
 
         Raises:
-            CorruptionError: A part of it is missing or damaged.
+            CorruptionError: A part of them is missing or damaged.
         """
-        if metarange == EMPTY_METARANGE or not self._scratch.see(bytes.fromhex(metarange)):
-            return
-        reader = self._needed(bytes.fromhex(metarange), TableKind.METARANGE)
-        for identifier in self._ranges(reader):
-            self._reach_range(identifier)
+        self._scratch.add_addresses(self._read(self.lists, self._new_ranges(metaranges)))
+
+    def _new_ranges(self, metaranges: Iterable[str]) -> Ranges:
+        for metarange in metaranges:
+            identifier = bytes.fromhex(metarange)
+            if metarange == EMPTY_METARANGE or not self._scratch.see(identifier):
+                continue
+            for info in ranges_of(self._ranges, identifier):
+                if self._scratch.see(info.id):
+                    yield info, self._scratch.has_list(info.id)
 
     def reach_stray(self, identifier: bytes) -> None:
         """Note a table that is kept although no kept commit names it, and what it names.
@@ -49,54 +64,16 @@ class Trees:
         if not self._scratch.see(identifier):
             return
         try:
-            reader = self._open(identifier)
+            reader = opened(self._ranges, identifier)
             if reader.user_properties.get("type") == TableKind.METARANGE:
-                for range_id in list(self._ranges(reader)):
+                for range_id in list(named_ranges(reader)):
                     self.reach_stray(range_id)
             else:
-                self._scratch.add_addresses(list(self._addresses(reader)))
+                self._scratch.add_addresses(list(named_addresses(reader)))
         except (ObjectNotFoundError, CorruptionError):
             return
 
-    def _reach_range(self, identifier: bytes) -> None:
-        if self._scratch.see(identifier):
-            reader = self._needed(identifier, TableKind.RANGE)
-            self._scratch.add_addresses(self._addresses(reader))
 
-    def _needed(self, identifier: bytes, kind: TableKind) -> TableReader:
-        """Return a table that is verified against its id, because it decides what is kept."""
-        try:
-            reader = self._open(identifier)
-            deque(checked(reader, identifier, kind), maxlen=0)
-        except ObjectNotFoundError as error:
-            raise CorruptionError(
-                f"table {identifier.hex()} of a kept commit is missing; {_WHAT}"
-            ) from error
-        return reader
-
-    def _open(self, identifier: bytes) -> TableReader:
-        self.read += 1
-        key = self._stores.ranges.key(identifier)
-        return TableReader(self._stores.objects.get(key), name=key)
-
-    @staticmethod
-    def _ranges(reader: TableReader) -> Iterator[bytes]:
-        return (decode_range_info(key, value).id for key, value in reader.items())
-
-    @staticmethod
-    def _addresses(reader: TableReader) -> Iterator[bytes]:
-        for key, value in reader.items():
-            yield from keys_of_entry(key, value)
-
-
-def keys_of_entry(key: bytes, value: bytes) -> Iterable[bytes]:
-    """Return the key that an entry names, if its bytes are in the repository's own storage.
-
-    Addresses are stored in one form: an own one is a key, and a full URI is never an own one.
-
-    Args:
-        key: The entry's path.
-        value: Its value record.
-    """
-    address = entry_address(key, value)
-    return (address,) if is_own(address) else ()
+def address_lists(stores: Stores) -> str:
+    """Return the start of the keys of the lists of addresses of a repository."""
+    return f"{FOLDER}/{stores.uid}/addresses/"

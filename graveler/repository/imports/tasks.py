@@ -17,7 +17,9 @@ from graveler.errors import (
     CorruptionError,
     GravelerError,
     InvalidInputError,
+    NewerFormatError,
     ObjectNotFoundError,
+    OlderFormatError,
     PermissionDeniedError,
     SourceChangedError,
 )
@@ -43,7 +45,7 @@ _CACHE_BYTES: Final = 64 << 20
 _BATCH: Final = 4_096
 FAULTS: Final[tuple[type[GravelerError], ...]] = (
     *(InvalidInputError, PermissionDeniedError, ObjectNotFoundError, SourceChangedError),
-    CorruptionError,
+    *(CorruptionError, NewerFormatError, OlderFormatError),
 )
 """What no repetition mends: it goes to the driver as a row, and keeps its type."""
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 import graveler
+from graveler.committed.references import own_addresses
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.gc.marks import Kind
-from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import Entry
 from graveler.values import encode_entry, encode_value
 
@@ -183,9 +183,9 @@ def test_linking_one_address_twice_gives_one_record(repo, tmp_path):
 )
 def test_the_keys_that_an_address_names(address, keys):
     value = encode_entry(Entry("p", address, 1, metadata={"x": 'data/"'}))[1]
-    assert {key.decode() for key in keys_of_entry(b"p", value)} == keys
+    assert {key.decode() for key in own_addresses(b"p", value)} == keys
 
 
 def test_an_entry_that_makes_no_sense_is_damage():
     with pytest.raises(CorruptionError):
-        keys_of_entry(b"p", encode_value(b"i" * 32, b"[1]"))
+        own_addresses(b"p", encode_value(b"i" * 32, b"[1]"))

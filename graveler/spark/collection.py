@@ -1,0 +1,134 @@
+"""Garbage collection for which tasks read the ranges: the rules and every decision stay the collector's.
+
+A task reads ranges, or the lists of their addresses, and puts the lists that are missing. It may run
+twice. It gets the object store and no key-value store.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from graveler.arguments import choice
+from graveler.committed.references import AddressLists, Ranges, by_one_process
+from graveler.model import RangeInfo
+from graveler.repository.imports.tasks import FAULTS, Fault
+from graveler.spark.imports import METHODS
+from graveler.spark.preflight import preflight
+from graveler.spark.session import running
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from graveler.gc import GarbageCollector
+    from graveler.lake import Repository
+
+LARGE: Final = 10_000_000
+"""Entries of the ranges that stay, from which on Spark reads them."""
+
+_ROWS: Final = "part int, id binary, kept boolean"
+_RESULT: Final = "address binary, fault string"
+_LISTED: Final = 8
+"""How many times as fast a list is read as its range."""
+
+
+def collector(
+    repository: "Repository", spark: "SparkSession | None" = None, *, method: str = "auto"
+) -> "GarbageCollector":
+    """Return the garbage collection of a repository, for which Spark reads the ranges that stay.
+
+    It is ``repository.gc`` with other hands: the same rules, the same marks, the same reports. The
+    addresses in a range are kept as a list in the storage, so that later calls read new ranges only.
+
+    Args:
+        repository: The repository.
+        spark: A session; the active one where not given, else a new one when it is needed.
+        method: ``process`` or ``spark``; ``auto`` takes Spark if the ranges that stay have ten million
+            entries and more.
+
+    Raises:
+        KVOutdatedError: The key-value store has lost something; it would be collected as garbage.
+    """
+    return repository.gc.reading(AddressReader(spark, choice(method, "method", METHODS)))
+
+
+class AddressReader:
+    """Reads the addresses in ranges, by tasks if they are many.
+
+    Args:
+        spark: A session; None: the active one, else a new one.
+        method: As for `collector`.
+    """
+
+    def __init__(self, spark: "SparkSession | None", method: str) -> None:
+        self._spark = spark
+        self._method = method
+
+    def __call__(self, lists: AddressLists, ranges: Ranges) -> Iterator[bytes]:
+        """Yield the addresses: of tasks ascending, each once.
+
+        Raises:
+            CorruptionError: A range is missing or damaged.
+            InvalidInputError: Executors cannot reach the storage.
+            MissingDependencyError: Workers have not the driver's graveler.
+        """
+        if self._method == "process":
+            return by_one_process(lists, ranges)
+        found = list(ranges)
+        entries = sum(info.count for info, _ in found)
+        if not found or (self._method == "auto" and entries < LARGE):
+            return by_one_process(lists, found)
+        session = self._spark or running()
+        preflight(session)
+        return _by_tasks(session, lists, found)
+
+
+def _by_tasks(
+    spark: "SparkSession", lists: AddressLists, ranges: list[tuple[RangeInfo, bool]]
+) -> Iterator[bytes]:
+    from graveler.spark.trees import balanced  # noqa: PLC0415 - needs PySpark
+
+    parts = balanced(ranges, _weight, 0)
+    rows = [(number, info.id, kept) for number, part in enumerate(parts) for info, kept in part]
+    frame = spark.createDataFrame(rows, _ROWS).repartitionById(len(parts), "part")
+    found = frame.mapInArrow(AddressTask(lists), _RESULT).distinct().orderBy("address")
+    for address, fault in found.toLocalIterator():
+        if fault is not None:  # without an address: before all others
+            raise Fault.read(fault).error()
+        yield bytes(address)
+
+
+def _weight(item: tuple[RangeInfo, bool]) -> int:
+    info, kept = item
+    return max(1, info.count // _LISTED) if kept else info.count
+
+
+@dataclass(frozen=True, slots=True)
+class AddressTask:
+    """Reads the addresses in ranges; a task of another process calls it.
+
+    Attributes:
+        lists: Where the ranges are, and the lists of their addresses.
+    """
+
+    lists: AddressLists
+
+    def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Yield the addresses in the ranges of rows; a range that cannot be read gives its fault."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+        for batch in batches:
+            rows = zip(
+                batch.column("id").to_pylist(), batch.column("kept").to_pylist(), strict=True
+            )
+            for identifier, kept in rows:
+                fault = None
+                try:
+                    found = self.lists.addresses(identifier, kept=kept)
+                except FAULTS as error:
+                    found, fault = [b""], Fault.of(error).encode().decode()
+                columns = [
+                    pa.array(found, pa.binary()),
+                    pa.array([fault] * len(found), pa.string()),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, ["address", "fault"])

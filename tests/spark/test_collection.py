@@ -1,0 +1,185 @@
+"""Collections whose ranges tasks read, run without Spark: what they mark, and what tasks get."""
+
+import pickle
+import random
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+import graveler
+from graveler.committed import Splitting
+from graveler.committed.metarange import read
+from graveler.errors import CorruptionError
+from graveler.repository.imports.tasks import Fault
+from graveler.spark.collection import AddressReader, AddressTask
+from tests.harness.gc_lakes import NOW, check_sound
+
+WINDOW = timedelta(days=1)
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        yield lake.create_repository("flights", splitting=Splitting(raggedness=3))
+
+
+class Tasks:
+    """Reads ranges by a task of another process, as far as pickling makes one."""
+
+    def __init__(self):
+        self.read = []
+        self.kept = []
+
+    def __call__(self, lists, ranges):
+        rows = list(ranges)
+        self.read += [info.id for info, kept in rows if not kept]
+        self.kept += [info.id for info, kept in rows if kept]
+        task = pickle.loads(pickle.dumps(AddressTask(lists)))
+        columns = [pa.array(range(len(rows)), pa.int32())]
+        columns += [pa.array([info.id for info, _ in rows], pa.binary())]
+        columns += [pa.array([kept for _, kept in rows], pa.bool_())]
+        batch = pa.RecordBatch.from_arrays(columns, ["part", "id", "kept"])
+        for found in task(iter([batch])):
+            for row in found.to_pylist():
+                if row["fault"] is not None:
+                    raise Fault.read(row["fault"]).error()
+                yield row["address"]
+
+
+def grow(repo, seed):
+    """Make a history of commits, links to bytes that are there, lost branches, writes and runs."""
+    random_ = random.Random(seed)
+    main = repo.branch("main")
+    for step in range(12):
+        for _ in range(random_.randrange(1, 6)):
+            main.put(f"{random_.randrange(40):02}", f"{step} {random_.random()}".encode())
+        main.commit(f"step {step}")
+        if random_.random() < 0.4:
+            side = repo.create_branch(f"side-{step}", source="main")
+            side.put("side", f"{step}".encode())
+            borrowed = next(iter(main.entries()))
+            side.link("borrowed", address=borrowed.address)
+            side.commit("side")
+            if random_.random() < 0.7:
+                repo.delete_branch(side.name)
+    if random_.random() < 0.7:
+        old = next(iter(repo.ref("main~8").entries()))
+        main.link("staged", address=old.address)
+        main.put("staged too", b"1")
+    run = repo.runs.open("hour")
+    with run.step("first") as work:
+        work.put("run", b"run")
+    repo.gc.keep("main", count=random_.randrange(1, 6))
+    repo.stores.objects.put("data/lost", b"lost")
+
+
+def marked(repo, mark):
+    """What a mark says, and its pages as they are stored; then it is undone."""
+    pages = {
+        info.key.rpartition("/")[2]: repo.stores.objects.get(info.key)
+        for info in repo.stores.objects.list(f"_graveler/gc/{repo.stores.uid}/{mark.id}/")
+    }
+    repo.gc.undelete(mark.id)
+    return mark.condemned, mark.kept, mark.tokens, mark.unknown_keys, mark.pages, pages
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tasks_mark_what_one_process_marks(repo, seed):
+    grow(repo, seed)
+    seen = check_sound(repo)
+    alone = marked(repo, repo.gc.mark(grace=NOW, window=WINDOW))
+    assert alone[0]["data"].count
+    tasks = Tasks()
+    collector = repo.gc.reading(tasks)
+    assert marked(repo, collector.mark(grace=NOW, window=WINDOW)) == alone
+    assert tasks.read
+    assert len(set(tasks.read)) == len(tasks.read)
+    assert not tasks.kept
+    first, tasks.read = tasks.read, []
+    assert marked(repo, collector.mark(grace=NOW, window=WINDOW)) == alone
+    assert (tasks.kept, tasks.read) == (first, [])
+    dry = repo.gc.mark(grace=NOW, window=NOW, dry_run=True)
+    (done,) = collector.run(grace=NOW, window=NOW)
+    assert done.freed == dry.condemned
+    assert check_sound(repo) == seen
+    assert not any(counted.count for counted in repo.gc.mark(grace=NOW).condemned.values())
+
+
+def listed(repo):
+    """The ranges whose lists are kept."""
+    lists = f"_graveler/gc/{repo.stores.uid}/addresses/"
+    return {info.key.rpartition("/")[2] for info in repo.stores.objects.list(lists)}
+
+
+def test_only_new_ranges_are_read_and_old_lists_go(repo):
+    grow(repo, 0)
+    tasks = Tasks()
+    collector = repo.gc.reading(tasks)
+    collector.run(grace=NOW, window=NOW)
+    before = listed(repo)
+    dev = repo.create_branch("dev", source="main")
+    dev.put("05", b"new")
+    dev.commit("new")
+    tasks.read, tasks.kept = [], []
+    collector.run(grace=NOW, window=NOW)
+    assert {identifier.hex() for identifier in tasks.read} == listed(repo) - before
+    assert 0 < len(set(tasks.read)) < len(set(tasks.kept))
+    repo.delete_branch("dev")
+    for _ in range(2):  # a list goes with the first mark that misses its range
+        collector.run(grace=NOW, window=NOW)
+    assert listed(repo) == before
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"format":1}', b"other"])
+def test_a_damaged_list_is_written_again(repo, body):
+    grow(repo, 1)
+    tasks = Tasks()
+    collector = repo.gc.reading(tasks)
+    alone = marked(repo, repo.gc.mark(grace=NOW, window=WINDOW))
+    assert marked(repo, collector.mark(grace=NOW, window=WINDOW)) == alone
+    objects = repo.stores.objects
+    lists = list(objects.list(f"_graveler/gc/{repo.stores.uid}/addresses/"))
+    whole = {info.key: objects.get(info.key) for info in lists}
+    for (key, mine), other in zip(whole.items(), [*list(whole.values())[1:], b""], strict=True):
+        objects.put(key, other if body == b"other" else body or mine[:-9])
+    assert marked(repo, collector.mark(grace=NOW, window=WINDOW)) == alone
+    assert {key: objects.get(key) for key in whole} == whole
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_range_that_is_gone_stops_the_mark(repo, listed):
+    grow(repo, 2)
+    collector = repo.gc.reading(Tasks())
+    if listed:
+        collector.mark(grace=NOW, window=WINDOW)
+    lost = read(repo.stores.ranges, repo.branch("main").head.metarange)[0].id
+    repo.stores.objects.delete(repo.stores.ranges.key(lost))
+    told = []
+    for each in (repo.gc, collector):
+        with pytest.raises(CorruptionError, match=lost.hex()) as raised:
+            each.mark(grace=NOW, window=WINDOW)
+        told.append(str(raised.value))
+    assert told[0] == told[1]
+
+
+def test_tasks_get_no_key_value_store(repo):
+    grow(repo, 3)
+    sent = []
+
+    def reading(lists, ranges):
+        sent.append(pickle.dumps(AddressTask(lists)))
+        return Tasks()(lists, ranges)
+
+    repo.gc.reading(reading).mark(grace=NOW)
+    (task,) = sent
+    assert pickle.loads(task).lists.ranges.objects.root == repo.storage
+    for secret in (b"kv", b"sqlite", b"refs"):
+        assert secret not in task.lower()
+
+
+def test_few_entries_need_no_spark(repo):
+    grow(repo, 0)
+    for method in ("auto", "process"):
+        collector = repo.gc.reading(AddressReader(None, method))
+        assert collector.mark(grace=NOW, dry_run=True).condemned["data"].count
