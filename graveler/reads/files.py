@@ -11,10 +11,10 @@ from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectStore, version_of
 from graveler.objects.verified import Verifier, verified_stream
 from graveler.reads.folders import remove_parts, whole_file
-from graveler.reads.stores import Stores
+from graveler.reads.stores import FilePlaces
 
 
-def read_entry(stores: Stores, entry: Entry) -> bytes:
+def read_entry(stores: FilePlaces, entry: Entry) -> bytes:
     """Return the bytes of an entry's file; size, version and checksum are compared.
 
     Raises:
@@ -28,14 +28,14 @@ def read_entry(stores: Stores, entry: Entry) -> bytes:
     return content
 
 
-def read_range(stores: Stores, entry: Entry, start: int, length: int) -> bytes:
+def read_range(stores: FilePlaces, entry: Entry, start: int, length: int) -> bytes:
     """Return up to `length` bytes of an entry's file; the size and version are compared."""
     store, key = stores.locate(entry.address)
     with _as_stored(stores, entry, store, key):
         return store.get_range(key, start, length, _expected(entry))
 
 
-def open_entry(stores: Stores, entry: Entry) -> BinaryIO:
+def open_entry(stores: FilePlaces, entry: Entry) -> BinaryIO:
     """Return a readable, seekable stream of an entry's file; the caller closes it.
 
     Size and version are compared when it is opened, the checksum as
@@ -44,7 +44,7 @@ def open_entry(stores: Stores, entry: Entry) -> BinaryIO:
     return verified_stream(open_unverified(stores, entry), verifier_of(stores, entry))
 
 
-def open_unverified(stores: Stores, entry: Entry) -> BinaryIO:
+def open_unverified(stores: FilePlaces, entry: Entry) -> BinaryIO:
     """Return such a stream of which the checksum is not compared: of a local file, the open file."""
     store, key = stores.locate(entry.address)
     with _as_stored(stores, entry, store, key):
@@ -52,12 +52,12 @@ def open_unverified(stores: Stores, entry: Entry) -> BinaryIO:
 
 
 def download(
-    stores: Stores, entry: Entry, target: Path, progress: Callable[[int], object] = int
+    stores: FilePlaces, entry: Entry, target: Path, progress: Callable[[int], object] = int
 ) -> None:
     """Write an entry's file to a local one, which appears whole or stays as it was.
 
     Args:
-        stores: The repository.
+        stores: Where the file is.
         entry: The entry.
         target: The local file; an existing one is replaced, a device or a pipe is written to.
         progress: Called with the bytes of each piece.
@@ -81,7 +81,7 @@ def _written(target: Path) -> Iterator[BinaryIO]:
         yield out
 
 
-def verifier_of(stores: Stores, entry: Entry) -> Verifier:
+def verifier_of(stores: FilePlaces, entry: Entry) -> Verifier:
     """Return the verifier of the bytes of an entry's file."""
     return Verifier(
         entry.size,
@@ -109,7 +109,7 @@ def _expected(entry: Entry) -> Expected:
 
 
 @contextmanager
-def _as_stored(stores: Stores, entry: Entry, store: ObjectStore, key: str) -> Iterator[None]:
+def _as_stored(stores: FilePlaces, entry: Entry, store: ObjectStore, key: str) -> Iterator[None]:
     try:
         yield
     except PreconditionFailedError:

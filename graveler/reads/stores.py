@@ -1,6 +1,6 @@
 """Everything the use cases of one repository need, in one frozen bundle."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +23,18 @@ class SplittingSource(Protocol):
 
     def change(self, change: Callable[[Splitting], Splitting]) -> Splitting:
         """Replace the policy with ``change(policy)``, and return it; `change` may run again."""
+        ...
+
+
+class FilePlaces(Protocol):
+    """Where the files of entries are."""
+
+    def locate(self, address: str) -> tuple[ObjectStore, str]:
+        """Return the store and the key of an entry's address."""
+        ...
+
+    def uri(self, address: str) -> str:
+        """Return the address as other programs know it."""
         ...
 
 
@@ -94,6 +106,44 @@ class Stores:
         if place is None:
             raise undeclared(self.name, uri, places)
         return self.open_store(root_of(place)), uri[len(place) + 1 :]
+
+    def uri(self, address: str) -> str:
+        """Return the address as other programs know it."""
+        return self.objects.uri(address) if is_own(address) else address
+
+
+@dataclass(frozen=True, slots=True)
+class FileStores:
+    """The object stores of a repository's files; another process may get them, it needs nothing else.
+
+    Attributes:
+        repository: Name of the repository.
+        objects: Its own storage.
+        places: The store of each place that files may be linked from.
+    """
+
+    repository: str
+    objects: ObjectStore
+    places: Mapping[str, ObjectStore]
+
+    @classmethod
+    def of(cls, stores: Stores) -> "FileStores":
+        """Return those of a repository, with the places that are declared now."""
+        places = {place: stores.open_store(root_of(place)) for place in stores.refs.links.list()}
+        return cls(stores.name, stores.objects, places)
+
+    def locate(self, address: str) -> tuple[ObjectStore, str]:
+        """Return the store and the key of an entry's address.
+
+        Raises:
+            PermissionDeniedError: A full URI that lies in no declared place.
+        """
+        if is_own(address):
+            return self.objects, address
+        place = place_of(address, self.places)
+        if place is None:
+            raise undeclared(self.repository, address, self.places)
+        return self.places[place], address[len(place) + 1 :]
 
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""

@@ -15,9 +15,11 @@ from graveler.arguments import (
     text,
 )
 from graveler.model import Commit
+from graveler.reads.export import Export
 from graveler.repository.packing import PackResult
 from graveler.spark.collection import collector
 from graveler.spark.compaction import Compaction, small_files
+from graveler.spark.exports import export
 from graveler.spark.idempotence import Landed
 from graveler.spark.packing import SHARE_BYTES, pack
 from graveler.spark.reader import ReadOptions, read
@@ -141,6 +143,39 @@ class Tables:
         See `graveler.spark.collector`.
         """
         return collector(self.repository, self.spark)
+
+    def export(
+        self,
+        ref: str | Commit | RefLike,
+        place: PathText,
+        *,
+        since: str | Commit | RefLike | None = None,
+        prefix: PathText = "",
+    ) -> Export:
+        """Copy the files of a version to a folder or a bucket, by tasks, under their names in the tree.
+
+        Each file is compared with its entry, and is there whole or not at all. A call that was stopped can be
+        repeated. When all files are there, a record is put as ``_SUCCESS``; the next call removes it first.
+
+        Args:
+            ref: As of `read`.
+            place: A folder that all workers have, or ``s3://bucket/prefix``, apart from the storages of the
+                lake. Other files there stay.
+            since: The version that was exported to the place before: only files that changed since are
+                copied, and those of removed paths are deleted.
+            prefix: Only this folder of the tree; names begin behind it. "" for all.
+
+        Raises:
+            RefNotFoundError: No such ref.
+            CorruptionError: A file differs from its entry. The others are copied; the message has the path.
+            ObjectNotFoundError: A file is gone from its store.
+            InvalidInputError: The place cannot have a file of that name; or a storage of the lake is there.
+            StateError: The place has another version than `since`.
+        """
+        place = place if isinstance(place, str) else str(place)
+        base = None if since is None else self._commit_id(since)
+        folder = prefix_text(prefix, "prefix")
+        return export(self, self._commit_id(ref), text(place, "place"), base, folder)
 
     def transaction(
         self,

@@ -1,0 +1,140 @@
+"""Export: tasks copy the files of a version, or of what changed, to a folder or a bucket.
+
+A task writes each file whole under its one name, so it may run twice. It gets the stores of the files and
+of the target, and no key-value store.
+"""
+
+import pickle
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from graveler.committed.diff import differing
+from graveler.committed.metarange import prefix_end, read
+from graveler.model import Entry
+from graveler.names import path_key
+from graveler.process import batches
+from graveler.reads.downloads import MOST_FAULTS, failure
+from graveler.reads.export import Copier, Export, begin, destination, end
+from graveler.reads.stores import FileStores
+from graveler.repository.imports.tasks import FAULTS, Fault
+from graveler.spark.preflight import preflight
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from graveler.lake import Repository
+    from graveler.spark.tables import Tables
+
+_FIELDS: Final = ("address", "size", "checksum", "version")
+_RESULT: Final = "files long, bytes long, path string, fault string"
+_TASK_FILES: Final = 500
+_MOST_TASKS: Final = 5_000
+_THREADS: Final = 8
+_CHUNK: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    """Copies or deletes the files of rows; a task of another process calls it.
+
+    Attributes:
+        copier: Does it for one file.
+    """
+
+    copier: Copier
+
+    def __call__(self, rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Yield what was done, and a row for each file that could not be copied."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+        faults = 0
+        names = [field.split()[0] for field in _RESULT.split(", ")]
+        types = (pa.int64(), pa.int64(), pa.string(), pa.string())
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-export") as pool:
+            for chunk in batches((row for batch in rows for row in batch.to_pylist()), _CHUNK):
+                done = [*pool.map(self._do, chunk)]
+                faults += sum(fault is not None for *_, fault in done)
+                columns = zip(*done, strict=True)
+                arrays = [pa.array(each, kind) for each, kind in zip(columns, types, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, names)
+                if faults >= MOST_FAULTS:
+                    return
+
+    def _do(self, row: dict[str, Any]) -> tuple[int, int, str | None, str | None]:
+        try:
+            if row["address"] is None:
+                self.copier.delete(row["path"])
+                return 1, 0, None, None
+            self.copier.copy(Entry(**row))
+        except FAULTS as error:
+            return 0, 0, row["path"], Fault.of(error).encode().decode()
+        return 1, row["size"], None, None
+
+
+def export(
+    tables: "Tables",
+    ref: str,
+    place: str | Path,
+    since: str | None,
+    prefix: str,
+) -> Export:
+    """Do what `Tables.export` says, for ids of commits."""
+    repository = tables.repository
+    prefix = f"{prefix.rstrip('/')}/" if prefix else ""
+    target = destination(repository.stores, place)
+    copier = Copier(FileStores.of(repository.stores), target, prefix)
+    made = Export(repository.name, ref, prefix, since or "")
+    pickle.dumps(copier)  # a store that executors cannot reach is refused by name
+    preflight(tables.spark)
+    begin(target, made)
+    columns = ("path", *_FIELDS)
+    tasks = _tasks(repository, ref, since, prefix)
+    deleted = 0
+    if since is None:
+        copies = tables.entries(ref, prefix).select(*columns)
+    else:
+        changes = tables.diff(since, ref, prefix)
+        gone = changes.where("kind = 'removed'")
+        nothing = [f"null as {name}" for name in _FIELDS]
+        deleted, _ = _run(gone.selectExpr("path", *nothing), copier, tasks)
+        kept = changes.where("kind != 'removed'")
+        copies = kept.selectExpr("path", *(f"after.{name} as {name}" for name in _FIELDS))
+    files, size = _run(copies, copier, tasks)
+    made = replace(made, files=files, bytes=size, deleted=deleted)
+    end(target, made)
+    return made
+
+
+def _run(rows: "DataFrame", copier: Copier, tasks: int) -> tuple[int, int]:
+    """Return how many files tasks copied or deleted, and the bytes of the copies.
+
+    Raises:
+        GravelerError: Files could not be copied; the paths of some are named.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
+
+    done = rows.repartition(tasks, "path").mapInArrow(CopyTask(copier), _RESULT)
+    sums = done.groupBy("path", "fault").agg(f.sum("files"), f.sum("bytes")).collect()
+    faults = [(path, Fault.read(fault).error()) for path, fault, *_ in sums if path is not None]
+    files, size = next(((row[2], row[3]) for row in sums if row[0] is None), (0, 0))
+    if faults:
+        raise failure(
+            sorted(faults, key=lambda fault: fault[0]),
+            f"{files:,} other files were written to {copier.target.root}: export again",
+        )
+    return files, size
+
+
+def _tasks(repository: "Repository", ref: str, since: str | None, prefix: str) -> int:
+    """Return among how many tasks the files are spread."""
+    ranges = repository.stores.ranges
+    start = path_key(prefix) if prefix else b""
+    names = [repository.commit(commit).metarange for commit in (since, ref) if commit is not None]
+    trees = [read(ranges, tree).within(start, prefix_end(start)) for tree in names]
+    sides = [list(trees[0])] if since is None else differing(*trees)
+    files: int = sum(info.count for side in sides for info in side)
+    return min(max(1, files // _TASK_FILES), _MOST_TASKS)

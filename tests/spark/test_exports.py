@@ -1,0 +1,157 @@
+"""Exports: what a task copies, run without Spark, and the record of what is there."""
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import graveler
+from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError, StateError
+from graveler.objects.store import PIECE_BYTES
+from graveler.reads.downloads import MOST_FAULTS
+from graveler.reads.export import Copier, Export, begin, destination, end
+from graveler.reads.stores import FileStores
+from graveler.repository.imports.tasks import Fault
+from graveler.spark.exports import CopyTask
+
+FIELDS = ("path", "address", "size", "checksum", "version")
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        yield lake.create_repository("flights")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "out"
+
+
+def task(repo, place, prefix=""):
+    """A task of another process, as far as pickling makes one."""
+    target = destination(repo.stores, place)
+    return pickle.loads(pickle.dumps(CopyTask(Copier(FileStores.of(repo.stores), target, prefix))))
+
+
+def run(made, rows):
+    """Run a task on rows; return what it did and the errors by path."""
+    schema = pa.schema([(name, pa.int64() if name == "size" else pa.string()) for name in FIELDS])
+    batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=7)
+    results = [row for batch in made(iter(batches)) for row in batch.to_pylist()]
+    faults = {
+        row["path"]: Fault.read(row["fault"]).error() for row in results if row["fault"] is not None
+    }
+    return sum(row["files"] for row in results), sum(row["bytes"] for row in results), faults
+
+
+def rows(view, prefix=""):
+    return [{name: getattr(entry, name) for name in FIELDS} for entry in view.entries(prefix)]
+
+
+def gone(*paths):
+    return [dict.fromkeys(FIELDS) | {"path": path} for path in paths]
+
+
+def there(place):
+    files = (file for file in Path(place).rglob("*") if file.is_file())
+    names = {file.relative_to(place).as_posix(): file.read_bytes() for file in files}
+    return {name: body for name, body in names.items() if not name.startswith(".graveler-tmp")}
+
+
+def test_a_task_may_copy_and_delete_twice(repo, place, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/raw.csv").write_bytes(b"raw")
+    repo.links.allow(str(tmp_path / "outside"))
+    main = repo.branch("main")
+    bodies = {f"t/{number:02}.csv": b"%d" % number for number in range(20)}
+    bodies |= {"t/large": b"x" * (PIECE_BYTES + 1), "t/empty": b""}
+    for path, body in bodies.items():
+        main.put(path, body)
+    main.link("t/linked.csv", address=f"file://{tmp_path}/outside/raw.csv")
+    main.put("other", b"other")
+    wanted = {path[2:]: body for path, body in bodies.items()} | {"linked.csv": b"raw"}
+    made = task(repo, place, "t/")
+    for _ in range(2):
+        size = sum(map(len, wanted.values()))
+        assert run(made, rows(main, "t/")) == (len(wanted), size, {})
+        assert there(place) == wanted
+    del wanted["03.csv"], wanted["large"]
+    for _ in range(2):
+        assert run(made, gone("t/03.csv", "t/large")) == (2, 0, {})
+        assert there(place) == wanted
+
+
+def test_files_that_cannot_be_copied_are_named(repo, place):
+    main = repo.branch("main")
+    for path in ("a/b", "c", "lost", "_SUCCESS", "spoilt"):
+        main.put(path, path.encode())
+    (place / "c").mkdir(parents=True)
+    (place / "c" / "d").write_bytes(b"in the way")
+    objects = repo.stores.objects
+    objects.delete(main.stat("lost").address)
+    objects.put(main.stat("spoilt").address, b"SPOILT")
+    files, size, faults = run(task(repo, place), rows(main))
+    assert (files, size) == (1, 3)
+    kinds = {path: type(error) for path, error in faults.items()}
+    assert kinds == {
+        "_SUCCESS": InvalidInputError,
+        "c": InvalidInputError,
+        "lost": ObjectNotFoundError,
+        "spoilt": CorruptionError,
+    }
+    assert "ends with a file of that name" in str(faults["_SUCCESS"])
+    assert there(place) == {"a/b": b"a/b", "c/d": b"in the way"}
+
+
+def test_a_task_ends_after_many_faults(repo, place):
+    main = repo.branch("main")
+    entry = main.put("lost", b"lost")
+    repo.stores.objects.delete(entry.address)
+    many = rows(main) * (3 * MOST_FAULTS)
+    results = [batch.to_pylist() for batch in task(repo, place)(iter([_batch(many)]))]
+    assert sum(map(len, results)) == MOST_FAULTS
+
+
+def _batch(values):
+    return pa.RecordBatch.from_pylist(values)
+
+
+def test_tasks_of_an_export_get_no_key_value_store(repo, place):
+    sent = pickle.dumps(task(repo, place))
+    assert b"FileStores" in sent
+    for secret in (b"kv", b"sqlite", b"refs"):
+        assert secret not in sent.lower()
+
+
+def test_the_record_says_which_version_is_there(repo, place):
+    target = destination(repo.stores, place)
+    first, second = Export("flights", "a1", "t/"), Export("flights", "b2", "t/", since="a1")
+    begin(target, second)  # nothing is known of what is there
+    end(target, first)
+    assert b'"commit":"a1"' in target.get("_SUCCESS")
+    for other in (
+        Export("flights", "c3", "t/", since="b2"),
+        Export("flights", "b2", "", since="a1"),
+        Export("weather", "b2", "t/", since="a1"),
+    ):
+        with pytest.raises(StateError, match="has commit a1 of 'flights', folder 't/', and not"):
+            begin(target, other)
+    assert there(place)
+    for now in (second, second, Export("flights", "d4")):
+        begin(target, now)
+        assert there(place) == {}
+        end(target, now)
+    target.put("_SUCCESS", b"")
+    with pytest.raises(CorruptionError, match="record of an export"):
+        begin(target, second)
+    begin(target, first)  # all of it: what was there does not count
+    assert there(place) == {}
+
+
+def test_no_export_goes_where_the_lake_is(repo, tmp_path):
+    storage = Path(repo.storage.removeprefix("file://"))
+    for wrong in (storage, storage / "data/x", storage.parent, tmp_path, tmp_path / "lake"):
+        with pytest.raises(InvalidInputError, match=r"export to another place|lake's"):
+            destination(repo.stores, wrong)
