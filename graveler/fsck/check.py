@@ -7,30 +7,29 @@ expected to exist.
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
+from graveler.committed import EMPTY_METARANGE, verify_tree
 from graveler.committed import Problem as TableProblem
 from graveler.errors import CorruptionError, RefNotFoundError
 from graveler.fsck.checkpoint import Checkpoint
-from graveler.fsck.objects import Depth, ObjectCheck, Pace
+from graveler.fsck.objects import ObjectCheck, Pace
 from graveler.fsck.report import FsckReport, Problem, ProblemKind
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
-from graveler.process import Progress, batches, no_progress
+from graveler.process import Progress, no_progress
 from graveler.reads import Stores
+from graveler.reads.soundness import Depth, FileCheck, Finding, Staged, shown, sound_entry
 from graveler.refs import Refs
-from graveler.sstable.reader import TableReader
-from graveler.values import decode_entry, entry_identity, record_id, staged_changes, value_identity
+from graveler.values import record_id, staged_changes
 
-_CHUNK: Final = 1_000
 _ORDER: Final = list(ProblemKind)
 
 _Name = tuple[ProblemKind, str]
 _T = TypeVar("_T")
 
 
-def fsck(
+def fsck(  # noqa: PLR0913 - what is checked, and how
     stores: Stores,
     *,
     objects: Depth = "exist",
@@ -38,6 +37,7 @@ def fsck(
     progress: Progress | None = None,
     rate: float | None = None,
     resume: bool = False,
+    check: FileCheck | None = None,
 ) -> FsckReport:
     """Check all that the refs of a repository need; return what is missing or damaged.
 
@@ -52,9 +52,10 @@ def fsck(
         progress: Called with the progress; None: not reported.
         rate: Bytes of objects to read per second; None: no limit.
         resume: Skip objects that an earlier, stopped check has found sound.
+        check: Checks ranges and objects, without `rate` and `resume`; None: this process does.
     """
-    if objects != "checksum":
-        check = ObjectCheck(stores, objects)
+    if check is not None or objects != "checksum":
+        check = check or ObjectCheck(stores, objects)
         return _Fsck(stores, check, progress or no_progress).run(also or {})
     checkpoint = Checkpoint(stores, resume=resume)
     check = ObjectCheck(stores, objects, pace=Pace(stores.clock, rate), checkpoint=checkpoint)
@@ -68,7 +69,7 @@ def fsck(
 
 
 class _Fsck:
-    def __init__(self, stores: Stores, objects: ObjectCheck, progress: Progress) -> None:
+    def __init__(self, stores: Stores, objects: FileCheck, progress: Progress) -> None:
         self._stores = stores
         # refs of its own: those of the repository remember commits
         self._refs = Refs(stores.kv, stores.uid, clock=stores.clock, ids=stores.ids)
@@ -78,7 +79,8 @@ class _Fsck:
         self._roots: dict[str, str] = {}
         self._commits: dict[str, Commit] = {}
         self._expired: set[str] = set()
-        self._ranges: set[bytes] = set()
+        self._ranges: dict[bytes, bytes] = {}
+        self._trees: dict[str, list[bytes]] = {}
         self._messages: dict[_Name, str] = {}
         self._needed_by: defaultdict[_Name, set[str]] = defaultdict(set)
         self._paths: defaultdict[_Name, set[str]] = defaultdict(set)
@@ -102,12 +104,11 @@ class _Fsck:
                 if name not in self._expired
             }
         )
-        for done, tree in enumerate(trees):
-            self._progress("trees", done, len(trees))
-            self._check_tree(tree)
-        for done, branch in enumerate(self._branches):
-            self._progress("branches", done, len(self._branches))
-            self._check_staged(branch)
+        for finding in self._objects(self._new_ranges(trees), self._staged()):
+            self._note(finding)
+        for tree, ranges in self._trees.items():
+            for identifier in ranges:
+                self._in_tree[tree] |= self._in_range.get(identifier, set())
         if self._messages:
             for label, head in self._roots.items():
                 self._blame(label, head)
@@ -176,32 +177,22 @@ class _Fsck:
                     f"has generation {commit.generation}, its parents {known}",
                 )
 
-    def _check_tree(self, tree: str) -> None:
-        infos = self._drain(verify_tree(self._stores.ranges, tree), self._in_tree[tree])
-        for info in infos:
-            if info.id not in self._ranges:
-                self._ranges.add(info.id)
-                self._check_range(info)
-            self._in_tree[tree] |= self._in_range.get(info.id, set())
+    def _new_ranges(self, trees: Sequence[str]) -> Iterator[RangeInfo]:
+        for done, tree in enumerate(trees):
+            self._progress("trees", done, len(trees))
+            infos = self._drain(verify_tree(self._stores.ranges, tree), self._in_tree[tree])
+            new = [info for info in infos if info.id not in self._ranges]
+            # one copy of an id for all trees
+            self._trees[tree] = [self._ranges.setdefault(info.id, info.id) for info in infos]
+            yield from new
 
-    def _check_range(self, info: RangeInfo) -> None:
-        names: set[_Name] = set()
-        reader = self._drain(verify_range(self._stores.ranges, info.id, info), names)
-        if reader is not None and self._objects.depth != "none":
-            names |= set(self._bad_objects(self._entries(info, reader, names)))
-        for kind, identifier in names:
-            if kind is ProblemKind.RANGE:
-                self._paths[kind, identifier] |= {_text(info.min_key), _text(info.max_key)}
-        if names:
-            self._in_range[info.id] = names
-
-    def _entries(self, info: RangeInfo, reader: TableReader, names: set[_Name]) -> Iterator[Entry]:
-        """Yield the entries of a sound range; an invalid entry is a problem of the range."""
-        for key, value in reader.items():
-            try:
-                yield _entry(key, value)
-            except CorruptionError as error:
-                names.add(self._add(ProblemKind.RANGE, info.id.hex(), str(error)))
+    def _note(self, finding: Finding) -> None:
+        name = self._add(ProblemKind(finding.kind), finding.id, finding.message)
+        self._paths[name].update(finding.paths)
+        if isinstance(finding.holder, bytes):
+            self._in_range[finding.holder].add(name)
+        else:
+            self._needed_by[name].add(finding.holder)
 
     def _drain(self, problems: Generator[TableProblem, None, _T], names: set[_Name]) -> _T:
         """Keep the problems of a table under `names`; return what could be read of it."""
@@ -213,27 +204,20 @@ class _Fsck:
                 return result
             names.add(self._add(ProblemKind(problem.kind.value), problem.id, problem.message))
 
-    def _bad_objects(self, entries: Iterable[Entry]) -> Iterator[_Name]:
-        for chunk in batches(entries, _CHUNK):
-            for entry, fault in self._objects.faults(chunk):
-                name = self._add(ProblemKind.OBJECT, self._stores.uri(entry.address), fault)
-                self._paths[name].add(entry.path)
-                yield name
-
-    def _check_staged(self, branch: BranchRecord) -> None:
-        entries = []
-        tokens = [branch.staging_token, *reversed(branch.sealed_tokens)]
-        for key, write in self._stores.staging.scan(tokens):
-            try:
-                ((_, identifier, value),) = staged_changes([(key, write)])
-                if value is not None:
-                    entries.append(_staged_entry(key, identifier, value))
-            except CorruptionError as error:
-                name = self._add(ProblemKind.STAGED, f"{branch.name}:{_text(key)}", str(error))
-                self._needed_by[name].add(branch.name)
-                self._paths[name].add(_text(key))
-        for name in self._bad_objects(entries):
-            self._needed_by[name].add(branch.name)
+    def _staged(self) -> Iterator[Staged]:
+        """Yield the staged entries; an invalid write is a problem of its own."""
+        for done, branch in enumerate(self._branches):
+            self._progress("branches", done, len(self._branches))
+            tokens = [branch.staging_token, *reversed(branch.sealed_tokens)]
+            for key, write in self._stores.staging.scan(tokens):
+                try:
+                    ((_, identifier, value),) = staged_changes([(key, write)])
+                    if value is not None:
+                        yield branch.name, _staged_entry(key, identifier, value)
+                except CorruptionError as error:
+                    name = self._add(ProblemKind.STAGED, f"{branch.name}:{shown(key)}", str(error))
+                    self._needed_by[name].add(branch.name)
+                    self._paths[name].add(shown(key))
 
     def _blame(self, label: str, head: str) -> None:
         """Add this ref to every problem below `head`."""
@@ -268,17 +252,6 @@ class _Fsck:
             )
 
 
-def _entry(key: bytes, value: bytes) -> Entry:
-    """Return an entry whose content identity follows from its fields, or raise CorruptionError."""
-    entry = decode_entry(key, value)
-    stated, computed = value_identity(value), entry_identity(entry)
-    if stated != computed:
-        raise CorruptionError(
-            f"entry at {key!r} has the content identity {stated.hex()}, its fields give {computed.hex()}"
-        )
-    return entry
-
-
 def _staged_entry(key: bytes, identifier: bytes | None, value: bytes) -> Entry:
     """Return a staged entry, or raise CorruptionError: a commit goes by its record id."""
     computed = record_id(key, value)
@@ -287,8 +260,4 @@ def _staged_entry(key: bytes, identifier: bytes | None, value: bytes) -> Entry:
             f"staged write of {key!r} has another record id than its bytes ({computed.hex()}): it was "
             "damaged or changed in the key-value store; write the path again before it is committed"
         )
-    return _entry(key, value)
-
-
-def _text(key: bytes) -> str:
-    return key.decode("utf-8", "backslashreplace")
+    return sound_entry(key, value)

@@ -5,15 +5,13 @@ The record is in the key-value store, partition ``fsck:<uid>``: any host can res
 
 import logging
 from collections.abc import Iterator
-from hashlib import sha256
 from time import monotonic
 from typing import Final
 
 from graveler.errors import GravelerError
-from graveler.model import Entry
 from graveler.reads import Stores
+from graveler.reads.soundness import MARK_BYTES
 
-_MARK_BYTES: Final = 16
 _MOST_MARKS: Final = 1_000
 _PAUSE_S: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -46,12 +44,6 @@ class Checkpoint:
         if not resume:
             self.forget()
 
-    @staticmethod
-    def mark(entry: Entry) -> bytes:
-        """Return a digest of an entry's object: its address, and its fields in the entry."""
-        text = "\0".join((entry.address, str(entry.size), entry.checksum, entry.version))
-        return sha256(text.encode("utf-8", "surrogatepass")).digest()[:_MARK_BYTES]
-
     def add(self, mark: bytes) -> None:
         """Record a sound object."""
         self._sound.append(mark)
@@ -81,5 +73,5 @@ class Checkpoint:
 
     def _read(self) -> Iterator[bytes]:
         for _, marks in self._kv.scan(self._partition):
-            for at in range(0, len(marks), _MARK_BYTES):
-                yield marks[at : at + _MARK_BYTES]
+            for at in range(0, len(marks), MARK_BYTES):
+                yield marks[at : at + MARK_BYTES]

@@ -1,28 +1,27 @@
 """Checks that the objects of entries exist, and match their entries."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from operator import itemgetter
 from threading import Lock
 from time import monotonic
-from typing import Final, Literal
+from typing import Final
 
 from graveler.clock import Clock
-from graveler.errors import (
-    InvalidInputError,
-    MissingDependencyError,
-    NotFoundError,
-    PermissionDeniedError,
-)
 from graveler.fsck.checkpoint import Checkpoint
-from graveler.model import Entry
-from graveler.objects.store import version_of
-from graveler.objects.verified import new_hash
+from graveler.model import Entry, RangeInfo
 from graveler.reads import Stores
+from graveler.reads.soundness import (
+    Depth,
+    Finding,
+    Staged,
+    bad_objects,
+    check_range,
+    fault_of,
+    mark_of,
+)
 
-Depth = Literal["none", "exist", "checksum"]
-"""How much of an object is checked: nothing, its presence and size, or its bytes."""
-
-_PIECE_BYTES: Final = 1 << 20
 _THREADS: Final = 8
 
 
@@ -52,7 +51,7 @@ class Pace:
 
 
 class ObjectCheck:
-    """Checks each object once, several at a time because stores answer slowly.
+    """Checks ranges in this process, and each object once, several at a time because stores answer slowly.
 
     Args:
         stores: The repository.
@@ -87,11 +86,20 @@ class ObjectCheck:
         self._sound: set[bytes] = set()
         self._faults: dict[bytes, str] = {}
 
-    def faults(self, entries: Iterable[Entry]) -> list[tuple[Entry, str]]:
+    def __call__(self, ranges: Iterable[RangeInfo], staged: Iterable[Staged]) -> Iterator[Finding]:
+        """Yield what is wrong with ranges, their objects, and the objects of staged entries."""
+        faults = None if self.depth == "none" else self.faults
+        for info in ranges:
+            yield from check_range(self._stores.ranges, info, self._stores.uri, faults)
+        for branch, pairs in groupby(staged, itemgetter(0)):
+            entries = (entry for _, entry in pairs)
+            yield from bad_objects(branch, entries, self._stores.uri, self.faults)
+
+    def faults(self, entries: Sequence[Entry]) -> list[tuple[Entry, str]]:
         """Return the entries whose object is missing or wrong, with a description."""
         if self.depth == "none":
             return []
-        by_mark = [(Checkpoint.mark(entry), entry) for entry in entries]
+        by_mark = [(mark_of(entry), entry) for entry in entries]
         new = {mark: entry for mark, entry in by_mark if mark not in self._sound}
         self._pass_over(new.keys() & self._earlier)
         fresh = [mark for mark in new if mark not in self._sound and mark not in self._faults]
@@ -122,27 +130,9 @@ class ObjectCheck:
             self._checkpoint.add(mark)
 
     def _look(self, entry: Entry) -> tuple[str, int]:
-        """Return a description of the object's fault, "" if it has none, and the bytes read."""
-        try:
-            store, key = self._stores.locate(entry.address)
-            info = store.head(key)
-            if info.size != entry.size:
-                return f"has {info.size} bytes, its entry says {entry.size}", 0
-            if entry.version and (version := version_of(info, entry.version)) != entry.version:
-                return f"is at {version}, and was at {entry.version} when it was linked", 0
-            algorithm, _, expected = entry.checksum.partition(":")
-            fresh = new_hash(algorithm)
-            if self.depth != "checksum" or fresh is None:
-                return "", 0
-            with store.open(key) as stream:
-                while (piece := stream.read(_PIECE_BYTES)) and not self._stopped:
-                    self._pace.take(len(piece))
-                    fresh.update(piece)
-        except NotFoundError:
-            return "is missing", 0
-        except (InvalidInputError, MissingDependencyError, PermissionDeniedError) as error:
-            return f"cannot be looked at: {error}", 0
-        found = fresh.hexdigest()
-        sound = found == expected.lower()
-        fault = "" if sound else f"has {algorithm}:{found}, its entry says {expected}"
-        return fault, info.size
+        return fault_of(self._stores, entry, self.depth, self._take)
+
+    def _take(self, count: int) -> None:
+        if self._stopped:
+            raise InterruptedError("the check was stopped")
+        self._pace.take(count)

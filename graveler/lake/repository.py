@@ -44,7 +44,6 @@ from graveler.repository.witness.witness import Witness
 
 if TYPE_CHECKING:
     from graveler.fsck import FsckReport
-    from graveler.fsck.objects import Depth
     from graveler.gates import Gate
     from graveler.gates.gate import Check
     from graveler.gc import GarbageCollector
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
     from graveler.process import Progress
     from graveler.reads import View
+    from graveler.reads.soundness import Depth, FileCheck
     from graveler.refs.dump import Contents
     from graveler.repository import Branch, MergePreview, MergeResult
     from graveler.repository.packing import PackResult, TreeStats
@@ -212,6 +212,7 @@ class Repository:
         progress: "Progress | None" = None,
         rate: float | None = None,
         resume: bool = False,
+        check: "FileCheck | None" = None,
     ) -> "FsckReport":
         """Check everything that refs and runs need; report what is missing or damaged.
 
@@ -224,6 +225,8 @@ class Repository:
             progress: Called with what is checked, how much is done and how much is known.
             rate: Bytes a second at which ``checksum`` reads; None for no limit.
             resume: Do not read again what a stopped check found sound.
+            check: Checks ranges and objects, as ``graveler.spark`` does, without `rate` and `resume`; None:
+                this process does.
         """
         from graveler.fsck import fsck  # noqa: PLC0415 - only a check needs it
 
@@ -239,6 +242,7 @@ class Repository:
             progress=progress,
             rate=rate,
             resume=resume,
+            check=check,
         )
 
     @property

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast, get_args
 
 from graveler.arguments import (
     BranchLike,
     PathText,
     RefLike,
+    choice,
     count,
     instance,
     path_text,
@@ -16,7 +17,9 @@ from graveler.arguments import (
 )
 from graveler.model import Commit
 from graveler.reads.export import Export
+from graveler.reads.soundness import Depth
 from graveler.repository.packing import PackResult
+from graveler.spark.checks import TaskCheck, by_spark
 from graveler.spark.collection import collector
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
@@ -29,6 +32,7 @@ from graveler.spark.transactions import Transaction, transaction
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from graveler.fsck import FsckReport
     from graveler.gc import GarbageCollector
     from graveler.lake import Repository
 
@@ -176,6 +180,21 @@ class Tables:
         base = None if since is None else self._commit_id(since)
         folder = prefix_text(prefix, "prefix")
         return export(self, self._commit_id(ref), text(place, "place"), base, folder)
+
+    def fsck(self, *, objects: Depth = "exist") -> "FsckReport":
+        """Do what ``repository.fsck`` does, with tasks that look at ranges and objects.
+
+        The report is the same, whichever does it. The driver reads refs, commits, metaranges and staged
+        writes. A check by tasks cannot be resumed, and has no limit to what it reads in a second.
+
+        Args:
+            objects: ``exist`` asks the store for the presence and size of every object, ``checksum`` reads
+                them all, ``none`` leaves them out.
+        """
+        objects = cast("Depth", choice(objects, "objects", get_args(Depth)))
+        stores = self.repository.stores
+        check = TaskCheck(stores, objects, by_spark(self.spark))
+        return self.repository.fsck(objects=objects, check=check)
 
     def transaction(
         self,

@@ -8,6 +8,8 @@ from graveler.committed.metarange import read
 from graveler.config import LakeConfig
 from graveler.fsck import fsck
 from graveler.lake.factory import connect
+from graveler.spark.checks import TaskCheck
+from tests.harness.check_jobs import jobs
 
 
 @dataclass
@@ -45,7 +47,12 @@ class Damage:
         self.repo.stores.kv.set(self.refs, key.encode(), value)
 
     def fsck(self, **options):
-        return fsck(self.repo.stores, **options)
+        """Check the repository; a check by tasks gives the same report."""
+        report = fsck(self.repo.stores, **options)
+        if options.keys() <= {"objects", "also"}:
+            check = TaskCheck(self.repo.stores, options.get("objects", "exist"), jobs)
+            assert fsck(self.repo.stores, **options, check=check) == report
+        return report
 
     def found(self, **options):
         return [(problem.kind.value, problem.id) for problem in self.fsck(**options).problems]

@@ -13,6 +13,7 @@ from graveler.reads.downloads import MOST_FAULTS
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
 from graveler.repository.imports.tasks import Fault
+from graveler.spark.checks import ObjectTask, RangeTask
 from graveler.spark.exports import CopyTask
 
 FIELDS = ("path", "address", "size", "checksum", "version")
@@ -118,11 +119,14 @@ def _batch(values):
     return pa.RecordBatch.from_pylist(values)
 
 
-def test_tasks_of_an_export_get_no_key_value_store(repo, place):
-    sent = pickle.dumps(task(repo, place))
-    assert b"FileStores" in sent
-    for secret in (b"kv", b"sqlite", b"refs"):
-        assert secret not in sent.lower()
+def test_tasks_of_files_get_no_key_value_store(repo, place):
+    stores = repo.stores
+    looking = ObjectTask(FileStores.of(stores), "exist"), RangeTask(stores.ranges, entries=True)
+    for each in (task(repo, place), *looking):
+        sent = pickle.dumps(each)
+        assert str(Path(repo.storage).name).encode() in sent
+        for secret in (b"kv", b"sqlite", b"refs"):
+            assert secret not in sent.lower()
 
 
 def test_the_record_says_which_version_is_there(repo, place):

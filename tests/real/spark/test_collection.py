@@ -88,3 +88,19 @@ def test_spark_exports_a_version_and_what_changed_since(spark, history, tmp_path
         lake.export("main", str(tmp_path / "day"), prefix="day=1")
     assert len(exported(tmp_path / "day")) == 29
     assert not (tmp_path / "day/_SUCCESS").exists()
+
+
+def test_spark_checks_a_repository_as_one_process_does(spark, history):
+    lake, main = gspark.attach(history, spark), history.branch("main")
+    assert lake.fsck() == history.fsck()
+    objects = history.stores.objects
+    objects.delete(main.stat("borrowed").address)
+    objects.put(main.stat("day=2/part-1").address, b"2 !")
+    lost = read(history.stores.ranges, main.head.metarange)[3].id
+    objects.delete(history.stores.ranges.key(lost))
+    alone = history.fsck(objects="checksum")
+    assert {problem.kind for problem in alone.problems} == {"range", "object"}
+    assert lake.fsck(objects="checksum") == alone
+    assert lake.fsck(objects="none") == history.fsck(objects="none")
+    with pytest.raises(InvalidInputError, match="objects='some'"):
+        lake.fsck(objects="some")  # type: ignore[arg-type]

@@ -1,0 +1,251 @@
+"""The check of a repository for which tasks look at ranges and objects; the report is that of one process.
+
+A first job reads each range once, and has a row for each finding and each entry. A second one looks at each
+object once, however many entries name it. Tasks get object stores and no key-value store.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graveler.committed import RangeStore
+from graveler.model import Entry, RangeInfo
+from graveler.process import batches
+from graveler.reads.soundness import (
+    OBJECT,
+    Depth,
+    Finding,
+    Staged,
+    check_range,
+    fault_of,
+    mark_of,
+)
+from graveler.reads.stores import FileStores, Stores
+from graveler.spark.preflight import preflight
+from graveler.values import decode_range_info, encode_range_info
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_WORK: Final = "part int, number long, key binary, value binary"
+FOUND: Final = (
+    "number long, place long, kind string, id string, message string, paths array<string>, "
+    "mark binary, address string, size long, checksum string, version string"
+)
+"""Columns of the rows of the first job: a finding has a kind, an entry a mark."""
+
+OBJECT_FIELDS: Final = ("mark", "address", "size", "checksum", "version")
+"""Columns of an entry that say what its object must be."""
+
+_LOOKED: Final = "mark binary, fault string, read long"
+_THREADS: Final = 8
+_CHUNK: Final = 1_000
+_TASK_OBJECTS: Final = 2_000
+_MOST_TASKS: Final = 5_000
+
+Row = tuple[Any, ...]
+
+
+class Outcome(NamedTuple):
+    """What the two jobs found.
+
+    Attributes:
+        looked_at: Objects.
+        hashed: Bytes read to compare checksums.
+        findings: Of ranges: the number of the holder, the place in it, and the fields of a finding.
+        faults: Of objects: the number of the holder, the place in it, address, fault and paths.
+    """
+
+    looked_at: int
+    hashed: int
+    findings: Sequence[Row]
+    faults: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """Reads ranges; a task of another process calls it.
+
+    Attributes:
+        ranges: Where they are.
+        entries: Whether to return entries, too.
+    """
+
+    ranges: RangeStore
+    entries: bool
+
+    def __call__(self, work: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Yield a row for each finding and each entry of ranges."""
+        for batch in work:
+            for row in batch.to_pylist():
+                info = decode_range_info(row["key"], row["value"])
+                for rows in batches(self._rows(row["number"], info), _CHUNK):
+                    yield batch_of(rows, FOUND)
+
+    def _rows(self, number: int, info: RangeInfo) -> Iterator[Row]:
+        held: list[Entry] = []
+
+        def hold(entries: Sequence[Entry]) -> Iterable[tuple[Entry, str]]:
+            held.extend(entries)
+            return ()
+
+        place = -1
+        faults = hold if self.entries else None
+        for place, finding in enumerate(check_range(self.ranges, info, str, faults)):
+            yield (number, place, *finding[1:4], list(finding.paths), *(None,) * len(OBJECT_FIELDS))
+        for each, entry in enumerate(held, place + 1):
+            yield object_row(number, each, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectTask:
+    """Looks at objects, several at a time; a task of another process calls it.
+
+    Attributes:
+        files: Where they are.
+        depth: How much of each is checked.
+    """
+
+    files: FileStores
+    depth: Depth
+
+    def __call__(self, objects: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Yield mark, fault and bytes read of each object."""
+        rows = (row for batch in objects for row in batch.to_pylist())
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-fsck") as pool:
+            for chunk in batches(rows, _CHUNK):
+                yield batch_of([*pool.map(self._look, chunk)], _LOOKED)
+
+    def _look(self, row: dict[str, Any]) -> Row:
+        mark = row.pop("mark")
+        return (mark, *fault_of(self.files, Entry("", **row), self.depth))
+
+
+def object_row(number: int, place: int, entry: Entry) -> Row:
+    """Return the row of an entry's object.
+
+    Args:
+        number: Of the holder.
+        place: In it.
+        entry: The entry.
+    """
+    fields = (getattr(entry, name) for name in OBJECT_FIELDS[1:])
+    return (number, place, None, None, None, [entry.path], mark_of(entry), *fields)
+
+
+def batch_of(rows: Sequence[Row], schema: str) -> "pa.RecordBatch":
+    """Return rows, at least one, as a batch with the columns of a schema."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+    types = {
+        "long": pa.int64(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "array<string>": pa.list_(pa.string()),
+    }
+    fields = [field.split() for field in schema.split(", ")]
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(each, types[kind]) for each, (_, kind) in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
+
+
+Jobs = Callable[
+    [RangeTask, ObjectTask | None, Sequence[tuple[int, RangeInfo]], Sequence[Row]], Outcome
+]
+"""Runs the tasks of ranges, by number, and those of objects; gets rows of staged entries, too."""
+
+
+class TaskCheck:
+    """Checks ranges and objects by tasks; see `graveler.reads.soundness.FileCheck`.
+
+    Args:
+        stores: The repository.
+        depth: How much of each object is checked.
+        jobs: Runs the tasks.
+    """
+
+    def __init__(self, stores: Stores, depth: Depth, jobs: Jobs) -> None:
+        self.looked_at = 0
+        self.hashed = 0
+        self.resumed = 0
+        self._stores = stores
+        self._depth: Depth = depth
+        self._jobs = jobs
+
+    def __call__(self, ranges: Iterable[RangeInfo], staged: Iterable[Staged]) -> Iterator[Finding]:
+        """Yield what is wrong, in the order of the ranges and the staged entries."""
+        infos, writes = list(ranges), list(staged)
+        holders: list[bytes | str] = [info.id for info in infos]
+        holders += [branch for branch, _ in writes]
+        rows = [
+            object_row(number, 0, entry) for number, (_, entry) in enumerate(writes, len(infos))
+        ]
+        stores, looks = self._stores, self._depth != "none"
+        objects = ObjectTask(FileStores.of(stores), self._depth) if looks else None
+        done = self._jobs(RangeTask(stores.ranges, looks), objects, list(enumerate(infos)), rows)
+        self.looked_at, self.hashed = done.looked_at, done.hashed
+        found = [
+            (number, place, Finding(holders[number], kind, name, message, tuple(paths)))
+            for number, place, kind, name, message, paths in done.findings
+        ]
+        for number, place, address, fault, paths in done.faults:
+            uri = stores.uri(address)
+            found.append(
+                (number, place, Finding(holders[number], OBJECT, uri, fault, tuple(paths)))
+            )
+        for *_, finding in sorted(found, key=lambda each: each[:2]):
+            yield finding
+
+
+def by_spark(spark: "SparkSession") -> Jobs:
+    """Return what runs the tasks of a check by Spark."""
+    return partial(_run, spark)
+
+
+def _run(
+    spark: "SparkSession",
+    ranges: RangeTask,
+    objects: ObjectTask | None,
+    infos: Sequence[tuple[int, RangeInfo]],
+    staged: Sequence[Row],
+) -> Outcome:
+    from pyspark import StorageLevel  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    from graveler.spark.trees import balanced  # noqa: PLC0415 - needs PySpark
+
+    preflight(spark)
+    entries = sum(info.count for _, info in infos) + len(staged)
+    parts = balanced(infos, lambda item: item[1].count, 0) if infos else []
+    work = [
+        (part, number, info.max_key, encode_range_info(info))
+        for part, some in enumerate(parts)
+        for number, info in some
+    ]
+    frame = spark.createDataFrame(work, _WORK).repartitionById(max(1, len(parts)), "part")
+    found = frame.mapInArrow(ranges, FOUND)
+    if objects is None:
+        rows = found.select("number", "place", "kind", "id", "message", "paths").collect()
+        return Outcome(0, 0, rows, ())
+    found = found.unionAll(spark.createDataFrame(list(staged), FOUND))
+    found = found.persist(StorageLevel.DISK_ONLY)
+    tasks = min(max(1, entries // _TASK_OBJECTS), _MOST_TASKS)
+    held = found.where("mark is not null")
+    once = held.select(*OBJECT_FIELDS).dropDuplicates(["mark"]).repartition(tasks, "mark")
+    looked = once.mapInArrow(objects, _LOOKED).persist(StorageLevel.DISK_ONLY)
+    try:
+        findings = found.where("kind is not null")
+        faults = looked.where("fault != ''").join(held, "mark")
+        (count, read), *_ = looked.agg(f.count("mark"), f.sum("read")).collect()
+        return Outcome(
+            count,
+            read or 0,
+            findings.select("number", "place", "kind", "id", "message", "paths").collect(),
+            faults.select("number", "place", "address", "fault", "paths").collect(),
+        )
+    finally:
+        looked.unpersist()
+        found.unpersist()
