@@ -20,6 +20,7 @@ DBT_READY := $(DBT_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real test-spark simulate check lint types floors bench bench-scale bench-spark storm torture docs lock clean
+.PHONY: prose house help demo test test-real test-cluster simulate check lint types floors bench bench-scale storm torture docs lock clean
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -38,7 +39,11 @@ test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
 	$(PYTEST) --ignore=tests/real --ignore=tests/long $(ARGS)
 
 test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
-	$(PYTEST) tests/real $(ARGS)
+	$(PYTEST) tests/real --ignore=tests/real/cluster $(ARGS)
+
+# One process: the tests share one cluster, whose JVMs need 4 GB and all of two cores.
+test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
+	$(BIN)/python -m pytest tests/real/cluster $(ARGS)
 
 test-spark: WORKERS = 2
 test-spark: $(READY) ## all tests of Spark: about ten minutes on two cores

@@ -7,6 +7,13 @@ from pathlib import Path
 from threading import Thread
 
 
+def free_port() -> int:
+    """Return a port of this machine that no program listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Wire:
     """A wire to the server that can be cut: at once, or when the next reply comes."""
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import graveler
-from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
+from tests.harness.wires import free_port
+from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home
 from tests.screenshots.browser import Browser, browser
 
 DAG = "departures"

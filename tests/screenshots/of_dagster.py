@@ -17,7 +17,8 @@ from urllib.parse import urlencode
 import graveler
 from graveler.clock import SystemClock
 from graveler.config import environment
-from tests.real.airflow.home import ROOT, free_port
+from tests.harness.wires import free_port
+from tests.real.airflow.home import ROOT
 from tests.screenshots.browser import Browser, browser
 
 _KEYS = [f"2013-01-01-0{hour}:00" for hour in range(4)]

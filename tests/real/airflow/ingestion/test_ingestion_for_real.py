@@ -8,7 +8,8 @@ import pytest
 
 import graveler
 from graveler.errors import NotFoundError
-from tests.real.airflow.home import AIRFLOW, Home, free_port
+from tests.harness.wires import free_port
+from tests.real.airflow.home import AIRFLOW, Home
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("airflow")]
 

@@ -14,7 +14,8 @@ from graveler.testing.s3_server import S3Server, moto_s3
 from graveler_common.settings import settings_location
 from tests.harness.servers.postgres import postgres_server, schema, socket_of
 from tests.harness.servers.redis import redis_server
-from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
+from tests.harness.wires import free_port
+from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home
 from tests.real.chaos.processes.services import Services
 
 WORKERS = ("worker-1", "worker-2")

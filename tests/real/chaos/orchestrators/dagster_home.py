@@ -14,7 +14,8 @@ from typing import Any
 import graveler
 from graveler.clock import SystemClock
 from graveler.config import environment
-from tests.real.airflow.home import ROOT, free_port
+from tests.harness.wires import free_port
+from tests.real.airflow.home import ROOT
 from tests.real.chaos.processes.services import Services
 
 _MODULE = "tests.real.chaos.orchestrators.dagster_pipeline"

@@ -1,0 +1,201 @@
+"""A standalone cluster of Spark on one machine, whose executors tests kill, stop and starve.
+
+A master and two workers, each at a loopback address of its own: Spark runs a second copy of a slow
+task on another host only. It is that of the Python package, and needs Linux for ``127.0.0.2``.
+"""
+
+import json
+import secrets
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from time import monotonic
+from typing import Any
+
+import psutil
+import pyspark
+
+from graveler.clock import SystemClock
+from graveler.config import program_environment
+from graveler.spark.java import find_java
+from tests.harness.wires import free_port
+
+ROOT = Path(__file__).resolve().parents[3]
+HOSTS = ("127.0.0.2", "127.0.0.3")
+SPARK_HOME = Path(pyspark.__file__).parent
+PATIENCE_S = 300  # a machine that is busy with other tests is slow, not broken
+
+_MARK = "GRAVELER_TEST_CLUSTER"
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+SETTINGS: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "700m",
+    "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": _SMALL_JVM,
+    "spark.cores.max": "2",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.3",
+}
+"""Of an application: an executor of one core at each worker, and a second copy of slow tasks."""
+
+
+def wait_until(done: Callable[[], Any], what: str) -> Any:
+    """Wait for a result that is true, and return it."""
+    until = monotonic() + PATIENCE_S
+    while not (found := done()):
+        assert monotonic() < until, f"waited {PATIENCE_S} s for {what}"
+        SystemClock().sleep(0.02)
+    return found
+
+
+@dataclass(frozen=True)
+class Executor:
+    """An executor of an application.
+
+    Attributes:
+        jvm: Its process.
+        host: The address of its worker.
+        app: Id of the application.
+    """
+
+    jvm: psutil.Process
+    host: str
+    app: str
+
+    @property
+    def daemons(self) -> list[psutil.Process]:
+        """The processes that fork its Python processes."""
+        return list(self.jvm.children())
+
+    @property
+    def pythons(self) -> list[psutil.Process]:
+        """The Python processes of its tasks."""
+        return [python for daemon in self.daemons for python in daemon.children()]
+
+    def limit_files(self, size: int) -> None:
+        """Let it write no file larger than that, which is a full disk to a program; -1: any file."""
+        for process in (self.jvm, *self.daemons, *self.pythons):
+            process.rlimit(psutil.RLIMIT_FSIZE, (size, psutil.RLIM_INFINITY))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster.
+
+    Attributes:
+        url: For ``master``.
+        folder: Logs, and the executors' working folders.
+        mark: What is in the environment of each of its processes.
+    """
+
+    url: str
+    folder: Path
+    mark: str
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        """All processes of the cluster."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(_MARK) == self.mark:
+                    found.append(process)
+        return found
+
+    def executors(self, app: str) -> list[Executor]:
+        """Return the executors of an application, by host."""
+        found = []
+        for process in self.processes:
+            with suppress(psutil.Error):
+                words = process.cmdline()
+                if _EXECUTOR in words and _after(words, "--app-id") == app:
+                    found.append(Executor(process, _after(words, "--hostname"), app))
+        return sorted(found, key=lambda executor: executor.host)
+
+    def both(self, app: str) -> list[Executor]:
+        """Wait until an application has an executor at each worker; return them."""
+
+        def ready() -> list[Executor]:
+            there = self.executors(app)
+            return there if [executor.host for executor in there] == [*HOSTS] else []
+
+        return list(wait_until(ready, f"two executors of {app}"))
+
+
+def _after(words: Sequence[str], name: str) -> str:
+    return words[words.index(name) + 1]
+
+
+@contextmanager
+def spark_cluster() -> Iterator[Cluster]:
+    """Keep a cluster running, in a block; no process of it is left behind."""
+    folder = Path(tempfile.mkdtemp(prefix="graveler-cluster-"))
+    port, page = free_port(), free_port()
+    cluster = Cluster(f"spark://127.0.0.1:{port}", folder, secrets.token_hex(8))
+    daemons: list[subprocess.Popen[bytes]] = []
+    try:
+        at = ("--host", "127.0.0.1", "--port", port, "--webui-port", page)
+        daemons.append(_start(cluster, "Master", {}, *at))
+        wait_until(lambda: _alive(page) is not None, "the master of the cluster")
+        for host in HOSTS:
+            work = folder / host
+            work.mkdir()
+            of = {"SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(work)}
+            size = ("--cores", 2, "--memory", "1500m", "--work-dir", work)
+            daemons.append(_start(cluster, "Worker", of, "--host", host, *size, cluster.url))
+        wait_until(lambda: _alive(page) == len(HOSTS), "the workers of the cluster")
+        yield cluster
+    finally:
+        while left := cluster.processes:  # a worker may have started an executor meanwhile
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left)
+        for daemon in daemons:
+            daemon.wait()
+        rmtree(folder, ignore_errors=True)
+
+
+def _start(
+    cluster: Cluster, name: str, variables: Mapping[str, str], *arguments: object
+) -> "subprocess.Popen[bytes]":
+    kind = f"org.apache.spark.deploy.{name.lower()}.{name}"
+    environment = {
+        **variables,
+        _MARK: cluster.mark,
+        "JAVA_HOME": str(find_java().path),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_DAEMON_MEMORY": "300m",
+        "SPARK_DAEMON_JAVA_OPTS": _SMALL_JVM,
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'integrations'}",
+    }
+    with (cluster.folder / f"{name}{variables.get('SPARK_LOCAL_IP', '')}.log").open("wb") as log:
+        return subprocess.Popen(
+            [str(SPARK_HOME / "bin" / "spark-class"), kind, *map(str, arguments)],
+            cwd=cluster.folder,
+            env=program_environment(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def _alive(page: int) -> int | None:
+    """Return how many workers the master knows; None before it answers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with suppress(OSError), opener.open(f"http://127.0.0.1:{page}/json/", timeout=10) as answer:
+        return int(json.load(answer)["aliveworkers"])
+    return None
