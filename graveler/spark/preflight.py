@@ -1,4 +1,4 @@
-"""What Spark's workers have: one small task that looks, before a job that needs it."""
+"""What Spark's workers have: a small task for each core looks, before a job that needs it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -15,14 +15,18 @@ PACKAGES: Final = ("graveler", "pyarrow", "rocksdict", "xxhash")
 
 _PYTHON: Final = "python"
 _EXECUTABLE: Final = "executable"
+_HOST: Final = "host"
+_ROWS: Final = 1 << 20
+"""More than a cluster has cores, so that no task is without a row."""
 
 
 def preflight(
     spark: "SparkSession | None" = None, *, packages: Sequence[str] | None = None
 ) -> Mapping[str, str]:
-    """Run one task, and return the versions of Python and of packages that the worker has.
+    """Run a small task for each core; return the versions of Python and of packages that workers have.
 
-    Reading and writing tables needs none of them; Python functions in tasks do.
+    Reading and writing tables needs none of them; Python functions in tasks do. Spark gives each idle
+    executor one of so many tasks. An executor that starts later is not looked at.
 
     Args:
         spark: The session, classic or of Spark Connect; by default the active one.
@@ -30,7 +34,7 @@ def preflight(
             process has them.
 
     Raises:
-        MissingDependencyError: The worker runs another Python, lacks a package, or has another
+        MissingDependencyError: A worker runs another Python, lacks a package, or has another
             version of graveler; the message names what and where.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - heavy: only where it is used
@@ -47,14 +51,15 @@ def preflight(
             f"no worker of Spark ran a task of this Python, {here[_PYTHON]}: "
             f"{_telling(str(error))}: set PYSPARK_PYTHON to a Python of this version on the workers"
         ) from error
-    lacks = lacking(here, there)
-    if lacks:
-        where = there[_EXECUTABLE] or "an unknown Python"
-        raise MissingDependencyError(
-            f"a worker of Spark ({where}) lacks {', '.join(lacks)}: install what is missing there, or "
-            "set PYSPARK_PYTHON to a Python that has it"
-        )
-    return there
+    for worker in there:
+        lacks = lacking(here, worker)
+        if lacks:
+            where = f"{worker[_EXECUTABLE] or 'an unknown Python'} on {worker[_HOST]}"
+            raise MissingDependencyError(
+                f"a worker of Spark ({where}) lacks {', '.join(lacks)}: install what is missing there, "
+                "or set PYSPARK_PYTHON to a Python that has it"
+            )
+    return there[0]
 
 
 def lacking(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
@@ -64,7 +69,7 @@ def lacking(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
         here: The versions of this process.
         there: Those of the worker; "" for a package that it does not have.
     """
-    lacks = [name for name in there if not there[name] and name != _EXECUTABLE]
+    lacks = [name for name in there if not there[name] and name not in (_EXECUTABLE, _HOST)]
     if here[_PYTHON].split(".")[:2] != there[_PYTHON].split(".")[:2]:
         lacks.insert(0, f"Python {here[_PYTHON]} (it is {there[_PYTHON]})")
     version = there.get("graveler", "")
@@ -80,13 +85,15 @@ def _telling(message: str) -> str:
     return (telling or lines or ["no message"])[0]
 
 
-def _ask(spark: "SparkSession", names: Sequence[str]) -> dict[str, str]:
+def _ask(spark: "SparkSession", names: Sequence[str]) -> list[dict[str, str]]:
     from pyspark.sql.functions import udf  # noqa: PLC0415 - heavy: only where it is used
 
     look = _look()
     # without Arrow: it may be what is missing
     ask = udf(lambda _: look(names), "map<string,string>", useArrow=False)
-    return dict(spark.range(1, numPartitions=1).select(ask("id")).collect()[0][0])
+    # as many tasks as the cluster has cores; the lower 33 bits count the rows of one
+    firsts = spark.range(_ROWS).where("monotonically_increasing_id() % 8589934592 = 0")
+    return [dict(row[0]) for row in firsts.select(ask("id")).collect()]
 
 
 def _look() -> Callable[[Sequence[str]], dict[str, str]]:
@@ -98,7 +105,11 @@ def _look() -> Callable[[Sequence[str]], dict[str, str]]:
         from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
         from importlib.util import find_spec  # noqa: PLC0415
 
-        found = {"python": platform.python_version(), "executable": sys.executable}
+        found = {
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "host": platform.node(),
+        }
         for name in names:
             try:
                 found[name] = version(name)

@@ -2,12 +2,21 @@
 
 from graveler.spark.preflight import lacking
 
-HERE = {"python": "3.11.7", "executable": "here", "graveler": "0.2", "xxhash": "4.1"}
+HERE = {
+    "python": "3.11.7",
+    "executable": "here",
+    "host": "a",
+    "graveler": "0.2",
+    "xxhash": "4.1",
+}
 
 
 def test_an_equal_worker_lacks_nothing():
     assert lacking(HERE, HERE) == []
-    assert lacking(HERE, {**HERE, "python": "3.11.2", "xxhash": "4.0", "executable": ""}) == []
+    assert (
+        lacking(HERE, {**HERE, "python": "3.11.2", "xxhash": "4.0", "executable": "", "host": ""})
+        == []
+    )
 
 
 def test_what_is_missing_or_of_another_version_is_named():

@@ -28,7 +28,7 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         "skipped": True,
         "a view": [[5, "01"]],
         "files": [2, 1],
-        "the worker has": ["executable", "pyarrow", "python"],
+        "the worker has": ["executable", "host", "pyarrow", "python"],
         "days": ["string", [3, "01"], [4, "02"]],
         "mixed": ["string", ["1", "1"], ["2", "one"]],
         "bulk": [500, True],
