@@ -3,6 +3,7 @@
 from datetime import timedelta
 from hashlib import sha256
 
+from graveler.committed.metarange import read
 from graveler.fsck import fsck
 from graveler.model import Entry
 from graveler.objects.registry import open_store
@@ -79,3 +80,17 @@ def keys(repo, prefix=""):
 def counts(tallies):
     """Return the counts of tallies by kind, without zeros."""
     return {kind.value: tally.count for kind, tally in tallies.items() if tally.count}
+
+
+def needed(repo):
+    """The keys that the branches and tags need, found by walking all of their histories."""
+    found = {"_graveler/marker"}
+    refs = [record.name for record in repo.branches(hidden=True)] + list(repo.tags.list())
+    for commit in {commit.id: commit for ref in refs for commit in repo.log(ref)}.values():
+        infos = list(read(repo.stores.ranges, commit.metarange)) if commit.metarange else []
+        tables = [info.id.hex() for info in infos]
+        if tables:  # the empty tree is not stored
+            found |= {f"_graveler/{name}" for name in (commit.metarange, *tables)}
+        entries = repo.ref(commit).entries()
+        found |= {entry.address for entry in entries if "://" not in entry.address}
+    return found

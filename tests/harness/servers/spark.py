@@ -6,7 +6,9 @@ task on another host only. It is that of the Python package, and needs Linux for
 
 import json
 import secrets
+import socket
 import subprocess
+import sys
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +33,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 PATIENCE_S = 300  # a machine that is busy with other tests is slow, not broken
 
 _MARK = "GRAVELER_TEST_CLUSTER"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
@@ -86,7 +89,7 @@ class Executor:
         return [python for daemon in self.daemons for python in daemon.children()]
 
     def limit_files(self, size: int) -> None:
-        """Let it write no file larger than that, which is a full disk to a program; -1: any file."""
+        """Let it write no file larger than that, which is a full disk to a program."""
         for process in (self.jvm, *self.daemons, *self.pythons):
             process.rlimit(psutil.RLIMIT_FSIZE, (size, psutil.RLIM_INFINITY))
 
@@ -114,6 +117,11 @@ class Cluster:
                 if process.environ().get(_MARK) == self.mark:
                     found.append(process)
         return found
+
+    @property
+    def workers(self) -> list[psutil.Process]:
+        """The processes that start executors, and end those whose driver is gone."""
+        return [process for process in self.processes if _WORKER in process.cmdline()]
 
     def executors(self, app: str) -> list[Executor]:
         """Return the executors of an application, by host."""
@@ -145,17 +153,18 @@ def spark_cluster() -> Iterator[Cluster]:
     folder = Path(tempfile.mkdtemp(prefix="graveler-cluster-"))
     port, page = free_port(), free_port()
     cluster = Cluster(f"spark://127.0.0.1:{port}", folder, secrets.token_hex(8))
-    daemons: list[subprocess.Popen[bytes]] = []
+    daemons: list[psutil.Popen] = []
     try:
         at = ("--host", "127.0.0.1", "--port", port, "--webui-port", page)
-        daemons.append(_start(cluster, "Master", {}, *at))
+        daemons.append(_start(cluster, "master", "deploy.master.Master", {}, *at))
         wait_until(lambda: _alive(page) is not None, "the master of the cluster")
         for host in HOSTS:
             work = folder / host
             work.mkdir()
             of = {"SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(work)}
-            size = ("--cores", 2, "--memory", "1500m", "--work-dir", work)
-            daemons.append(_start(cluster, "Worker", of, "--host", host, *size, cluster.url))
+            size = ("--cores", 4, "--memory", "3g", "--work-dir", work)  # it only counts them
+            words = ("--host", host, *size, cluster.url)
+            daemons.append(_start(cluster, host, "deploy.worker.Worker", of, *words))
         wait_until(lambda: _alive(page) == len(HOSTS), "the workers of the cluster")
         yield cluster
     finally:
@@ -169,28 +178,67 @@ def spark_cluster() -> Iterator[Cluster]:
         rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def connect_server(cluster: Cluster, settings: Path) -> Iterator[str]:
+    """Keep a server of Spark Connect on the cluster, in a block; yields its address.
+
+    Args:
+        cluster: Where its executors are.
+        settings: The file of its settings.
+    """
+    port = free_port()
+    options = {"grpc.binding.port": port, "grpc.binding.address": "127.0.0.1"}
+    words = [f"--conf=spark.connect.{name}={value}" for name, value in options.items()]
+    kind = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    of = {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "600m"}
+    server = _start(
+        *(cluster, "connect", "deploy.SparkSubmit", of),
+        *("--class", kind, "--master", cluster.url, "--properties-file", settings, *words),
+    )
+    try:
+        wait_until(lambda: _listens(port, server), "the server of Spark Connect")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            server.kill()
+        server.wait()
+
+
+def write_settings(file: Path, **more: str) -> Path:
+    """Write the settings of an application as a file for spark-submit; return it."""
+    lines = [f"{name} {value}" for name, value in {**SETTINGS, **more}.items()]
+    file.write_text("\n".join(lines))
+    return file
+
+
 def _start(
-    cluster: Cluster, name: str, variables: Mapping[str, str], *arguments: object
-) -> "subprocess.Popen[bytes]":
-    kind = f"org.apache.spark.deploy.{name.lower()}.{name}"
+    cluster: Cluster, name: str, kind: str, variables: Mapping[str, str], *arguments: object
+) -> psutil.Popen:
     environment = {
-        **variables,
         _MARK: cluster.mark,
         "JAVA_HOME": str(find_java().path),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_DAEMON_MEMORY": "300m",
-        "SPARK_DAEMON_JAVA_OPTS": _SMALL_JVM,
+        "SPARK_DAEMON_JAVA_OPTS": f"{_SMALL_JVM} -Dspark.worker.timeout={PATIENCE_S}",
         "PYTHONPATH": f"{ROOT}:{ROOT / 'integrations'}",
+        **variables,
     }
-    with (cluster.folder / f"{name}{variables.get('SPARK_LOCAL_IP', '')}.log").open("wb") as log:
-        return subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), kind, *map(str, arguments)],
+    program = SPARK_HOME / "bin" / "spark-class"
+    with (cluster.folder / f"{name}.log").open("wb") as log:
+        return psutil.Popen(
+            [str(program), f"org.apache.spark.{kind}", *map(str, arguments)],
             cwd=cluster.folder,
             env=program_environment(environment),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
         )
+
+
+def _listens(port: int, server: psutil.Popen) -> bool:
+    assert server.poll() is None, f"the server ended with {server.returncode}"
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _alive(page: int) -> int | None:

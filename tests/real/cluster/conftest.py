@@ -22,7 +22,7 @@ def cluster():
 
 @pytest.fixture(scope="session")
 def spark(cluster):
-    """An application, which holds half of the cluster."""
+    """An application, which holds two of eight cores to the end."""
     running = session(master=cluster.url, config=SETTINGS)
     yield running
     running.stop()

@@ -1,0 +1,22 @@
+"""What a test waits for: tables in a storage, marks of tasks."""
+
+from tests.harness.gc_lakes import keys
+from tests.harness.servers.spark import wait_until
+
+
+def tables_of(repo, count):
+    """Wait until tasks have written that many tables; return how many there are."""
+    return wait_until(
+        lambda: len(there) if len(there := keys(repo, "_graveler/")) >= count else 0,
+        f"{count} tables",
+    )
+
+
+def mark_in(folder, name):
+    """Wait until a program has written the mark of that name; return its line."""
+
+    def line():
+        text = (folder / name).read_text() if (folder / name).exists() else ""
+        return text.strip() if text.endswith("\n") else ""
+
+    return wait_until(line, f"the mark {name}")
