@@ -1,60 +1,10 @@
 """Bulk imports while executors die and stop: the tree of one process."""
 
-import pytest
+import psutil
 
-import graveler
 from graveler import spark as gs
-from graveler.committed import Splitting
 from graveler.committed.metarange import read
-from tests.harness.gc_lakes import keys
-from tests.harness.servers.spark import wait_until
-
-ROWS = 5_000
-SMALL = Splitting("hash", max_bytes=4_000, raggedness=4, hard=16)
-
-
-@pytest.fixture(scope="module")
-def inventory(tmp_path_factory):
-    file = tmp_path_factory.mktemp("source") / "inventory.csv"
-    lines = [
-        f"day={number % 30:02}/part-{number * 7919 % 100_003:06}.parquet,s3://bucket/{number},{number},e"
-        for number in range(ROWS)
-    ]
-    file.write_text("\n".join(["path,address,size,etag", *lines]))
-    return file
-
-
-def bulk(folder):
-    repo = graveler.init(folder).create_repository("bulk", splitting=SMALL)
-    repo.links.allow("s3://bucket")
-    return repo
-
-
-@pytest.fixture(scope="module")
-def alone(inventory, tmp_path_factory):
-    """The tree of one process: its id, and its ranges."""
-    repo = bulk(tmp_path_factory.mktemp("alone"))
-    branch = repo.branch("main")
-    branch.import_(inventory, "in/")
-    tree = branch.commit("alone").metarange
-    return tree, list(read(repo.stores.ranges, tree))
-
-
-@pytest.fixture
-def repo(tmp_path):
-    return bulk(tmp_path / "lake")
-
-
-def when_tables(repo, count):
-    """Wait until tasks have written that many tables; return how many there are."""
-    return wait_until(
-        lambda: len(there) if len(there := keys(repo, "_graveler/")) >= count else 0,
-        f"{count} tables",
-    )
-
-
-def frame(spark, inventory):
-    return spark.read.csv(str(inventory), header=True).repartition(4)
+from tests.real.cluster.waiting import tables_of
 
 
 def check(repo, alone):
@@ -65,19 +15,50 @@ def check(repo, alone):
 
 
 def test_an_import_outlives_executors_that_are_killed(
-    spark, executors, repo, inventory, alone, meanwhile
+    spark, executors, bulk, inventory, alone, meanwhile
 ):
     def kill_both():
-        when_tables(repo, 10)
+        tables_of(bulk, 10)
         executors[0].jvm.kill()
-        before = when_tables(repo, 70)
+        before = tables_of(bulk, 70)
         executors[1].jvm.kill()
         return before
 
     killing = meanwhile(kill_both)
-    done = gs.import_frame(
-        repo.branch("main"), frame(spark, inventory), "in/", message="bulk", slice_rows=250
-    )
+    rows = spark.read.csv(str(inventory), header=True).repartition(4)
+    done = gs.import_frame(bulk.branch("main"), rows, "in/", message="bulk", slice_rows=250)
     assert killing.result() < len(alone[1])
-    assert done.files == ROWS
-    check(repo, alone)
+    assert done.files == 5_000
+    check(bulk, alone)
+
+
+def test_slow_tasks_of_an_import_are_doubled_and_change_nothing(
+    spark, executors, bulk, inventory, alone, meanwhile
+):
+    def stop():
+        tables_of(bulk, 10)
+        stopped = executors[0].pythons
+        for python in stopped:
+            python.suspend()
+        return stopped
+
+    stopping = meanwhile(stop)
+    gs.import_(
+        bulk.branch("main"),
+        inventory,
+        "in/",
+        message="bulk",
+        method="spark",
+        spark=spark,
+        slice_rows=250,
+    )
+    stopped = stopping.result()
+    assert stopped
+    # no task of these has gone on: Spark has killed them, or they are as they were
+    assert {p.status() for p in stopped if p.is_running()} <= {
+        psutil.STATUS_STOPPED,
+        psutil.STATUS_ZOMBIE,
+    }
+    for python in stopped:
+        python.kill()
+    check(bulk, alone)
