@@ -7,7 +7,7 @@ can be pickled, because errors travel through Spark, XCom and process pools.
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 if TYPE_CHECKING:
     from graveler.model import Conflict
@@ -18,6 +18,7 @@ class ErrorCode(StrEnum):
 
     ALREADY_EXISTS = "already-exists"
     BACKEND_UNAVAILABLE = "backend-unavailable"
+    CHECKPOINT = "checkpoint"
     CONFLICT = "conflict"
     CORRUPTION = "corruption"
     EXPIRED = "expired"
@@ -183,6 +184,12 @@ class FencedError(StateError):
     code = ErrorCode.FENCED
 
 
+class CheckpointError(StateError):
+    """A streaming query's checkpoint and the branch do not go together: the message has the ways out."""
+
+    code = ErrorCode.CHECKPOINT
+
+
 class KVOutdatedError(StateError):
     """The key-value store is older than the object store: restore a newer backup of it."""
 
@@ -298,3 +305,7 @@ class InternalError(GravelerError):
     """A defect of graveler itself."""
 
     code = ErrorCode.INTERNAL
+
+
+TRANSIENT: Final = (LakeLockedError, OutcomeUnknownError, RetryableError, StorageFullError)
+"""Errors after which the same work may succeed if it is done again."""

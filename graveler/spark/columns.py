@@ -23,6 +23,12 @@ def _present(*columns: tuple[str, pa.DataType]) -> list[pa.Field]:
     return [pa.field(name, kind, nullable=False) for name, kind in columns]
 
 
+_DIFF: Final = [
+    *_present(("path", pa.string()), ("kind", pa.string())),
+    pa.field("before", _ENTRY),
+    pa.field("after", _ENTRY),
+]
+
 COLUMNS: Final[Mapping[str, pa.Schema]] = {
     "entries": SCHEMA.append(pa.field("range_id", pa.string(), nullable=False)),
     "ranges": pa.schema(
@@ -34,11 +40,11 @@ COLUMNS: Final[Mapping[str, pa.Schema]] = {
             ("size", pa.int64()),
         )
     ),
-    "diff": pa.schema(
+    "diff": pa.schema(_DIFF),
+    "changes": pa.schema(
         [
-            *_present(("path", pa.string()), ("kind", pa.string())),
-            pa.field("before", _ENTRY),
-            pa.field("after", _ENTRY),
+            *_DIFF,
+            *_present(("commit_id", pa.string()), ("committed", _TIME), ("sequence", pa.int64())),
         ]
     ),
     "commits": pa.schema(

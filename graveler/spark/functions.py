@@ -7,7 +7,6 @@ along. Tasks get trees and the object store, and nothing of the key-value store.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 from graveler.committed.range_store import RangeStore
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.spark.columns import COLUMNS
+from graveler.spark.lakes import open_lake
 from graveler.spark.listings import ListingReader
 from graveler.spark.options import Request
 from graveler.spark.trees import TreeReader
@@ -26,7 +26,7 @@ from graveler.spark.trees import TreeReader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from graveler.lake import Lake, Repository
+    from graveler.lake import Repository
 
 
 class Place(NamedTuple):
@@ -62,7 +62,7 @@ class Planned(AnalyzeResult):
 
 def plan_trees(place: Place, kind: str, *refs: AnalyzeArgument) -> Planned:
     """Return the trees that refs name, or can name."""
-    with _open_lake(place.lake) as lake:
+    with open_lake(place.lake) as lake:
         repository = lake.repository(place.repository)
         views = [repository.ref(_constant(ref)) for ref in refs if ref.isConstantExpression]
         trees = {view.name: view.commit.metarange for view in views}
@@ -83,7 +83,7 @@ def plan_listing(place: Place, kind: str, ref: AnalyzeArgument | None = None) ->
             "parameter of spark.sql, and no column or variable"
         )
     expression = "" if ref is None else _constant(ref)
-    reader = ListingReader(_open_lake, place.request(kind, ref=expression))
+    reader = ListingReader(open_lake, place.request(kind, ref=expression))
     return Planned(from_arrow_schema(COLUMNS[kind]), parts=reader.partitions())
 
 
@@ -108,12 +108,6 @@ def listed_rows(planned: Planned) -> Iterator[tuple[Any, ...]]:
     """Yield the rows that the driver has listed."""
     for part in planned.parts:
         yield from _rows(part.value)
-
-
-def _open_lake(location: str) -> "Lake":
-    # as Spark finds the data source, by the name of the module: it stands above this package
-    opened: Lake = import_module("pyspark_graveler").DefaultSource.open_lake(location)
-    return opened
 
 
 def _constant(ref: AnalyzeArgument) -> str:

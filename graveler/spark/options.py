@@ -18,8 +18,12 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "refs": (),
     "runs": (),
     "conflicts": ("base", *_REF),
+    "changes": ("branch", "startingRef", "maxCommitsPerTrigger", "prefix", "parallelism"),
 }
 """What can be read, with the options that it takes beside the lake, the repository and the kind."""
+
+STREAMS: Final = ("changes",)
+"""Kinds that are read as streams, and only so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,9 @@ class Request:
         base: What is compared with `ref`, or what it would be merged into.
         prefix: Start of the paths.
         parallelism: How many tasks read; 0: by the number of entries.
+        branch: Whose changes a stream shows; "" for the default branch.
+        starting_ref: The version whose changes come first, without its own; "": the first commit's.
+        most: Commits of a micro-batch at most; 0: all.
     """
 
     lake: str
@@ -45,6 +52,9 @@ class Request:
     base: str = ""
     prefix: str = ""
     parallelism: int = 0
+    branch: str = ""
+    starting_ref: str = ""
+    most: int = 0
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Request":
@@ -83,7 +93,10 @@ class Request:
             at=moment(at, "timestampAsOf").isoformat() if at else "",
             base=given.get("base", ""),
             prefix=given.get("prefix", ""),
-            parallelism=_tasks(given.get("parallelism", "")),
+            parallelism=_number(given, "parallelism", "tasks"),
+            branch=given.get("branch", ""),
+            starting_ref=given.get("startingref", ""),
+            most=_number(given, "maxCommitsPerTrigger", "commits"),
         )
 
     def expression(self, default_branch: str) -> str:
@@ -99,11 +112,12 @@ _MISSING: Final = {
 }
 
 
-def _tasks(given: str) -> int:
+def _number(options: Mapping[str, str], name: str, of: str) -> int:
+    given = options.get(name.lower(), "")
     try:
         number = whole_number(given) if given else 0
     except ValueError:
         number = -1
     if number < 0 or (given and not number):
-        raise InvalidInputError(f"option parallelism: {given!r}: give the number of tasks, from 1")
+        raise InvalidInputError(f"option {name}: {given!r}: give the number of {of}, from 1")
     return number

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from graveler.errors import InvalidInputError
-from graveler.spark.options import Request
+from graveler.errors import InvalidInputError, MissingDependencyError
+from graveler.spark.options import STREAMS, Request
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from graveler.lake import Lake
+    from graveler.spark.streams_source import ChangeReader
 
 
 class Source(DataSource):
@@ -62,7 +63,7 @@ class Source(DataSource):
         request = self._request
         with self.open_lake(request.lake) as lake:
             repository = lake.repository(request.repository)
-            if request.kind in {"refs", "runs"}:
+            if request.kind in {"refs", "runs", *STREAMS}:
                 return request
             default = repository.stores.default_branch
             ref = repository.ref(request.expression(default)).commit_id
@@ -75,15 +76,24 @@ class Source(DataSource):
         """Return the reader of the kind.
 
         Raises:
-            InvalidInputError: The caller gave other columns.
+            InvalidInputError: The caller gave other columns, or the kind is a stream.
         """
+        kind = self._request.kind
+        if kind in STREAMS:
+            raise InvalidInputError(
+                f"kind {kind!r} is a stream, read by spark.readStream; spark.read shows what differs "
+                "between two versions as kind 'diff'"
+            )
+        self._check_columns(schema)
+        return self._reader(self._pinned or self._pin())
+
+    def _check_columns(self, schema: "StructType") -> None:
         own = self._columns()
         if schema != own:
             raise InvalidInputError(
                 f"kind {self._request.kind!r} has columns of its own: leave out .schema(...), and select "
                 f"of {', '.join(own.fieldNames())}"
             )
-        return self._reader(self._pinned or self._pin())
 
     def _reader(self, request: Request) -> DataSourceReader:
         # both need pyarrow
@@ -109,12 +119,29 @@ class Source(DataSource):
         del schema, overwrite
         _refuse()
 
-    def streamReader(self, schema: "StructType") -> NoReturn:  # noqa: N802
-        """Refuse: a frame shows one version."""
-        del schema
-        raise InvalidInputError(
-            'format("graveler") is read by spark.read, not as a stream: a frame shows one version'
-        )
+    def streamReader(self, schema: "StructType") -> "ChangeReader":  # noqa: N802
+        """Return the reader of a stream.
+
+        Raises:
+            InvalidInputError: The caller gave other columns, or the kind is no stream.
+            MissingDependencyError: Spark is older than 4.2.
+        """
+        request = self._request
+        if request.kind not in STREAMS:
+            raise InvalidInputError(
+                f"kind {request.kind!r} is read by spark.read and shows one version; as a stream choose "
+                f"of {', '.join(STREAMS)}"
+            )
+        self._check_columns(schema)
+        try:
+            from graveler.spark.streams_source import ChangeReader  # noqa: PLC0415 - as above
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"streams of changes need PySpark 4.2 or newer, and pyarrow: {error}"
+            ) from error
+        with self.open_lake(request.lake) as lake:
+            ranges = deepcopy(lake.repository(request.repository).stores.ranges)
+        return ChangeReader(self.open_lake, request, ranges)
 
 
 def _refuse() -> NoReturn:

@@ -11,10 +11,12 @@ from graveler.arguments import (
     choice,
     count,
     instance,
+    pairs,
     path_text,
     prefix_text,
     text,
 )
+from graveler.errors import InvalidInputError
 from graveler.model import Commit
 from graveler.reads.export import Export
 from graveler.reads.soundness import Depth
@@ -25,9 +27,14 @@ from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
 from graveler.spark.idempotence import Landed
 from graveler.spark.packing import SHARE_BYTES, pack
+from graveler.spark.idempotence import Landed, Txn
+from graveler.spark.lakes import lake_of_process
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
+from graveler.spark.streams_rows import COMPACTION, read_appended
+from graveler.spark.streams_sink import BatchWork, BatchWriter
 from graveler.spark.transactions import Transaction, transaction
+from graveler.spark.writer import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +63,9 @@ class Tables:
 
     def __repr__(self) -> str:
         return f"<Tables of {self.repository.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.repository.stores.location, self.repository.name)
 
     def read(
         self, ref: str | Commit | RefLike, path: PathText, **options: Unpack[ReadOptions]
@@ -238,7 +248,7 @@ class Tables:
             branch,
             message=message,
             metadata=metadata,
-            txn=txn,
+            txn=None if txn is None else Txn.of(txn),
             landed=self._landed,
         )
 
@@ -280,6 +290,97 @@ class Tables:
             share_bytes=share_bytes,
         )
 
+    def batch_writer(
+        branch: str | BranchLike,
+        into: PathText | BatchWork,
+        txn_app: str,
+        metadata: Mapping[str, str] | None = None,
+        checkpoint: str = "",
+        **options: Unpack[WriteOptions],
+    ) -> BatchWriter:
+        """Return what a streaming query calls with each of its batches: it lands in one commit, once.
+        ::
+            write = lake.batch_writer("main", "tables/clicks/", txn_app="clicks")
+            query = clicks.writeStream.foreachBatch(write).option("checkpointLocation", at).start()
+        A batch is a transaction of the branch, named by `txn_app` and the number of the batch. A batch that
+        the branch holds is skipped, so a query that is restarted lands each of them once. The commit
+        also has the query's id, as ``txn.query``. A query counts from 0 again if its checkpoint is lost: its
+        batches are refused, and so are those of another query with the same `txn_app`.
+            branch: As of `transaction`.
+            into: The table's folder; or a function, called with the `Transaction` and the batch, that writes
+                to several tables, which land together.
+            txn_app: Names the application; one query has it.
+            message: Of the commits; "" for one that counts batches.
+            metadata: Of the commits.
+            checkpoint: The query's ``checkpointLocation``, needed with Spark Connect, which does not tell
+                the query's id. There, `into` runs in a process of the server, which opens the lake by its
+                location.
+            **options: Of the folder, as of `graveler.spark.write`. Mode ``overwrite`` is for queries in output
+                mode ``complete``.
+            InvalidInputError: An argument is invalid.
+        if callable(into) and options:
+            raise InvalidInputError(
+                f"{', '.join(options)}: options are for a folder: give them to tx.write within the function"
+            )
+        return BatchWriter(
+            self,
+            self.repository.branch(branch).name,
+            into if callable(into) else path_text(into, "into"),
+            app=text(txn_app, "txn_app"),
+            message=text(message, "message", empty=True),
+            metadata=pairs(metadata, "metadata") or {},
+            checkpoint=text(checkpoint, "checkpoint", empty=True),
+            options=options,
+    def changes(
+        branch: str | BranchLike,
+        starting_ref: str | Commit | RefLike = "",
+        prefix: PathText = "",
+        max_commits: int = 0,
+    ) -> "DataFrame":
+        """Return a stream of what the commits of a branch change, commit after commit.
+        Its columns are those of `diff`, and ``commit_id``, ``committed`` and ``sequence``: the number of the
+        commit in the stream. The commits are those of the branch by first parents: a merge is one
+        commit with all that it brought. It is read by the data source ``format("graveler")``, and needs
+        Spark 4.2.
+            starting_ref: A commit of the branch; the stream begins with the changes after it. By default it
+                begins with the first commit. It counts until the query's first batch; then the
+                checkpoint does.
+            prefix: Start of the paths; "" for all.
+            max_commits: Commits of a micro-batch at most; 0 for all that are there.
+            RefNotFoundError: No such branch, or no such ref.
+            ExpiredError: Garbage collection has removed the tree of the starting ref.
+        options = {
+            "branch": self.repository.branch(branch).name,
+            "startingRef": self._commit_id(starting_ref) if starting_ref else "",
+            "prefix": prefix_text(prefix, "prefix"),
+            "maxCommitsPerTrigger": str(count(max_commits, "max_commits") or ""),
+        }
+        reader = self.spark.readStream.format("graveler").options(
+            lake=self.repository.stores.location,
+            repository=self.repository.name,
+            kind="changes",
+            **{name: value for name, value in options.items() if value},
+        return reader.load()
+    def appended(
+        self, changes: "DataFrame", path: PathText, **options: Unpack[ReadOptions]
+    ) -> "DataFrame | None":
+        """Return the rows that a batch of `changes` has appended to a table.
+        ::
+            def copy(tx, batch):
+                rows = lake.appended(batch, "tables/orders/")
+                if rows is not None:
+                    tx.write(rows, "tables/copy/")
+        The driver lists the files that the batch adds below the table's folder, and Spark reads them. The
+        commits of `compact` are passed over: their rows were there before.
+            changes: A batch of `changes`, as ``foreachBatch`` gives it.
+            path: The table's folder.
+            **options: As of `graveler.spark.read`.
+        Returns:
+            The rows; None if no file was added.
+            StateError: The batch also replaces or removes files of the table.
+            ExpiredError: Garbage collection has removed the tree of a commit, or a file.
+        folder = f"{path_text(path, 'path').rstrip('/')}/"
+        return read_appended(self.repository, changes, folder, **options)
     def create_views(
         self,
         ref: str | Commit | RefLike,
@@ -348,7 +449,7 @@ class Tables:
             return Compaction(None, 0, 0, 0, 0, 0)
         files = sum(len(one.files) for one in due)
         message = message or f"compact {folder}: {files} files"
-        with self.transaction(branch, message=message) as tx:
+        with self.transaction(branch, message=message, metadata={COMPACTION: folder}) as tx:
             due = small_files(self.repository.ref(tx.base), folder, where, target_bytes)
             old = [entry for one in due for _, entry in one.files]
             made = tx._rewrite(folder, due) if due else []
@@ -376,3 +477,8 @@ def attach(repository: "Repository", spark: "SparkSession | None" = None) -> Tab
             local one.
     """
     return Tables(repository, spark or running())
+
+
+def _reopened(location: str, name: str) -> Tables:
+    """Return the tables of a repository in another process."""
+    return attach(lake_of_process(location).repository(name))

@@ -207,28 +207,27 @@ def transaction(  # noqa: PLR0913 - the fields of a commit
     *,
     message: str,
     metadata: Mapping[str, str] | None,
-    txn: tuple[str, int] | None,
+    txn: Txn | None,
     landed: Landed,
 ) -> Iterator[Transaction]:
     """Open a transaction, and land it at the end of the block; see `Tables.transaction`."""
     message = text(message, "message", most=MESSAGE_BYTES)
-    named = None if txn is None else Txn.of(txn)
     target = repository.branch(branch)
     work = Transaction(repository, spark, target.name, target.head)
-    found = None if named is None else landed.find(named, work.base)
+    found = None if txn is None else landed.find(txn, work.base)
     if found is not None:
-        work._skip(f"txn {txn}", found)
+        work._skip(str(txn), found)
         yield work
         work._over = True
         return
 
     def accepts(head: Commit) -> None:
-        before = None if named is None else landed.find(named, head)
+        before = None if txn is None else landed.find(txn, head)
         if before is not None:
             raise _LandedBefore(before)
         work._claims.check(head)
 
-    pairs = {**(metadata or {}), **({} if named is None else named.metadata)}
+    pairs = {**(metadata or {}), **({} if txn is None else txn.metadata)}
     key = f"transaction {repository.stores.ids.unique()}"
     try:
         with repository.run(key, into=target.name, metadata=pairs, on_failure="drop") as run:
@@ -236,9 +235,9 @@ def transaction(  # noqa: PLR0913 - the fields of a commit
                 work._begin(run)
                 yield work
             with suppress(NoChangesError):
-                run.commit(message, allow_empty=named is not None)
+                run.commit(message, allow_empty=txn is not None)
             work.commit = run.publish(message=message, accepts=accepts).commit
     except _LandedBefore as before:
-        work._skip(f"txn {txn}", before.commit)
+        work._skip(str(txn), before.commit)
     finally:
         work._over = True

@@ -68,7 +68,7 @@ class TreeReader(DataSourceReader):
                 return [InputPartition(Ranges(tuple(part))) for part in parts]
             case "diff":
                 apart = list(segments(*differing(*self._inside())))
-                groups = balanced(apart, _entries_of, self._tasks)
+                groups = balanced(apart, entries_of, self._tasks)
                 return [
                     InputPartition(Ranges(*map(_joined, zip(*of, strict=True)))) for of in groups
                 ]
@@ -97,7 +97,7 @@ class TreeReader(DataSourceReader):
 
     def _changes(self, of: Ranges) -> "Iterator[pa.RecordBatch]":
         changes = diff_ranges(self._ranges, *of, start=self._start, stop=self._stop)
-        return map(_change_batch, _batched(changes))
+        return map(change_batch, batched(changes))
 
     def _range_rows(self) -> "Iterator[pa.RecordBatch]":
         (tree,) = self._inside()
@@ -111,7 +111,7 @@ class TreeReader(DataSourceReader):
             }
             for info in tree
         )
-        return (listed_batch("ranges", batch) for batch in _batched(rows))
+        return (listed_batch("ranges", batch) for batch in batched(rows))
 
 
 def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> list[list[_T]]:
@@ -134,7 +134,8 @@ def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> li
     return list(found.values())
 
 
-def _entries_of(segment: Segment) -> int:
+def entries_of(segment: Segment) -> int:
+    """Return how many entries the ranges of a segment have."""
     return sum(info.count for side in segment for info in side)
 
 
@@ -142,7 +143,8 @@ def _joined(sides: tuple[tuple[RangeInfo, ...], ...]) -> tuple[RangeInfo, ...]:
     return tuple(info for side in sides for info in side)
 
 
-def _change_batch(changes: "Sequence[RawChange]") -> pa.RecordBatch:
+def change_batch(changes: "Sequence[RawChange]") -> pa.RecordBatch:
+    """Return differences as rows of the kind ``diff``."""
     keys, lefts, rights = zip(*changes, strict=True)
     columns = [
         pa.array([key.decode() for key in keys], pa.string()),
@@ -153,5 +155,6 @@ def _change_batch(changes: "Sequence[RawChange]") -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=COLUMNS["diff"])
 
 
-def _batched(items: Iterator[_T]) -> Iterator[list[_T]]:
+def batched(items: Iterator[_T]) -> Iterator[list[_T]]:
+    """Yield the items in lists of as many as a batch has rows."""
     return iter(lambda: list(islice(items, _ROWS)), [])

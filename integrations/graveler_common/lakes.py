@@ -8,26 +8,20 @@ from typing import Final
 import graveler
 from graveler.config import locate_lake
 from graveler.errors import (
+    TRANSIENT,
     BackendUnavailableError,
     GravelerError,
     InternalError,
-    LakeLockedError,
     NotFoundError,
     ObjectNotFoundError,
-    OutcomeUnknownError,
-    RetryableError,
-    StorageFullError,
 )
 from graveler.lake import Lake
 from graveler.lake.shared import lake_at
 
 _TRANSIENT: Final = (
+    *TRANSIENT,
     InternalError,
-    LakeLockedError,  # another process holds the lake
     ObjectNotFoundError,  # the file may arrive later
-    OutcomeUnknownError,
-    RetryableError,
-    StorageFullError,
 )
 
 

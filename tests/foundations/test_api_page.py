@@ -10,9 +10,12 @@ from graveler.gc import GarbageCollector
 from graveler.ingest import Ingestion
 from graveler.lake.maintenance import Packing
 from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
+from graveler.spark.tables import Tables
+from graveler.spark.transactions import Transaction
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 PLACES = (Tags, Protection, SplittingPolicy, Packing, Gates, Links, GarbageCollector, Ingestion)
+ON_SPARK = (Tables, Transaction)
 ROW = re.compile(r"\| `(\w+)` \| (.+) \|")
 
 
@@ -32,7 +35,7 @@ def public_classes():
     """Return the exported classes, their bases and the places of a repository."""
     exported = [getattr(graveler, name) for name in graveler.__all__]
     exported += [getattr(graveler.lake, name) for name in graveler.lake.__all__]
-    exported += PLACES
+    exported += PLACES + ON_SPARK
     classes = {base for kind in exported if inspect.isclass(kind) for base in kind.__mro__}
     return {
         kind.__name__: kind

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import (
     CaseInsensitiveDict,
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -25,7 +26,7 @@ from graveler.committed import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
 from graveler.spark.columns import COLUMNS
 from graveler.spark.functions import Place, plan_listing, plan_trees, read_trees
-from graveler.spark.options import KINDS
+from graveler.spark.options import KINDS, STREAMS
 from graveler.spark.trees import balanced
 
 SMALL = Splitting("hash", max_bytes=4_000, raggedness=4, hard=4)
@@ -217,11 +218,9 @@ def test_columns_of_the_caller_and_writes_are_refused(repo):
     for refused in (made.writer, made.streamWriter):
         with pytest.raises(InvalidInputError, match="transaction"):
             refused(schema=StructType(), overwrite=True)
-    with pytest.raises(InvalidInputError, match="not as a stream"):
-        made.streamReader(schema=StructType())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in STREAMS])
 def test_what_tasks_get_tells_nothing_of_the_key_value_store(repo, kind):
     base = {"base": "main"} if "base" in KINDS[kind] else {}
     made = source(repo, kind=kind, **base)
@@ -252,13 +251,13 @@ def test_no_reader_pushes_filters():
     for module in pkgutil.iter_modules(graveler.spark.__path__, "graveler.spark."):
         importlib.import_module(module.name)
     seen: set[str] = set()
-    classes: list[type[Any]] = [DataSource, DataSourceReader]
+    classes: list[type[Any]] = [DataSource, DataSourceReader, DataSourceStreamReader]
     while classes:
         classes += (made := classes.pop()).__subclasses__()
         if made.__module__.partition(".")[0] in {"graveler", "pyspark_graveler"}:
             seen.add(made.__name__)
             assert "pushFilters" not in vars(made)
-    assert {"DefaultSource", "TreeReader", "ListingReader"} <= seen
+    assert {"DefaultSource", "TreeReader", "ListingReader", "ChangeReader"} <= seen
 
 
 def test_a_damaged_range_is_named(repo, tmp_path):

@@ -1,0 +1,76 @@
+"""The rows that commits append to a table, of a batch of their changes."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final, Unpack
+
+from graveler.errors import ObjectNotFoundError, StateError
+from graveler.model import ChangeKind, Entry
+from graveler.spark.ports import View
+from graveler.spark.reader import ReadOptions, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from graveler.lake import Repository
+
+COMPACTION: Final = "spark.compaction"
+"""In the metadata of a commit: the table whose files it has put together, with the same rows."""
+
+
+class AddedFiles:
+    """Files that commits have added, as a tree without the others.
+
+    Args:
+        view: Where the repository's files are.
+        entries: The files.
+    """
+
+    def __init__(self, view: View, entries: Sequence[Entry]) -> None:
+        self.repository = view.repository
+        self._view = view
+        self._entries = sorted(entries, key=lambda entry: entry.path.encode())
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """Yield the files below `prefix`."""
+        return (entry for entry in self._entries if entry.path.startswith(prefix))
+
+    def stat(self, path: str) -> Entry:
+        """Return the file at a path."""
+        for entry in self._entries:
+            if entry.path == path:
+                return entry
+        raise ObjectNotFoundError(f"{path!r} was not added")
+
+    def open(self, path: Entry) -> BinaryIO:
+        """Return a stream of a file."""
+        return self._view.open(path)
+
+    def uri(self, entry: Entry) -> str:
+        """Return the physical URI of a file."""
+        return self._view.uri(entry)
+
+
+def read_appended(
+    repository: "Repository", changes: "DataFrame", folder: str, **options: Unpack[ReadOptions]
+) -> "DataFrame | None":
+    """Return the rows of the files that changes add below a folder; see `Tables.appended`."""
+    rows = changes.where(changes.path.startswith(folder)).select("commit_id", "kind", "path")
+    paths: dict[str, list[str]] = {}
+    compactions: dict[str, bool] = {}
+    for commit_id, kind, path in rows.collect():
+        if commit_id not in compactions:
+            compactions[commit_id] = COMPACTION in repository.commit(commit_id).metadata
+        if compactions[commit_id]:
+            continue
+        if kind != ChangeKind.ADDED:
+            raise StateError(
+                f"{folder!r} is not only appended to: {path!r} was {kind} by commit {commit_id[:12]}; "
+                f"read the whole table as of a commit, by lake.read({commit_id[:12]!r}, {folder!r})"
+            )
+        paths.setdefault(commit_id, []).append(path)
+    if not paths:
+        return None
+    views = {commit_id: repository.ref(commit_id) for commit_id in paths}
+    entries = [views[found].stat(path) for found in paths for path in paths[found]]
+    files = AddedFiles(next(iter(views.values())), entries)
+    return read(files, folder, spark=changes.sparkSession, **options)

@@ -1,0 +1,148 @@
+"""The sink of streaming queries: each micro-batch lands in one commit, once.
+
+Spark repeats a batch whose end it has not recorded. The commit of a batch has the application, the number of
+the batch and the id of the query, which is that of its checkpoint; a batch that the branch holds is skipped.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from graveler.errors import (
+    TRANSIENT,
+    FencedError,
+    GravelerError,
+    InvalidInputError,
+    MergeConflictError,
+)
+from graveler.spark.idempotence import Txn
+from graveler.spark.ports import is_remote
+from graveler.spark.transactions import Transaction, transaction
+from graveler.spark.writer import WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from graveler.spark.tables import Tables
+
+BatchWork = Callable[[Transaction, "DataFrame"], Any]
+"""Writes a micro-batch by a transaction."""
+
+_QUERY: Final = "sql.streaming.queryId"
+_PASSING: Final = (*TRANSIENT, FencedError, MergeConflictError)
+_RESTART: Final = "A restart of the query helps: it runs the batch again, and skips it if it has landed after all."
+_MEND: Final = (
+    "A restart alone does not help: it runs the batch again, and meets the same. Mend the cause first; the "
+    "query then continues with this batch."
+)
+
+
+class BatchWriter:
+    """What ``foreachBatch`` calls with each micro-batch; see `Tables.batch_writer`.
+
+    Args:
+        tables: The tables of the repository.
+        branch: Name of the branch.
+        into: The table's folder, or what writes the batch.
+        app: The application.
+        message: Of the commits; "" for one that counts batches.
+        metadata: Of the commits.
+        checkpoint: The checkpoint of the query; "": Spark tells the id of the query.
+        options: How the batch is written to the folder.
+    """
+
+    def __init__(  # noqa: PLR0913 - the fields of a commit, and what is written
+        self,
+        tables: "Tables",
+        branch: str,
+        into: str | BatchWork,
+        *,
+        app: str,
+        message: str,
+        metadata: Mapping[str, str],
+        checkpoint: str,
+        options: WriteOptions,
+    ) -> None:
+        self._tables = tables
+        self._branch = branch
+        self._into = into
+        self._app = app
+        self._message = message
+        self._metadata = metadata
+        self._checkpoint = checkpoint
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"<BatchWriter of {self._app} on {self._branch}>"
+
+    def __call__(self, batch: "DataFrame", batch_id: int) -> None:
+        """Land a micro-batch, unless the branch holds it.
+
+        Raises:
+            GravelerError: As of `Tables.transaction`; a note says whether a restart of the query helps.
+            CheckpointError: The checkpoint and the branch do not go together.
+        """
+        try:
+            self._land(batch, batch_id)
+        except GravelerError as error:
+            advice = _RESTART if isinstance(error, _PASSING) else _MEND
+            error.add_note(f"Batch {batch_id} of {self._app!r} on {self._branch!r}: {advice}")
+            raise
+
+    def _land(self, batch: "DataFrame", batch_id: int) -> None:
+        spark = batch.sparkSession
+        work = transaction(
+            self._tables.repository,
+            spark,
+            self._branch,
+            message=self._message or f"{self._app}: batch {batch_id}",
+            metadata=self._metadata,
+            txn=Txn(self._app, batch_id, query_id(spark, self._checkpoint)),
+            landed=self._tables._landed,
+        )
+        with work as tx:
+            if tx.skipped:
+                return
+            if callable(self._into):
+                self._into(tx, batch)
+            else:
+                tx.write(batch, self._into, **self._options)
+
+
+def query_id(spark: "SparkSession", checkpoint: str) -> str:
+    """Return the id of the streaming query that runs a batch; it is kept in the query's checkpoint.
+
+    Args:
+        spark: The session of the batch.
+        checkpoint: The folder of the checkpoint; "": ask Spark, whose Connect does not tell.
+
+    Raises:
+        InvalidInputError: There is no query, or the folder is no checkpoint.
+    """
+    if checkpoint:
+        return _stored_id(spark, checkpoint)
+    if is_remote(spark):
+        raise InvalidInputError(
+            "Spark Connect does not tell which query runs a batch: give batch_writer(..., checkpoint=...) "
+            "the checkpointLocation of the query"
+        )
+    found = spark.sparkContext.getLocalProperty(_QUERY)
+    if not found:
+        raise InvalidInputError(
+            "no streaming query runs here: give the writer to writeStream.foreachBatch, and write other "
+            "frames by lake.transaction(branch, txn=(app, version))"
+        )
+    return found
+
+
+def _stored_id(spark: "SparkSession", checkpoint: str) -> str:
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
+
+    try:
+        lines = spark.read.text(f"{checkpoint.rstrip('/')}/metadata").collect()
+        return str(json.loads(lines[0].value)["id"])
+    except (AnalysisException, LookupError, ValueError) as error:
+        raise InvalidInputError(
+            f"checkpoint={checkpoint!r}: it has no file 'metadata' with the id of a query: give what the "
+            "query has as checkpointLocation"
+        ) from error

@@ -1,0 +1,140 @@
+"""Streaming queries: a batch lands in one commit, once; what changes on a branch is read as a stream."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import graveler.spark as gs
+from graveler import checks
+
+_DRIVER = Path(__file__).with_name("stream_driver.py")
+_POINTS = ("files written and staged", "after the compare-and-set", "before the checkpoint")
+
+
+def rows(frame):
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def batches(repo, app="clicks"):
+    """The batches on main, oldest first."""
+    line = [commit.metadata for commit in repo.log("main", first_parent=True)]
+    return [int(found["txn.version"]) for found in line if found.get("txn.app") == app][::-1]
+
+
+def put(folder, number, *values):
+    folder.mkdir(exist_ok=True)
+    lines = [json.dumps({"id": value, "day": "a"}) for value in values]
+    (folder / f".{number}").write_text("\n".join(lines))
+    (folder / f".{number}").rename(folder / f"{number}.json")
+
+
+def test_a_killed_driver_lands_each_batch_once(repo, spark, tmp_path):
+    for number in range(3):
+        put(tmp_path / "inbox", number, number)
+    seen = []
+    for point in (*_POINTS, ""):
+        done = subprocess.run(
+            [sys.executable, _DRIVER, tmp_path, point],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == (-signal.SIGKILL if point else 0), (point, done.stderr[-3000:])
+        seen.append(batches(repo))
+    assert seen == [[], [0], [0, 1], [0, 1, 2]]
+    lake = gs.attach(repo, spark)
+    assert rows(lake.read("main", "clicks/")) == [(number, "a") for number in range(3)]
+    for commit in repo.log("main", first_parent=True):
+        if commit.parents:
+            changes = repo.diff(commit.parents[0], commit)
+            assert {change.path.split("/")[0] for change in changes} == {"clicks", "counts"}
+
+
+def test_a_query_lands_each_batch_behind_the_gates(repo, spark, tmp_path):
+    lake = gs.attach(repo, spark)
+    inbox, checkpoint = tmp_path / "inbox", tmp_path / "checkpoint"
+    write = lake.batch_writer("main", "clicks/", txn_app="clicks", partition_by=["day"])
+
+    def run(writer=write):
+        clicks = spark.readStream.schema("id int, day string").option("maxFilesPerTrigger", 1)
+        writing = clicks.json(str(inbox)).writeStream.foreachBatch(writer)
+        writing = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        writing.start().awaitTermination()
+
+    repo.gates.require("main", checks.not_null("clicks/", "id"))
+    put(inbox, 0, 1, 2)
+    run()
+    put(inbox, 1, 3, None)
+    head = repo.commit("main")
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException) as refused:
+            run()
+        for part in ("GateFailedError", "not_null", "Batch 1 of", "A restart alone does not help"):
+            assert part in str(refused.value)
+        assert repo.commit("main") == head
+    repo.gates.drop("main")
+    run()
+    run()
+    assert batches(repo) == [0, 1]
+    assert sorted(row.id or 0 for row in lake.read("main", "clicks/").collect()) == [0, 1, 2, 3]
+    shutil.rmtree(checkpoint)
+    with pytest.raises(StreamingQueryException, match=r"CheckpointError.*give another txn_app"):
+        run()
+    assert batches(repo) == [0, 1]
+    run(lake.batch_writer("main", "again/", txn_app="clicks-2"))
+    assert batches(repo, "clicks-2") == [0, 1]
+    assert lake.read("main", "again/").count() == 4
+
+
+def test_changes_of_a_branch_are_a_stream(repo, spark, tmp_path):
+    lake, seen = gs.attach(repo, spark), []
+    repo.create_branch("copy")
+
+    def load(number):
+        with lake.transaction("main", message="load") as tx:
+            frame = spark.createDataFrame([(number, "a")], "id int, day string").coalesce(1)
+            tx.write(frame, "orders/", partition_by=["day"])
+
+    def copy(tx, batch):
+        seen.append(sorted({row.sequence for row in batch.collect()}))
+        appended = lake.appended(batch, "orders/")
+        if appended is not None:
+            tx.write(appended, "orders/", partition_by=["day"])
+
+    def run(start, name="copy"):
+        changes = lake.changes("main", starting_ref=start, max_commits=2)
+        writing = changes.writeStream.foreachBatch(lake.batch_writer("copy", copy, txn_app=name))
+        writing = writing.option("checkpointLocation", str(tmp_path / name))
+        query = writing.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return query
+
+    first = repo.commit("main")
+    for number in range(3):
+        load(number)
+    query = run(first)
+    assert seen == [[1, 2], [3]]
+    assert json.loads(query.lastProgress.sources[0].endOffset)["commit"] == repo.commit("main").id
+    load(3)
+    lake.compact("main", "orders/")
+    run("main")
+    run("main")
+    assert seen == [[1, 2], [3], [4, 5]]
+    assert rows(lake.read("copy", "orders/")) == [(number, "a") for number in range(4)]
+    assert len(list(repo.log("copy", first_parent=True))) == 4
+    repo.undo("main")
+    with pytest.raises(StreamingQueryException, match=r"CheckpointError: .* does not hold commit"):
+        run("main")
+    before = repo.commit("main")
+    with lake.transaction("main", message="replace") as tx:
+        frame = spark.createDataFrame([(9, "a")], "id int, day string")
+        tx.write(frame, "orders/", partition_by=["day"], mode="overwrite")
+    with pytest.raises(StreamingQueryException, match="StateError: 'orders/' is not only appended"):
+        run(before, "another")

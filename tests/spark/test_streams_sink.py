@@ -1,0 +1,246 @@
+"""The sink of streaming queries without a JVM: what Spark hands over is made by hand."""
+
+import pickle
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import graveler
+from graveler import checks
+from graveler.errors import (
+    CheckpointError,
+    GateFailedError,
+    InvalidInputError,
+    RefNotFoundError,
+    StorageFullError,
+    ThrottledError,
+)
+from graveler.spark.streams_sink import query_id
+from graveler.spark.tables import Tables
+
+SPARK: Any = None
+DRIVER = """
+import os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace as Made
+import graveler
+from graveler.runs.publishing import RunCandidacy
+from graveler.runs.run import Run
+from graveler.spark.tables import Tables
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def dying(owner, name, before):
+    call = getattr(owner, name)
+    setattr(owner, name, lambda *args, **named: (before or call(*args, **named), die()))
+
+folder, point = sys.argv[1:]
+match point:
+    case "committed on its own branch": dying(Run, "commit", False)
+    case "before the compare-and-set": dying(RunCandidacy, "announce", False)
+    case "after the compare-and-set": dying(RunCandidacy, "end", True)
+    case "before the checkpoint": dying(Run, "publish", False)
+
+def put(tx, frame):
+    for table in ("clicks", "counts"):
+        tx._run.put(f"{table}/{tx._run.key}.csv", b"1")
+    if point == "files written and staged":
+        die()
+
+checkpoint = Path(folder, "checkpoint")
+write = Tables(graveler.open(folder).repository("tables"), None).batch_writer("main", put, txn_app="clicks")
+query = Made(sparkSession=Made(sparkContext=Made(getLocalProperty=lambda name: "q1")))
+for number in range(len(checkpoint.read_text()), 3):  # as Spark does: a batch, then its record
+    write(query, number)
+    checkpoint.write_text("x" * (number + 1))
+"""
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with graveler.init(tmp_path) as lake:
+        yield lake.create_repository("tables")
+
+
+def batch(query):
+    """A frame of a micro-batch, as far as the sink looks at it."""
+    context = SimpleNamespace(getLocalProperty={"sql.streaming.queryId": query}.get)
+    frame: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+    return frame
+
+
+def put(tx, _frame):
+    """Write two tables."""
+    for table in ("clicks", "counts"):
+        tx._run.put(f"{table}/{tx._run.key}.csv", b"1\n")
+
+
+def land(repo, number, query="q1", *, app="clicks", work=put):
+    write = Tables(repo, SPARK).batch_writer("main", work, txn_app=app)
+    write(batch(query), number)
+
+
+def landed(repo):
+    line = repo.log("main", first_parent=True)
+    return [commit.message for commit in line if "txn.app" in commit.metadata][::-1]
+
+
+def files(repo, table="clicks"):
+    return len(list(repo.ref("main").entries(f"{table}/")))
+
+
+def test_a_batch_lands_once_with_all_of_its_tables(repo):
+    for number in (0, 1, 1, 2):
+        land(repo, number)
+    assert landed(repo) == ["clicks: batch 0", "clicks: batch 1", "clicks: batch 2"]
+    assert files(repo) == files(repo, "counts") == 3
+    found = repo.commit("main").metadata
+    assert {name: found[name] for name in found if name.startswith("txn.")} == {
+        "txn.app": "clicks",
+        "txn.version": "2",
+        "txn.query": "q1",
+    }
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_query_with_a_new_checkpoint_is_refused(repo, number):
+    land(repo, 0)
+    land(repo, 1)
+    head = repo.commit("main")
+    with pytest.raises(CheckpointError) as refused:
+        land(repo, number, "q2")
+    assert repo.commit("main") == head
+    for part in (
+        "batch 1",
+        "query q1",
+        f"batch {number} of query q2",
+        "another txn_app",
+        "Restore",
+    ):
+        assert part in str(refused.value)
+    assert "A restart alone does not help" in refused.value.__notes__[0]
+    land(repo, number, "q2", app="clicks-2")
+    assert files(repo) == 3
+
+
+def test_a_checkpoint_older_than_the_branch_is_refused(repo):
+    for number in (0, 1, 2):
+        land(repo, number)
+    with pytest.raises(CheckpointError, match="older than the branch, or a second driver"):
+        land(repo, 1)
+    land(repo, 2)
+    assert files(repo) == 3
+
+
+def test_batches_are_told_by_their_query_beyond_a_merge(repo):
+    dev = repo.create_branch("dev")
+    for number in range(4):
+        dev.put(f"other/{number}", b"1")
+        dev.commit("other")
+    write = Tables(repo, SPARK).batch_writer("dev", put, txn_app="clicks")
+    for number in range(2):
+        write(batch("q2"), number)
+        land(repo, number)
+    land(repo, 2)
+    repo.merge("dev", into="main")
+    land(repo, 2)
+    assert files(repo) == 5
+    land(repo, 3)
+    assert files(repo) == 6
+    with pytest.raises(CheckpointError, match="of streaming query q1"):
+        land(repo, 0, "q3")
+
+
+def test_a_query_takes_over_what_was_landed_by_hand(repo):
+    with Tables(repo, SPARK).transaction("main", message="by hand", txn=("clicks", 4)) as tx:
+        put(tx, None)
+    with pytest.raises(CheckpointError, match="of no streaming query"):
+        land(repo, 4)
+    land(repo, 5)
+    assert files(repo) == 2
+
+
+def test_of_two_queries_of_one_name_one_lands(repo):
+    def race(tx, frame):
+        land(repo, 0, "q2")
+        put(tx, frame)
+
+    with pytest.raises(CheckpointError, match="of streaming query q2"):
+        land(repo, 0, "q1", work=race)
+    assert files(repo) == 1
+    assert [branch.name for branch in repo.branches(hidden=True)] == ["main"]
+
+
+def test_a_gate_refuses_a_batch_until_the_cause_is_mended(repo):
+    def unnamed(tx, _frame):
+        tx._run.put("clicks/notes", b"1")
+
+    repo.gates.require("main", checks.file_format("clicks/"))
+    land(repo, 0)
+    with pytest.raises(GateFailedError, match="'clicks/notes' is not named as") as refused:
+        land(repo, 1, work=unnamed)
+    assert "A restart alone does not help" in refused.value.__notes__[0]
+    assert landed(repo) == ["clicks: batch 0"]
+    land(repo, 1)
+    assert files(repo) == 2
+
+
+@pytest.mark.parametrize("error", [ThrottledError("busy"), StorageFullError("full")])
+def test_what_may_pass_asks_for_a_restart(repo, error):
+    def fail(_tx, _frame):
+        raise error
+
+    with pytest.raises(type(error)) as failed:
+        land(repo, 7, work=fail)
+    (note,) = failed.value.__notes__
+    assert note.startswith("Batch 7 of 'clicks' on 'main': A restart of the query helps")
+
+
+def test_the_id_of_a_query_is_asked_for(repo):
+    assert query_id(batch("q1").sparkSession, "") == "q1"
+    with pytest.raises(InvalidInputError, match=r"give the writer to writeStream\.foreachBatch"):
+        land(repo, 0, None)
+
+
+def test_a_wrong_argument_is_refused_before_the_query(repo):
+    lake = Tables(repo, SPARK)
+    with pytest.raises(RefNotFoundError, match="nowhere"):
+        lake.batch_writer("nowhere", "clicks/", txn_app="clicks")
+    with pytest.raises(InvalidInputError, match="mode: options are for a folder"):
+        lake.batch_writer("main", put, txn_app="clicks", mode="append")
+    wrong: tuple[Any, ...] = ("", 7)
+    for into in wrong:
+        with pytest.raises(InvalidInputError, match="into"):
+            lake.batch_writer("main", into, txn_app="clicks")
+    with pytest.raises(InvalidInputError, match="txn_app"):
+        lake.batch_writer("main", "clicks/", txn_app="")
+
+
+def test_a_writer_is_sent_without_the_key_value_store(repo):
+    sent = pickle.dumps(Tables(repo, SPARK).batch_writer("main", "clicks/", txn_app="clicks"))
+    assert b"sqlite" not in sent
+    assert repo.stores.location.encode() in sent
+
+
+def test_a_driver_killed_at_any_point_lands_each_batch_once(repo, tmp_path):
+    (tmp_path / "checkpoint").write_text("")
+    seen = {}
+    for point in (
+        "files written and staged",
+        "committed on its own branch",
+        "before the compare-and-set",
+        "after the compare-and-set",
+        "before the checkpoint",
+        "never",
+    ):
+        done = subprocess.run([sys.executable, "-c", DRIVER, tmp_path, point], check=False)
+        assert done.returncode == (0 if point == "never" else -signal.SIGKILL), point
+        seen[point] = len(landed(repo))
+        assert seen[point] == files(repo) == files(repo, "counts")
+    assert [*seen.values()] == [0, 0, 0, 1, 2, 3]
+    assert landed(repo) == [f"clicks: batch {number}" for number in range(3)]
