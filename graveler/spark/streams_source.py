@@ -96,6 +96,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stop = prefix_end(self._start)
         self._lake: Lake | None = None
         self._until = ""
+        # an offset and a head, with the commits between: a limit makes many batches of them
+        self._ahead: tuple[str, str, list[Commit]] = ("", "", [])
 
     @property
     def _repository(self) -> "Repository":
@@ -163,12 +165,15 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         offset = Offset.of(start)
         until = self._until or self._head().id
-        commits = self._between(offset, until)
-        if isinstance(limit, ReadMaxFiles):
-            commits = commits[: limit.max_files]
+        known, head, commits = self._ahead
+        if (known, head) != (offset.commit, until):
+            commits = self._between(offset, until)
         if not commits:
             return start
-        return Offset(commits[-1].id, offset.sequence + len(commits), offset.start).stored
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else len(commits)
+        batch, rest = commits[:most], commits[most:]
+        self._ahead = (batch[-1].id, until, rest)
+        return Offset(batch[-1].id, offset.sequence + len(batch), offset.start).stored
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return what each task reads of a batch.

@@ -5,7 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import graveler
 from graveler import spark as gs
@@ -70,6 +73,7 @@ def work(repo: graveler.Repository, spark: SparkSession) -> dict[str, Any]:
         "days": [dict(days.dtypes)["day"], *rows(days)],
         "mixed": [dict(mixed.dtypes)["day"], *rows(mixed)],
         "metadata": metadata(lake, spark),
+        "streams": streams(lake, spark),
     }
 
 
@@ -101,6 +105,36 @@ def metadata(lake: gs.Tables, spark: SparkSession) -> list[bool]:
         rows(lake.diff("main~1", "main").select("path")) == changes,
         rows(spark.sql("select path from graveler_diff('main~1', 'main')")) == changes != [],
     ]
+
+
+def streams(lake: gs.Tables, spark: SparkSession) -> list[Any]:
+    """Return what a query has landed, and how much of it another one has read as changes."""
+    inbox, checkpoint = Path("inbox").absolute(), Path("checkpoint").absolute()
+    inbox.mkdir()
+    before = lake.repository.commit("main")
+    write = lake.batch_writer("main", "clicks", txn_app="clicks", checkpoint=str(checkpoint))
+    for number in (1, 2):
+        (inbox / f"{number}.json").write_text(json.dumps({"id": number}))
+        clicks = spark.readStream.schema("id int").json(str(inbox)).coalesce(1)
+        landing = clicks.writeStream.foreachBatch(write)
+        landing = landing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        started(landing).awaitTermination()
+    changes = lake.changes("main", starting_ref=before).selectExpr("sequence", "kind")
+    copying = changes.writeStream.option("checkpointLocation", str(Path("copying").absolute()))
+    at = str(Path("seen").absolute())
+    copying.format("parquet").trigger(availableNow=True).start(at).awaitTermination()
+    return [*rows(lake.read("main", "clicks/")), *rows(spark.read.parquet(at))]
+
+
+def started(query: DataStreamWriter) -> StreamingQuery:
+    """Start a query; Spark gives the process of a function ten seconds to come up, whatever the load."""
+    for _ in range(9):
+        try:
+            return query.start()
+        except SparkConnectGrpcException as error:
+            if "waiting for the Python worker to connect back" not in str(error):
+                raise
+    return query.start()
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:

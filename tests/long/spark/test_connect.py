@@ -33,4 +33,5 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         "mixed": ["string", ["1", "1"], ["2", "one"]],
         "bulk": [500, True],
         "metadata": [True, True, True],
+        "streams": [[1], [2], [1, "added"], [2, "added"]],
     }
