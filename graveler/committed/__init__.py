@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graveler.committed.merge import Merged as Merged
     from graveler.committed.merge import RawConflict as RawConflict
     from graveler.committed.merge import Resolve as Resolve
+    from graveler.committed.merge import Whole as Whole
     from graveler.committed.merge import merge_changes as merge_changes
     from graveler.committed.metarange import EMPTY_METARANGE as EMPTY_METARANGE
     from graveler.committed.metarange import get as get
@@ -62,6 +63,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "Merged",
             "RawConflict",
             "Resolve",
+            "Whole",
             "merge_changes",
         ),
         "graveler.committed.metarange": ("EMPTY_METARANGE", "get", "scan"),

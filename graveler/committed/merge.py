@@ -15,22 +15,25 @@ A missing key counts as a content of its own, so the rows cover a file that both
 deletion against a change. The first row is what taking over a whole range that the destination has
 not changed does, too; so the result does not depend on where ranges end. What several bases have at
 a key is merged first: see `bases`.
+
+A table whose log both sides changed is decided as a whole, not key by key: see `units`.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import merge as merge_sorted
-from itertools import groupby
+from itertools import filterfalse, groupby
 from operator import eq, itemgetter
 from typing import Final, Literal, NamedTuple
 
 from graveler.committed import metarange
-from graveler.committed.apply import rewrite
+from graveler.committed.apply import StagedChange, apply, rewrite
 from graveler.committed.bases import CONFLICT, Bases, BaseValues, Unresolved
 from graveler.committed.diff import (
     RawChange,
     Segment,
     Side,
+    diff,
     diff_ranges,
     pieces,
     same_content,
@@ -41,6 +44,7 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.committed.tree import tree_of
+from graveler.committed.units import is_torn, log_of, name_of, units_of
 from graveler.errors import InvalidInputError
 from graveler.values import record_id
 
@@ -53,9 +57,13 @@ Resolve = Callable[[bytes, _Value, bytes | None, bytes | None], _Value]
 """(key, base, source, dest value records) -> the value to have, None for no such key, or
 `CONFLICT` to leave it to the strategy. The base is `CONFLICT` where the bases do not agree."""
 
+Whole = Callable[[bytes], str | None]
+"""(name of a unit, as in ``tables/a/_delta_log``) -> ``source-wins`` or ``dest-wins``, or None to
+leave it to the strategy."""
+
 
 class Earlier(NamedTuple):
-    """What a merge gave before its destination moved on.
+    """What a merge gave before its destination moved on; it took no unit whole.
 
     Attributes:
         dest: Metarange id of the destination then.
@@ -75,6 +83,8 @@ class RawConflict(NamedTuple):
             bases do not agree on it.
         source: Its value record in the source, None where it is missing.
         dest: Its value record in the destination, None where it is missing.
+
+    Of a unit the key is its name, and there are no value records.
     """
 
     key: bytes
@@ -91,11 +101,13 @@ class Merged:
         metarange: Id of the merged tree, "" where there are conflicts.
         conflicts: The first `SHOWN`, in key order.
         conflict_count: How many there are.
+        whole: Names of the units of which a strategy took one side.
     """
 
     metarange: str
     conflicts: tuple[RawConflict, ...] = ()
     conflict_count: int = 0
+    whole: tuple[bytes, ...] = ()
 
 
 def merge(  # noqa: PLR0913 - three trees and how to join them
@@ -107,6 +119,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     splitting: Splitting,
     strategy: str | None = None,
     resolve: Resolve | None = None,
+    whole: Whole | None = None,
     earlier: Earlier | None = None,
 ) -> Merged:
     """Merge tree `source` into tree `dest`; nothing is written where a conflict is left.
@@ -120,6 +133,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         strategy: ``source-wins`` or ``dest-wins``: the side that has its way in a conflict,
             its deletions included. None: neither.
         resolve: Asked first about each conflict. The same conflict has the same answer.
+        whole: The same for units.
         earlier: An earlier result for the same bases and source, settled in the same way: where
             the destination has not changed since, it is reused range by range, unopened.
 
@@ -127,17 +141,35 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         InvalidInputError: No such strategy.
     """
     sides = _Sides(store, base, source, dest, earlier)
-    judge = _Judge(strategy, resolve)
+    judge = _Judge(strategy, resolve, whole)
     if sides.result is not None:
         return Merged(sides.result)
     with RangeWriter(store, splitting, hold=True) as writer:
         sides.write(writer, judge)
-        if judge.conflict_count:
-            return Merged("", tuple(judge.conflicts), judge.conflict_count)
-        return Merged(writer.finish_tree()[0])
+        if not sides.find_torn():
+            return judge.merged(writer)
+    # the path by path decision does not count within units: what it decided is left behind
+    judge = _Judge(strategy, resolve, whole)
+    with RangeWriter(store, splitting, hold=True) as writer:
+        sides.write(writer, judge)
+        winners = judge.winners(sides.torn)
+        merged = judge.merged(writer)
+    if merged.conflict_count:
+        return merged
+    tree = merged.metarange
+    for unit, winner in winners.items():
+        side = source if winner == "source-wins" else dest
+        changes = map(_staged, diff(store, tree, side, prefix=unit))
+        tree = apply(store, tree, changes, splitting).metarange
+    return Merged(tree, whole=tuple(map(name_of, winners)))
 
 
-def merge_changes(
+def _staged(change: RawChange) -> StagedChange:
+    key, _, value = change
+    return key, None if value is None else record_id(key, value), value
+
+
+def merge_changes(  # noqa: PLR0913 - three trees and how to join them
     store: RangeStore,
     base: str | Bases,
     source: str,
@@ -145,6 +177,7 @@ def merge_changes(
     *,
     strategy: str | None = None,
     resolve: Resolve | None = None,
+    whole: Whole | None = None,
 ) -> Iterator[RawChange | RawConflict]:
     """Yield what `merge` would change in `dest`, and its conflicts, in key order.
 
@@ -153,7 +186,7 @@ def merge_changes(
     Raises:
         InvalidInputError: No such strategy.
     """
-    judge = _Judge(strategy, resolve)
+    judge = _Judge(strategy, resolve, whole)
     sides = _Sides(store, base, source, dest, None)
     return sides.changes(judge)
 
@@ -163,6 +196,7 @@ class _Sides:
 
     Attributes:
         result: The merged tree where no range need be looked at to know it.
+        torn: The units that are decided as a whole.
     """
 
     def __init__(
@@ -174,9 +208,11 @@ class _Sides:
         earlier: Earlier | None,
     ) -> None:
         self._store = store
+        self.torn: tuple[bytes, ...] = ()
+        self._logs: set[bytes] = set()
         bases = Bases.one(base) if isinstance(base, str) else base
         trees = bases.trees
-        self._trees = (*trees, source, dest, *(earlier or ()))
+        self._trees = [*trees, source, dest, *(earlier or ())]
         self._count = len(trees)
         self._places = [trees.index(each.tree) for each in bases.best]
         self._values = BaseValues(store, bases)
@@ -187,13 +223,14 @@ class _Sides:
             self.result = source
 
     def write(self, writer: RangeWriter, judge: "_Judge") -> None:
-        """Write the merged tree."""
+        """Write the merged tree; within torn units it is not yet what it should be."""
         for shared, segment in self._pieces():
             writer.add_ranges(shared)
             if segment is None:
                 return
             dest, *earlier = segment[self._count + 1 :]
             if earlier and same_ranges(earlier[0], dest):
+                self._note_ends(segment)
                 writer.add_ranges(earlier[1])
                 continue
             taken = self._taken(segment)
@@ -202,17 +239,47 @@ class _Sides:
             else:
                 rewrite(self._store, writer, tree_of(dest), self._candidates(segment), judge.settle)
 
+    def find_torn(self) -> bool:
+        """Find the torn units among those that the walk has met; return whether there are any."""
+        source, dest = self._trees[self._count : self._count + 2]
+        self.torn = units_of(
+            log for log in self._logs if is_torn(self._store, self._values, source, dest, log)
+        )
+        if self.torn:
+            del self._trees[self._count + 2 :]
+        return bool(self.torn)
+
     def changes(self, judge: "_Judge") -> Iterator[RawChange | RawConflict]:
         """Yield what the merged tree has otherwise than the destination, and the conflicts."""
         if self._trees[-1] == self.result:
             return
+        for _, segment in self._pieces():
+            if segment is not None and self._taken(segment) is None:
+                for _ in self._candidates(segment):
+                    pass
+        units: Iterator[RawChange | RawConflict] = iter(())
+        if self.find_torn():
+            units = self._units(judge)
+        yield from merge_sorted(units, self._changes(judge), key=itemgetter(0))
+
+    def _units(self, judge: "_Judge") -> Iterator[RawChange | RawConflict]:
+        source, dest = self._trees[self._count :]
+        winners = judge.winners(self.torn)
+        for unit in self.torn:
+            winner = winners.get(unit)
+            if winner is None:
+                yield _conflict(unit)
+            elif winner == "source-wins":
+                yield from diff(self._store, dest, source, prefix=unit)
+
+    def _changes(self, judge: "_Judge") -> Iterator[RawChange | RawConflict]:
         for _, segment in self._pieces():
             if segment is None:
                 return
             dest = segment[self._count + 1]
             taken = self._taken(segment)
             if taken is not None:
-                yield from diff_ranges(self._store, dest, taken)
+                yield from filterfalse(self._within_torn, diff_ranges(self._store, dest, taken))
                 continue
             for candidate in self._candidates(segment):
                 info = tree_of(dest).find(candidate.key)
@@ -231,10 +298,37 @@ class _Sides:
         bases, (source, dest) = segment[: self._count], segment[self._count : self._count + 2]
         if same_ranges(source, dest) or all(same_ranges(source, base) for base in bases):
             return dest
-        return source if all(same_ranges(dest, base) for base in bases) else None
+        if all(same_ranges(dest, base) for base in bases):
+            self._note_ends(segment)
+            return source
+        return None
+
+    def _note_ends(self, segment: Segment) -> None:
+        """Note the logs that go on beyond a segment of which nothing is opened.
+
+        Where the source changed a log in one segment and the destination changed it in another, the first or
+        the last key of each is in the log.
+        """
+        ends = [(side[0].min_key, side[-1].max_key) for side in segment if side]
+        self._note(min(first for first, _ in ends))
+        self._note(max(last for _, last in ends))
+
+    def _note(self, key: bytes) -> None:
+        log = log_of(key)
+        if log is not None:
+            self._logs.add(log)
+
+    def _within_torn(self, change: tuple[bytes, object, object]) -> bool:
+        return change[0].startswith(self.torn)
 
     def _candidates(self, segment: Segment) -> Iterator["_Candidate"]:
         """Yield the keys at which the source's record is not that of every base."""
+        for candidate in self._changed(segment):
+            self._note(candidate.key)
+            if not candidate.key.startswith(self.torn):
+                yield candidate
+
+    def _changed(self, segment: Segment) -> Iterator["_Candidate"]:
         bases, source = segment[: self._count], segment[self._count]
         if len(bases) == 1:
             for key, record, value in diff_ranges(self._store, bases[0], source, same=eq):
@@ -275,24 +369,47 @@ class _Candidate(NamedTuple):
 class _Judge:
     """Decides key by key, and keeps the conflicts it could not decide."""
 
-    def __init__(self, strategy: str | None, resolve: Resolve | None) -> None:
+    def __init__(self, strategy: str | None, resolve: Resolve | None, whole: Whole | None) -> None:
         if strategy not in {None, "source-wins", "dest-wins"}:
             raise InvalidInputError(
                 f"merge strategy {strategy!r}: use source-wins, dest-wins or None"
             )
         self._strategy = strategy
         self._resolve = resolve
+        self._whole = whole
         self.conflicts: list[RawConflict] = []
         self.conflict_count = 0
+
+    def merged(self, writer: RangeWriter) -> Merged:
+        """Return the tree that was written, or the conflicts."""
+        if self.conflict_count:
+            conflicts = sorted(self.conflicts, key=itemgetter(0))
+            return Merged("", tuple(conflicts[:SHOWN]), self.conflict_count)
+        return Merged(writer.finish_tree()[0])
+
+    def winners(self, units: tuple[bytes, ...]) -> dict[bytes, str]:
+        """Return the strategy that settles each unit, by unit; one that none settles is a conflict."""
+        winners: dict[bytes, str] = {}
+        for unit in units:
+            asked = None if self._whole is None else self._whole(name_of(unit))
+            winner = asked or self._strategy
+            if winner is None:
+                self._leave(_conflict(unit))
+            else:
+                winners[unit] = winner
+        return winners
+
+    def _leave(self, conflict: RawConflict) -> None:
+        self.conflict_count += 1
+        if self.conflict_count <= SHOWN:
+            self.conflicts.append(conflict)
 
     def settle(self, change: _Candidate, record: Record | None) -> Record | None:
         """Return the record to have at a key that the source changed; `record` is dest's."""
         dest = None if record is None else record[2]
         chosen = self.choose(change, dest)
         if chosen is CONFLICT:
-            self.conflict_count += 1
-            if self.conflict_count <= SHOWN:
-                self.conflicts.append(RawConflict(*change[:3], dest))
+            self._leave(RawConflict(*change[:3], dest))
             return record
         if chosen == dest:
             return record
@@ -316,6 +433,8 @@ class _Judge:
 
     def _settled(self, change: _Candidate, dest: bytes | None) -> _Value:
         key, base, source, _ = change
+        if log_of(key) is not None:
+            return CONFLICT  # its unit is torn
         if self._resolve is not None:
             chosen = self._resolve(key, base, source, dest)
             if chosen is not CONFLICT:
@@ -323,3 +442,7 @@ class _Judge:
         if self._strategy is None:
             return CONFLICT
         return source if self._strategy == "source-wins" else dest
+
+
+def _conflict(unit: bytes) -> RawConflict:
+    return RawConflict(name_of(unit), None, None, None)

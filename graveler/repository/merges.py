@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, RawConflict
+from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Merged, RawConflict
 from graveler.committed.merge import merge
+from graveler.committed.units import names_unit
 from graveler.errors import ConflictError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of
@@ -17,6 +18,10 @@ from graveler.refs.refs import Look
 from graveler.refs.settings import PROTECTION
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
 from graveler.telemetry import MERGE
+
+_SHOWN: Final = 5
+WHOLE: Final = "graveler.whole"
+"""Metadata of a merge commit: tables of which a strategy took one side, by their logs; five at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +45,32 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
     dest: str,
     strategy: Settlement | str | None,
     what: str,
-    earlier: Earlier | None = None,
     lines: tuple[Commit | None, Commit | None] = (None, None),
 ) -> str:
-    """Return the metarange of the merged tree.
+    """Return the metarange of the merged tree; see `_merged`."""
+    return _merged(
+        stores,
+        base=base,
+        source=source,
+        dest=dest,
+        strategy=strategy,
+        what=what,
+        lines=lines,
+    ).metarange
+
+
+def _merged(  # noqa: PLR0913 - three trees and how to settle them
+    stores: Stores,
+    *,
+    base: str | Bases,
+    source: str,
+    dest: str,
+    strategy: Settlement | str | None,
+    what: str,
+    earlier: Earlier | None = None,
+    lines: tuple[Commit | None, Commit | None] = (None, None),
+) -> Merged:
+    """Return what a merge of trees gave.
 
     Args:
         stores: The repository.
@@ -69,12 +96,13 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
         strategy=settled.word,
         splitting=stores.splitting,
         resolve=settled.resolve,
+        whole=settled.whole,
         earlier=earlier,
     )
     if merged.conflict_count:
         conflicts = describe(stores, merged.conflicts, source=lines[0], dest=lines[1])
         raise conflict_error(what, conflicts, merged.conflict_count)
-    return merged.metarange
+    return merged
 
 
 def merge_start(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
@@ -107,7 +135,7 @@ def build_merge(
     bases = merge_start(stores, source, dest)
     if bases is None:
         return None
-    tree = merge_trees(
+    merged = _merged(
         stores,
         base=bases,
         source=source.metarange,
@@ -117,14 +145,17 @@ def build_merge(
         earlier=_still_good(stores, earlier, source, bases),
         lines=(source, dest),
     )
-    return make_commit(stores, tree=tree, parents=(dest, source), spec=spec)
+    if merged.whole:
+        names = b" ".join(merged.whole[:_SHOWN]).decode("utf-8", "backslashreplace")
+        spec = replace(spec, metadata={**spec.metadata, WHOLE: names})
+    return make_commit(stores, tree=merged.metarange, parents=(dest, source), spec=spec)
 
 
 def _still_good(
     stores: Stores, earlier: Commit | None, source: Commit, bases: Bases
 ) -> Earlier | None:
     """Return the trees of an earlier merge of `source`, if it started from the same bases."""
-    if earlier is None or earlier.parents[1:] != (source.id,):
+    if earlier is None or earlier.parents[1:] != (source.id,) or WHOLE in earlier.metadata:
         return None
     dest = stores.refs.commits.get(earlier.parents[0])
     then = merge_bases(stores.refs.commits, source.id, dest.id)
@@ -213,9 +244,6 @@ def find_bases(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
     return Bases(best, bases) if best else None
 
 
-_SHOWN: Final = 5
-
-
 def describe(
     stores: Stores,
     conflicts: Sequence[RawConflict],
@@ -248,8 +276,10 @@ def conflict_error(what: str, conflicts: tuple[Conflict, ...], count: int) -> Me
     shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
     more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
     paths = "path was" if count == 1 else "paths were"
+    table = any(names_unit(conflict.path) for conflict in conflicts)
     return MergeConflictError(
         f"{what}: {count} {paths} changed differently on both sides ({shown}{more}): "
+        f"{'a path that ends in _delta_log stands for a whole table; ' if table else ''}"
         "change one side, or merge with strategy source-wins or dest-wins, or with one for each "
         "pattern of paths",
         conflicts,

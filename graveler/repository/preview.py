@@ -79,7 +79,11 @@ def preview_merge(
         trees = (bases, source.metarange, dest.metarange)
         with settling(stores, strategy, keep=False) as settled:
             yield from merge_changes(
-                stores.ranges, *trees, strategy=settled.word, resolve=settled.resolve
+                stores.ranges,
+                *trees,
+                strategy=settled.word,
+                resolve=settled.resolve,
+                whole=settled.whole,
             )
 
     tally: Counter[ChangeKind] = Counter()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from graveler.arguments import check_entry
-from graveler.committed import CONFLICT, Resolve, Unresolved
+from graveler.committed import CONFLICT, Resolve, Unresolved, Whole
 from graveler.errors import GravelerError, InvalidInputError, RetryableError
 from graveler.globs import compiled
 from graveler.model import Conflict, Entry
@@ -23,7 +23,10 @@ from graveler.values import decode_entry, staged_value
 Resolver = Callable[[Conflict], Entry | str | None]
 """Decides a conflict. It returns ``source-wins`` or ``dest-wins`` for that side, its deletion
 included; ``delete`` for no file; an entry, one of the conflict's or another one of its path; None or
-``conflict`` to leave the conflict. It may be asked again for the same conflict, after a lost race."""
+``conflict`` to leave the conflict. It may be asked again for the same conflict, after a lost race.
+
+A table of Delta Lake is one conflict: its path is that of the log, as in ``tables/a/_delta_log``, it has
+no entries, and only a side or None is an answer."""
 
 Strategy = str | Mapping[str, str | Resolver | None] | Resolver
 """``source-wins`` or ``dest-wins``; a resolver; or one of these for each pattern of paths."""
@@ -41,10 +44,12 @@ class Settlement:
     Attributes:
         word: For conflicts that `resolve` leaves; None leaves them.
         resolve: Asked about each conflict.
+        whole: Asked about each table that both sides changed.
     """
 
     word: str | None = None
     resolve: Resolve | None = None
+    whole: Whole | None = None
 
 
 def check_strategy(strategy: Strategy | None) -> None:
@@ -84,14 +89,18 @@ def settling(
     if strategy is None or isinstance(strategy, str):
         yield Settlement(strategy)
     elif not keep:
-        yield Settlement(resolve=_Settler(stores, strategy, lambda _: None))
+        yield _Settler(stores, strategy, lambda _: None).settlement
     else:
         with holding(stores) as hold:
-            yield Settlement(resolve=_Settler(stores, strategy, hold.keep))
+            yield _Settler(stores, strategy, hold.keep).settlement
 
 
 class _Settler:
-    """The resolve function of a strategy that is more than a word."""
+    """A strategy that is more than a word.
+
+    Attributes:
+        settlement: It as a merge takes it.
+    """
 
     def __init__(
         self, stores: Stores, strategy: Strategy, keep: Callable[[list[Row]], None]
@@ -100,23 +109,33 @@ class _Settler:
         self._keep = keep
         rules = strategy if isinstance(strategy, Mapping) else {"**": strategy}
         self._rules = [(compiled(pattern), item) for pattern, item in rules.items()]
+        self.settlement = Settlement(resolve=self._resolve, whole=self._whole)
 
-    def __call__(
+    def _resolve(
         self, key: bytes, base: _Value, source: bytes | None, dest: bytes | None
     ) -> _Value:
-        path = key.decode("utf-8", "backslashreplace")
-        item = next((item for rule, item in self._rules if rule.fullmatch(path)), None)
-        answer: Entry | str | None
-        if callable(item):
-            conflict = conflict_of(key, base, source, dest)
-            answer = _answer(item, conflict)
-            if isinstance(answer, Entry):
-                return self._value(answer, conflict, base, source, dest)
-        else:
-            answer = item
+        conflict = conflict_of(key, base, source, dest)
+        answer = self._asked(conflict)
+        if isinstance(answer, Entry):
+            return self._value(answer, conflict, base, source, dest)
         if answer in _SIDES:
             return source if answer == "source-wins" else dest
         return None if answer == _DELETE else CONFLICT
+
+    def _whole(self, name: bytes) -> str | None:
+        conflict = conflict_of(name, None, None, None)
+        answer = self._asked(conflict)
+        if isinstance(answer, Entry) or answer == _DELETE:
+            raise InvalidInputError(
+                f"the resolver returned {answer!r} for {conflict.path!r}, which stands for a whole "
+                "table: return source-wins, dest-wins, or None to leave the conflict"
+            )
+        return answer if answer in _SIDES else None
+
+    def _asked(self, conflict: Conflict) -> Entry | str | None:
+        """Return what the first rule for the conflict's path says."""
+        item = next((item for rule, item in self._rules if rule.fullmatch(conflict.path)), None)
+        return _answer(item, conflict) if callable(item) else item
 
     def _value(
         self,

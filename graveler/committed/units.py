@@ -1,0 +1,66 @@
+"""Units: folders of which a merge takes one side as a whole.
+
+A table of Delta Lake is a log of numbered files, and data files that the log names. Two logs joined
+path by path are no log: number 12 of one side may stand below number 13 of the other. So the folder
+that holds the log is a unit: where both sides changed the log, and neither log holds the changes of the
+other, the folder is *torn*, and is one conflict.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from graveler.committed.bases import CONFLICT, BaseValues
+from graveler.committed.diff import diff, same_content
+from graveler.committed.range_store import RangeStore
+
+_LOG: Final = b"_delta_log/"
+
+
+def log_of(key: bytes) -> bytes | None:
+    """Return the folder of the log that a key is in, as in ``tables/a/_delta_log/``, or None."""
+    if _LOG not in key:
+        return None
+    if key.startswith(_LOG):
+        return _LOG
+    at = key.find(b"/" + _LOG)
+    return None if at < 0 else key[: at + 1 + len(_LOG)]
+
+
+def is_torn(store: RangeStore, values: BaseValues, source: str, dest: str, log: bytes) -> bool:
+    """Return whether each side changed a log in a way that the other did not.
+
+    Args:
+        store: Where the trees are.
+        values: What the bases have.
+        source: Metarange id.
+        dest: Metarange id.
+        log: The folder of the log.
+    """
+    changed = [False, False]
+    for key, ours, theirs in diff(store, source, dest, prefix=log):
+        base = values.at(key)
+        unchanged = [base is not CONFLICT and same_content(base, side) for side in (ours, theirs)]
+        changed = [was or not now for was, now in zip(changed, unchanged, strict=True)]
+        if all(changed):
+            return True
+    return False
+
+
+def units_of(logs: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return the folders that hold the logs, in key order, without those within another."""
+    units: list[bytes] = []
+    for log in sorted(logs, key=lambda log: log.removesuffix(_LOG)):
+        unit = log.removesuffix(_LOG)
+        if not units or not unit.startswith(units[-1]):
+            units.append(unit)
+    return tuple(units)
+
+
+def name_of(unit: bytes) -> bytes:
+    """Return the path by which a conflict names a unit: that of its log, as in ``a/_delta_log``."""
+    return unit + _LOG.removesuffix(b"/")
+
+
+def names_unit(path: str) -> bool:
+    """Return whether a conflict's path is the name of a unit."""
+    return path.rpartition("/")[2] == _LOG.decode().rstrip("/")
