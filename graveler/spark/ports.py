@@ -7,8 +7,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from urllib.parse import unquote
 
+from graveler.committed.units import log_of
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
+from graveler.spark.formats import refuse_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,14 +152,20 @@ def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Ent
     """Return the entries of a table's files by their paths below it, of one version.
 
     A path without a slash at its end is that of a file if there is one, else of a folder.
+
+    Raises:
+        InvalidInputError: It is a Delta table, or one is below it.
     """
     if path and not path.endswith("/"):
         with suppress(ObjectNotFoundError):
             return [(path.rpartition("/")[2], view.stat(path))]
         path = f"{path}/"
-    below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
-    return [
-        (name, entry)
-        for name, entry in below
-        if not is_hidden(name) and (nested or is_in_table(name))
-    ]
+    files: list[tuple[str, Entry]] = []
+    for entry in view.entries(path):
+        name = entry.path.removeprefix(path)
+        if not is_hidden(name):
+            if nested or is_in_table(name):
+                files.append((name, entry))
+        elif log_of(name.encode()) is not None:
+            refuse_delta(f"{path}{name.rpartition('_delta_log/')[0]}")
+    return files

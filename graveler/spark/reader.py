@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
+from graveler.spark.formats import check_format
 from graveler.spark.ports import (
     NULL_PARTITION,
     Files,
@@ -173,6 +174,7 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
             unknown column.
     """
     path, format = prefix_text(path, "path"), text(format, "format")  # noqa: A001 - as above
+    check_format(path, format)
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
     optional(instance, where, "where", kind=Mapping, expected="a mapping of columns to values")
     names = texts(columns, "columns")

@@ -19,6 +19,7 @@ from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.model import Entry
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.spark.formats import check_format
 from graveler.spark.ports import Target, is_hidden, spark_uri, table_entries
 from graveler.spark.reader import read
 from graveler.spark.schemas import PARQUET, SchemaRule, check_schema, described, stored_schema
@@ -124,6 +125,7 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
             or an owner is given and the mode is not ``append``.
     """
     path, format = path_text(path, "path"), text(format, "format")  # noqa: A001 - as above
+    check_format(path, format)
     partition_by = texts(partition_by, "partition_by")
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
     owner = text(owner, "owner", empty=True)

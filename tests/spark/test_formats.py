@@ -1,0 +1,38 @@
+"""Formats of whole tables are refused, with the way that there is."""
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.spark.formats import check_format
+from graveler.spark.ports import table_entries
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("delta", "webhdfs://.*4.1.1 and io.delta:delta-spark_4.1_2.13:4.1.0"),
+        ("DELTA", "through the gateway"),
+        ("iceberg", "whole addresses of its files.*as Parquet"),
+        ("hudi", "none was tried"),
+    ],
+)
+def test_a_format_of_whole_tables_is_refused_with_a_way(name, way):
+    with pytest.raises(InvalidInputError, match=f"'orders': format '{name}'.*{way}"):
+        check_format("orders", name)
+
+
+@pytest.mark.parametrize("name", ["parquet", "csv", "json", "orc", "text"])
+def test_a_format_of_files_is_taken(name):
+    check_format("orders", name)
+
+
+def test_the_files_of_a_delta_table_are_not_the_table(graveler_repo):
+    branch = graveler_repo.branch("main")
+    branch.put("in/orders/_delta_log/0.json", b"{}")
+    branch.put("in/orders/part-0.parquet", b"rows")
+    branch.put("in/days/_SUCCESS", b"")
+    branch.put("in/days/part-0.parquet", b"rows")
+    assert [name for name, _ in table_entries(branch, "in/days", nested=True)] == ["part-0.parquet"]
+    for path in ("in/orders", "in/"):
+        with pytest.raises(InvalidInputError, match="'in/orders/' is a Delta table"):
+            table_entries(branch, path, nested=True)
