@@ -1,11 +1,25 @@
 """Spark, unchanged, on a branch of a lake, over a gateway in this process."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
 import graveler
+from graveler.config import program_environment
 from graveler.gateway import Gateway, spark_settings
+from graveler.spark.java import find_java
+
+STATEMENTS = """
+create table days (id int, day string) using parquet partitioned by (day) location 'DEV/days';
+insert into days values (1, 'a'), (2, 'b');
+insert overwrite days partition (day = 'b') values (3);
+select id, day from days order by id;
+select count(*) from parquet.`DEV~1/days`;
+"""
 
 
 @pytest.fixture
@@ -86,6 +100,37 @@ def test_a_table_of_sql_lives_on_a_branch(spark, branch, dev):
         assert folders(branch) == ["days/day=a", "days/day=b"]
     finally:
         spark.sql("drop table days")
+    assert branch.head.message == "write days"
+
+
+def test_the_program_spark_sql_works_on_a_branch(branch, gateway, dev, tmp_path):
+    settings = {
+        **spark_settings(gateway.address, gateway.token),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    options = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("spark-sql"), "--master", "local[2]", *options],
+        input=STATEMENTS.replace("DEV", dev),
+        env=program_environment({"JAVA_HOME": str(find_java().path)}),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if line[:1].isdigit()] == [
+        "1\ta",
+        "3\tb",
+        "2",
+    ]
+    assert folders(branch) == ["days/day=a", "days/day=b"]
     assert branch.head.message == "write days"
 
 
