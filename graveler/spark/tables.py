@@ -25,10 +25,9 @@ from graveler.spark.checks import TaskCheck, by_spark
 from graveler.spark.collection import collector
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
-from graveler.spark.idempotence import Landed
-from graveler.spark.packing import SHARE_BYTES, pack
 from graveler.spark.idempotence import Landed, Txn
 from graveler.spark.lakes import lake_of_process
+from graveler.spark.packing import SHARE_BYTES, pack
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
 from graveler.spark.streams_rows import COMPACTION, read_appended
@@ -291,21 +290,29 @@ class Tables:
         )
 
     def batch_writer(
+        self,
         branch: str | BranchLike,
         into: PathText | BatchWork,
+        *,
         txn_app: str,
+        message: str = "",
         metadata: Mapping[str, str] | None = None,
         checkpoint: str = "",
         **options: Unpack[WriteOptions],
     ) -> BatchWriter:
         """Return what a streaming query calls with each of its batches: it lands in one commit, once.
+
         ::
+
             write = lake.batch_writer("main", "tables/clicks/", txn_app="clicks")
             query = clicks.writeStream.foreachBatch(write).option("checkpointLocation", at).start()
+
         A batch is a transaction of the branch, named by `txn_app` and the number of the batch. A batch that
         the branch holds is skipped, so a query that is restarted lands each of them once. The commit
         also has the query's id, as ``txn.query``. A query counts from 0 again if its checkpoint is lost: its
         batches are refused, and so are those of another query with the same `txn_app`.
+
+        Args:
             branch: As of `transaction`.
             into: The table's folder; or a function, called with the `Transaction` and the batch, that writes
                 to several tables, which land together.
@@ -317,7 +324,11 @@ class Tables:
                 location.
             **options: Of the folder, as of `graveler.spark.write`. Mode ``overwrite`` is for queries in output
                 mode ``complete``.
+
+        Raises:
+            RefNotFoundError: No such branch.
             InvalidInputError: An argument is invalid.
+        """
         if callable(into) and options:
             raise InvalidInputError(
                 f"{', '.join(options)}: options are for a folder: give them to tx.write within the function"
@@ -331,24 +342,35 @@ class Tables:
             metadata=pairs(metadata, "metadata") or {},
             checkpoint=text(checkpoint, "checkpoint", empty=True),
             options=options,
+        )
+
     def changes(
+        self,
         branch: str | BranchLike,
+        *,
         starting_ref: str | Commit | RefLike = "",
         prefix: PathText = "",
         max_commits: int = 0,
     ) -> "DataFrame":
         """Return a stream of what the commits of a branch change, commit after commit.
+
         Its columns are those of `diff`, and ``commit_id``, ``committed`` and ``sequence``: the number of the
         commit in the stream. The commits are those of the branch by first parents: a merge is one
         commit with all that it brought. It is read by the data source ``format("graveler")``, and needs
         Spark 4.2.
+
+        Args:
+            branch: The branch.
             starting_ref: A commit of the branch; the stream begins with the changes after it. By default it
                 begins with the first commit. It counts until the query's first batch; then the
                 checkpoint does.
             prefix: Start of the paths; "" for all.
             max_commits: Commits of a micro-batch at most; 0 for all that are there.
+
+        Raises:
             RefNotFoundError: No such branch, or no such ref.
             ExpiredError: Garbage collection has removed the tree of the starting ref.
+        """
         options = {
             "branch": self.repository.branch(branch).name,
             "startingRef": self._commit_id(starting_ref) if starting_ref else "",
@@ -360,27 +382,39 @@ class Tables:
             repository=self.repository.name,
             kind="changes",
             **{name: value for name, value in options.items() if value},
+        )
         return reader.load()
+
     def appended(
         self, changes: "DataFrame", path: PathText, **options: Unpack[ReadOptions]
     ) -> "DataFrame | None":
         """Return the rows that a batch of `changes` has appended to a table.
+
         ::
+
             def copy(tx, batch):
                 rows = lake.appended(batch, "tables/orders/")
                 if rows is not None:
                     tx.write(rows, "tables/copy/")
+
         The driver lists the files that the batch adds below the table's folder, and Spark reads them. The
         commits of `compact` are passed over: their rows were there before.
+
+        Args:
             changes: A batch of `changes`, as ``foreachBatch`` gives it.
             path: The table's folder.
             **options: As of `graveler.spark.read`.
+
         Returns:
             The rows; None if no file was added.
+
+        Raises:
             StateError: The batch also replaces or removes files of the table.
             ExpiredError: Garbage collection has removed the tree of a commit, or a file.
+        """
         folder = f"{path_text(path, 'path').rstrip('/')}/"
         return read_appended(self.repository, changes, folder, **options)
+
     def create_views(
         self,
         ref: str | Commit | RefLike,
