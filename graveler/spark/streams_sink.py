@@ -130,7 +130,8 @@ def query_id(spark: "SparkSession", checkpoint: str) -> str:
     if not found:
         raise InvalidInputError(
             "no streaming query runs here: give the writer to writeStream.foreachBatch, and write other "
-            "frames by lake.transaction(branch, txn=(app, version))"
+            "frames by lake.transaction(branch, txn=(app, version)); where PYSPARK_PIN_THREAD is false, give "
+            "batch_writer(..., checkpoint=...) the checkpointLocation of the query"
         )
     return found
 

@@ -322,8 +322,8 @@ class Tables:
             checkpoint: The query's ``checkpointLocation``, needed with Spark Connect, which does not tell
                 the query's id. There, `into` runs in a process of the server, which opens the lake by its
                 location.
-            **options: Of the folder, as of `graveler.spark.write`. Mode ``overwrite`` is for queries in output
-                mode ``complete``.
+            **options: Of the folder, as of `graveler.spark.write`. The mode is ``append``, or ``overwrite`` for
+                queries in output mode ``complete``.
 
         Raises:
             RefNotFoundError: No such branch.
@@ -333,6 +333,7 @@ class Tables:
             raise InvalidInputError(
                 f"{', '.join(options)}: options are for a folder: give them to tx.write within the function"
             )
+        choice(options.get("mode", "append"), "mode", ("append", "overwrite"))
         return BatchWriter(
             self,
             self.repository.branch(branch).name,
@@ -362,18 +363,20 @@ class Tables:
         Args:
             branch: The branch.
             starting_ref: A commit of the branch; the stream begins with the changes after it. By default it
-                begins with the first commit. It counts until the query's first batch; then the
-                checkpoint does.
+                begins with the first commit. The query looks it up when it starts without a
+                checkpoint.
             prefix: Start of the paths; "" for all.
             max_commits: Commits of a micro-batch at most; 0 for all that are there.
 
         Raises:
-            RefNotFoundError: No such branch, or no such ref.
-            ExpiredError: Garbage collection has removed the tree of the starting ref.
+            RefNotFoundError: No such branch.
         """
+        if not isinstance(starting_ref, str):
+            starting_ref = self._commit_id(starting_ref)
         options = {
             "branch": self.repository.branch(branch).name,
-            "startingRef": self._commit_id(starting_ref) if starting_ref else "",
+            # not looked up here: a query with a checkpoint needs none, and it may be gone then
+            "startingRef": starting_ref,
             "prefix": prefix_text(prefix, "prefix"),
             "maxCommitsPerTrigger": str(count(max_commits, "max_commits") or ""),
         }

@@ -213,6 +213,10 @@ def test_a_wrong_argument_is_refused_before_the_query(repo):
         lake.batch_writer("nowhere", "clicks/", txn_app="clicks")
     with pytest.raises(InvalidInputError, match="mode: options are for a folder"):
         lake.batch_writer("main", put, txn_app="clicks", mode="append")
+    modes: tuple[Any, ...] = ("ignore", "error", "merge")
+    for mode in modes:
+        with pytest.raises(InvalidInputError, match=f"mode='{mode}'.*append, overwrite"):
+            lake.batch_writer("main", "clicks/", txn_app="clicks", mode=mode)
     wrong: tuple[Any, ...] = ("", 7)
     for into in wrong:
         with pytest.raises(InvalidInputError, match="into"):
