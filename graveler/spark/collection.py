@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from graveler.gc import GarbageCollector
     from graveler.lake import Repository
 
-LARGE: Final = 10_000_000
-"""Entries of the ranges that stay, from which on Spark reads them."""
+LARGE: Final = 2_000_000
+"""Entries of the ranges that stay, from which on Spark reads them: half a minute for one process."""
 
 _ROWS: Final = "part int, id binary, kept boolean"
 _RESULT: Final = "address binary, fault string"
-_LISTED: Final = 8
+_LISTED: Final = 20
 """How many times as fast a list is read as its range."""
 
 
@@ -43,7 +43,7 @@ def collector(
     Args:
         repository: The repository.
         spark: A session; the active one where not given, else a new one when it is needed.
-        method: ``process`` or ``spark``; ``auto`` takes Spark if the ranges that stay have ten million
+        method: ``process`` or ``spark``; ``auto`` takes Spark if the ranges that stay have two million
             entries and more.
 
     Raises:

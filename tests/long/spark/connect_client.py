@@ -74,6 +74,7 @@ def work(repo: graveler.Repository, spark: SparkSession) -> dict[str, Any]:
         "mixed": [dict(mixed.dtypes)["day"], *rows(mixed)],
         "metadata": metadata(lake, spark),
         "streams": streams(lake, spark),
+        "collection": collection(lake, spark),
     }
 
 
@@ -135,6 +136,18 @@ def started(query: DataStreamWriter) -> StreamingQuery:
             if "waiting for the Python worker to connect back" not in str(error):
                 raise
     return query.start()
+
+
+def collection(lake: gs.Tables, spark: SparkSession) -> bool:
+    """Return whether a collection by tasks condemns what one of this process does."""
+    repo = lake.repository
+    repo.gc.keep("main", count=1)
+    alone, by_tasks = (
+        each.mark(grace="0s", dry_run=True)
+        for each in (repo.gc, gs.collector(repo, spark, method="spark"))
+    )
+    same = (by_tasks.condemned, by_tasks.kept) == (alone.condemned, alone.kept)
+    return same and alone.bytes_condemned > 0
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:

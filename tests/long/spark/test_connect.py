@@ -34,4 +34,5 @@ def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
         "bulk": [500, True],
         "metadata": [True, True, True],
         "streams": [[1], [2], [1, "added"], [2, "added"]],
+        "collection": True,
     }
