@@ -9,22 +9,25 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 DBT_VENV ?= .venv-dbt
+DELTA_VENV ?= .venv-delta
 ARGS ?=
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 DEMO_READY := $(DEMO_VENV)/.installed
 DBT_READY := $(DBT_VENV)/.installed
+DELTA_READY := $(DELTA_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real test-spark simulate check lint types floors bench bench-scale bench-spark storm torture docs lock clean
 .PHONY: prose house help demo test test-real test-cluster simulate check lint types floors bench bench-scale storm torture docs lock clean
+.PHONY: prose house help demo test test-real test-s3a test-delta simulate check lint types floors bench bench-scale storm torture docs lock clean
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
@@ -40,6 +43,19 @@ test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
 
 test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
 	$(PYTEST) tests/real --ignore=tests/real/cluster $(ARGS)
+	$(PYTEST) tests/real --ignore=tests/real/s3a --ignore=tests/real/delta $(ARGS)
+
+# Not in .ci/run: the jars are 690 MB. They are kept in build/jars.
+test-s3a: WORKERS = 2
+test-s3a: $(READY) ## Spark on an S3 server with Hadoop's jars, which it fetches: 690 MB, once
+	$(BIN)/python -m tests.jars s3a build/jars/s3a
+	$(PYTEST) tests/real/s3a $(ARGS)
+
+# Not in .ci/run either: a second Spark is 480 MB.
+test-delta: WORKERS = 2
+test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the oldest Spark: PySpark 4.1
+	$(BIN)/python -m tests.jars delta build/jars/delta
+	$(PYTEST) tests/real/delta $(ARGS)
 
 # One process: the tests share one cluster, whose JVMs need 4 GB and all of two cores.
 test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
@@ -144,9 +160,12 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra dbt --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements-dbt.lock $(ARGS)
+	$(BIN)/uv pip compile pyproject.toml --extra delta --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements-delta.lock $(ARGS)
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) build dist docs/_build demo-lake
+	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) build dist docs/_build demo-lake
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 
 # $(call environment,FOLDER) makes a virtual environment with the lock's uv in it: pip checks
@@ -182,4 +201,11 @@ $(DBT_READY): requirements-dbt.lock requirements.lock pyproject.toml
 	$(call environment,$(DBT_VENV))
 	@$(DBT_VENV)/bin/uv pip install --quiet --python $(DBT_VENV)/bin/python \
 	  --constraint requirements-dbt.lock --build-constraint requirements.lock --editable '.[dbt]'
+	@touch $@
+
+# Delta Lake is not published for the Spark of requirements.lock; this one is the oldest that graveler takes.
+$(DELTA_READY): requirements-delta.lock requirements.lock pyproject.toml
+	$(call environment,$(DELTA_VENV))
+	@$(DELTA_VENV)/bin/uv pip install --quiet --python $(DELTA_VENV)/bin/python \
+	  --constraint requirements-delta.lock --build-constraint requirements.lock --editable '.[delta]'
 	@touch $@

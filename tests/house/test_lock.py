@@ -11,9 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 DBT_LOCK = (ROOT / "requirements-dbt.lock").read_text("utf-8")
+DELTA_LOCK = (ROOT / "requirements-delta.lock").read_text("utf-8")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==([^ ;\\]+)", re.MULTILINE)
 PINNED = dict(PIN.findall(LOCK))
-APART = {"dbt": dict(PIN.findall(DBT_LOCK))}
+APART = {"dbt": dict(PIN.findall(DBT_LOCK)), "delta": dict(PIN.findall(DELTA_LOCK))}
 """Extras with a lock and an environment of their own, and the pins of that lock."""
 SECTIONS = {"(core)": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 
@@ -24,13 +25,17 @@ def name_of(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match[0]).lower()
 
 
-@pytest.mark.parametrize("lock", [LOCK, DBT_LOCK], ids=["all", "dbt"])
+@pytest.mark.parametrize("lock", [LOCK, DBT_LOCK, DELTA_LOCK], ids=["all", "dbt", "delta"])
 def test_the_lock_names_no_address(lock):
     assert "://" not in lock
     assert "--index" not in lock
 
 
-@pytest.mark.parametrize(("lock", "least"), [(LOCK, 100), (DBT_LOCK, 30)], ids=["all", "dbt"])
+@pytest.mark.parametrize(
+    ("lock", "least"),
+    [(LOCK, 100), (DBT_LOCK, 30), (DELTA_LOCK, 20)],
+    ids=["all", "dbt", "delta"],
+)
 def test_every_pin_of_the_lock_has_a_hash(lock, least):
     blocks = re.split(r"\n(?=\S)", lock.strip())
     assert len(blocks) >= len(dict(PIN.findall(lock))) > least
@@ -81,8 +86,8 @@ def test_no_target_installs_what_the_lock_does_not_pin():
     assert len(INSTALLS) >= 4
     for line in INSTALLS:
         words = set(line.split())
-        locks = ("--constraint requirements.lock", "--constraint requirements-dbt.lock")
-        bound = any(f" {lock} " in line for lock in locks) or "--no-deps" in words
+        locks = ("requirements.lock", "requirements-dbt.lock", "requirements-delta.lock")
+        bound = any(f" --constraint {lock} " in line for lock in locks) or "--no-deps" in words
         built = (
             "--build-constraint requirements.lock" in line
             or "--no-build-isolation" in words

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # each written so that it does not match itself
 FORBIDDEN = {
-    "a package registry's host": r"\b(?:pypi|pythonhosted|npmjs|crates|maven\.apache)\.(?:org|io|com)\b",
+    "a package registry's host": r"\b(?:pypi|pythonhosted|npmjs|crates|maven(?:\.apache)?)\.(?:org|io|com)\b",
     "an index address": r"--(?:extra-)?index-url[ =]\S*://",
     "a path of one machine": r"(?<![\w.}])/(?:work|root)/|/(?:home|Users)/\w",
     "the number of an issue": r"(?i)\bissues? #?\d|(?<![\w&\"'(/])#\d+\b(?!;)",
@@ -48,6 +48,7 @@ def test_no_file_names(what):
     ("what", "line"),
     [
         ("a package registry's host", "index = https://" + "pypi" + ".org/simple"),
+        ("a package registry's host", "https://repo1." + "maven" + ".org/maven2"),
         ("an index address", "pip install --index-url" + " https://example.org"),
         ("a path of one machine", "see /" + "work/main/graveler"),
         ("a path of one machine", "see /" + "home/ann/graveler"),

@@ -1,0 +1,29 @@
+"""Runs SQL in the environment of ``make test-delta``: one statement a line on stdin, rows as JSON on stdout.
+
+The first line holds the settings of the session.
+"""
+
+import json
+import sys
+
+from pyspark.errors import PySparkException
+
+from graveler import spark as gs
+
+
+def main() -> None:
+    settings = json.loads(sys.stdin.readline())
+    with gs.session(master="local[2]", config=settings) as spark:
+        for line in sys.stdin:
+            try:
+                answer: dict[str, list[object]] = {
+                    "rows": [list(row) for row in spark.sql(json.loads(line)).collect()]
+                }
+            except PySparkException as error:
+                answer = {"error": [str(error)]}
+            sys.stdout.write(json.dumps(answer, default=str) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
