@@ -21,9 +21,8 @@ DELTA_READY := $(DELTA_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose house help demo test test-real test-spark simulate check lint types floors bench bench-scale bench-spark storm torture docs lock clean
-.PHONY: prose house help demo test test-real test-cluster simulate check lint types floors bench bench-scale storm torture docs lock clean
-.PHONY: prose house help demo test test-real test-s3a test-delta simulate check lint types floors bench bench-scale storm torture docs lock clean
+.PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
+.PHONY: docs lock clean test-spark test-cluster test-s3a test-delta
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -42,28 +41,26 @@ test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
 	$(PYTEST) --ignore=tests/real --ignore=tests/long $(ARGS)
 
 test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
-	$(PYTEST) tests/real --ignore=tests/real/cluster $(ARGS)
-	$(PYTEST) tests/real --ignore=tests/real/s3a --ignore=tests/real/delta $(ARGS)
+	$(PYTEST) tests/real $(ARGS)
 
-# Not in .ci/run: the jars are 690 MB. They are kept in build/jars.
+# What follows is not in .ci/run: it takes long, and the last two fetch jars, which are kept in build/jars.
+test-spark: WORKERS = 2
+test-spark: $(READY) ## all tests of Spark in local sessions
+	$(PYTEST) tests/spark tests/real/spark tests/long/spark $(ARGS)
+
+# one process: the tests share one cluster, whose JVMs need 4 GB and all of two cores
+test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
+	$(BIN)/python -m pytest tests/long/cluster $(ARGS)
+
 test-s3a: WORKERS = 2
 test-s3a: $(READY) ## Spark on an S3 server with Hadoop's jars, which it fetches: 690 MB, once
 	$(BIN)/python -m tests.jars s3a build/jars/s3a
-	$(PYTEST) tests/real/s3a $(ARGS)
+	$(PYTEST) tests/long/s3a $(ARGS)
 
-# Not in .ci/run either: a second Spark is 480 MB.
 test-delta: WORKERS = 2
 test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the oldest Spark: PySpark 4.1
 	$(BIN)/python -m tests.jars delta build/jars/delta
-	$(PYTEST) tests/real/delta $(ARGS)
-
-# One process: the tests share one cluster, whose JVMs need 4 GB and all of two cores.
-test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
-	$(BIN)/python -m pytest tests/real/cluster $(ARGS)
-
-test-spark: WORKERS = 2
-test-spark: $(READY) ## all tests of Spark: about ten minutes on two cores
-	$(PYTEST) tests/spark tests/real/spark tests/long/spark $(ARGS)
+	$(PYTEST) tests/long/delta $(ARGS)
 
 faults: $(READY) ## faults and other processes at every call of an operation, and not at every twelfth
 	$(PYTEST) --every-point $(ARGS)

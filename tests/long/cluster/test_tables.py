@@ -9,8 +9,8 @@ from graveler import spark as gs
 from graveler.fsck import fsck
 from tests.harness.gc_lakes import collect, keys, needed
 from tests.harness.servers.spark import wait_until
-from tests.real.cluster.holding import ROWS, held
-from tests.real.cluster.waiting import mark_in
+from tests.long.cluster.holding import ROWS, held
+from tests.long.cluster.waiting import mark_in
 
 FAILURES = (PySparkException, Py4JError)
 

@@ -15,7 +15,7 @@ from graveler.fsck import fsck
 from graveler.runs import RunState
 from tests.harness.gc_lakes import collect, keys, needed
 from tests.harness.servers.spark import ROOT, wait_until
-from tests.real.cluster.waiting import mark_in, tables_of
+from tests.long.cluster.waiting import mark_in, tables_of
 
 
 def end(driver):
@@ -34,7 +34,7 @@ def drive(cluster, bulk, inventory, tmp_path):
 
     def start(work, variables=()):
         environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'integrations'}", **dict(variables)}
-        command = [sys.executable, "-m", "tests.real.cluster.driver", work, cluster.url, tmp_path]
+        command = [sys.executable, "-m", "tests.long.cluster.driver", work, cluster.url, tmp_path]
         driver = psutil.Popen(
             command, cwd=ROOT, env=program_environment(environment), stderr=subprocess.DEVNULL
         )

@@ -4,7 +4,7 @@ import psutil
 
 from graveler import spark as gs
 from graveler.committed.metarange import read
-from tests.real.cluster.waiting import tables_of
+from tests.long.cluster.waiting import tables_of
 
 
 def check(repo, alone):

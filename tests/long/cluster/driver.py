@@ -11,7 +11,7 @@ from pathlib import Path
 import graveler
 from graveler import spark as gs
 from tests.harness.servers.spark import SETTINGS
-from tests.real.cluster.holding import held
+from tests.long.cluster.holding import held
 
 
 def main(work: str, url: str, folder: str) -> None:
