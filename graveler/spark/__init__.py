@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from graveler.spark.imports import import_ as import_
     from graveler.spark.imports import import_frame as import_frame
     from graveler.spark.reader import read as read
+    from graveler.spark.submission import submit_settings as submit_settings
+    from graveler.spark.submission import submitted_step as submitted_step
     from graveler.spark.tables import Tables as Tables
     from graveler.spark.tables import attach as attach
     from graveler.spark.transactions import Transaction as Transaction
@@ -30,6 +32,7 @@ __getattr__, _names, _lazy = lazy_names(
         "graveler.spark.functions": ("register_sql",),
         "graveler.spark.imports": ("import_", "import_frame"),
         "graveler.spark.reader": ("read",),
+        "graveler.spark.submission": ("submit_settings", "submitted_step"),
         "graveler.spark.tables": ("Tables", "attach"),
         "graveler.spark.transactions": ("Transaction",),
         "graveler.spark.writer": ("write",),
