@@ -3,13 +3,14 @@
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from shutil import copy
 
 import psutil
 import pytest
 
+from graveler import spark as gs
 from graveler.config import program_environment
 from graveler.fsck import fsck
 from graveler.runs import RunState
@@ -24,6 +25,25 @@ def end(driver):
         for process in [*driver.children(recursive=True), driver]:
             process.kill()
         driver.wait()
+
+
+@contextmanager
+def stopped(processes):
+    """Stop processes for a block."""
+    try:
+        for process in processes:
+            process.suspend()
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+def lives(process):
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 @pytest.fixture
@@ -79,5 +99,34 @@ def test_an_interrupted_driver_leaves_nothing_to_reap(cluster, bulk, drive, tmp_
     assert bulk.commit("main") == before
     assert [record.name for record in bulk.branches(hidden=True)] == ["main"]
     assert not list(bulk.runs.list(RunState.OPEN))
+    collect(bulk)
+    assert keys(bulk) == needed(bulk)
+
+
+def test_tasks_of_a_replaced_attempt_change_nothing(
+    cluster, spark, executors, bulk, drive, inventory
+):
+    """Its executors are stopped, its driver dies, and one task goes on behind the next attempt."""
+    stale = bulk.runs.open("load")
+    driver, app = drive("step", stale.step_environment("load"))
+    tables_of(bulk, 10)
+    old = cluster.both(app)
+    tasks = [python for executor in old for python in executor.pythons]
+    others = [p for executor in old for p in (executor.jvm, *executor.daemons)]
+    with stopped([*tasks, *others, *cluster.workers]):
+        end(driver)
+        run = bulk.runs.open("load")
+        rows = spark.read.csv(str(inventory), header=True).where("size < 4000")
+        with run.step("load") as step:
+            gs.import_frame(step, rows, "in/", message="bulk", slice_rows=2_500)
+        run.publish()
+        head, there = bulk.commit("main"), keys(bulk)
+        assert len(list(bulk.ref("main").entries())) == 4_000
+        for task in tasks:
+            task.resume()
+        wait_until(lambda: keys(bulk) > there, "tables of the stale tasks")
+    wait_until(lambda: not any(map(lives, [*tasks, *others])), "the end of the stale executors")
+    assert bulk.commit("main") == head
+    assert [record.name for record in bulk.branches(hidden=True)] == ["main"]
     collect(bulk)
     assert keys(bulk) == needed(bulk)
