@@ -22,7 +22,7 @@ DELTA_READY := $(DELTA_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-cluster test-s3a test-delta
+.PHONY: docs lock clean test-spark test-cluster test-bench test-s3a test-delta
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -52,6 +52,9 @@ test-spark: $(READY) ## all tests of Spark in local sessions
 test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
 	$(BIN)/python -m pytest tests/long/cluster $(ARGS)
 
+test-bench: $(READY) ## each row of bench-scale and bench-spark, on data that is tiny
+	$(BIN)/python -m pytest tests/long/bench $(ARGS)
+
 test-s3a: WORKERS = 2
 test-s3a: $(READY) ## Spark on an S3 server with Hadoop's jars, which it fetches: 690 MB, once
 	$(BIN)/python -m tests.jars s3a build/jars/s3a
@@ -62,7 +65,7 @@ test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the
 	$(BIN)/python -m tests.jars delta build/jars/delta
 	$(PYTEST) tests/long/delta $(ARGS)
 
-faults: $(READY) ## faults and other processes at every call of an operation, and not at every twelfth
+faults: $(READY) ## faults and other processes at every call of an operation, and not at every sixteenth
 	$(PYTEST) --every-point $(ARGS)
 
 # Debian's package with sst_dump, by which RocksDB itself judges our tables. Without apt-get or

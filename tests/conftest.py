@@ -25,7 +25,6 @@ FIRST = (
     "objects/test_s3_faults.py",
     "docs/test_pages.py",
     "house/test_imports.py",
-    "bench/scale/test_rows.py",
     "gc/collection/test_memory.py",
     "real/torture/test_kills.py",
     "real/test_docs.py",

@@ -1,7 +1,7 @@
 """A world of shared stores in memory that any number of lakes open, with a script in between.
 
 `struck_worlds` and `interleave` strike an operation at its first call, and at every `Points.step`
-th after it: the twelfth by default, each with ``pytest --every-point``.
+th after it: the sixteenth by default, each with ``pytest --every-point``.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Points:
         step: ``pytest --every-point`` sets it to 1.
     """
 
-    step = 12
+    step = 16
 
 
 class ScriptedLake(Lake):

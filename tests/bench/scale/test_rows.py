@@ -1,4 +1,4 @@
-"""Each row of the benchmark at scale runs, on lakes that are tiny."""
+"""What the rows of the benchmark at scale stand on, and their page."""
 
 import math
 import multiprocessing
@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -15,27 +14,12 @@ from tests.bench.measure import Result, reported
 from tests.bench.scale import __main__ as scale
 from tests.bench.scale.__main__ import section
 from tests.bench.scale.children import ChildError, in_child, rate, with_memory
-from tests.bench.scale.place import Place, entry_of, path_of
+from tests.bench.scale.place import entry_of, path_of
 from tests.bench.scale.plots import Plot
-from tests.bench.scale.rows import ON_SPARK, ROWS, measured
+from tests.bench.scale.rows import ROWS
 from tests.bench.scale.table import at_least, at_most
 
 ENTRIES = 40_000
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("scale")
-    return Place(folder, folder, ENTRIES, seconds=0.05, hours=3, repeats=1, commits=2, processes=2)
-
-
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in ON_SPARK])
-def test_the_row(name, place):
-    results, plots = measured(name, place)
-    assert results
-    assert [result for result in results if result.figure == "fails"] == []
-    for plot in plots:
-        ET.fromstring(plot.svg())  # noqa: S314 - our own
 
 
 def test_paths_come_in_the_order_of_their_numbers():
