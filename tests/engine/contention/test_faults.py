@@ -318,7 +318,7 @@ def test_rules_of_collection_are_kept_and_touch_nothing_else(operation, fault):
 
 
 LOOKS = {
-    "GarbageCollector": {"get", "marks"},
+    "GarbageCollector": {"get", "marks", "reading"},
     "Lake": {"check_kv", "close", "repositories", "repository"},
     "Repository": {
         "branch",
