@@ -101,6 +101,9 @@ def _lines(error: Exception) -> list[str]:
 
 def conflict_line(conflict: Conflict) -> str:
     """Return the path, what each side has there, and what changed it last."""
+    sides = (conflict.base, conflict.source, conflict.dest)
+    if not conflict.bases_disagree and all(entry is None for entry in sides):
+        return f"  {printable(conflict.path)}  a table that both sides changed: take one side of it"
     base = "(the bases disagree)" if conflict.bases_disagree else _entry(conflict.base)
     return (
         f"  {printable(conflict.path)}  base {base}  "

@@ -127,6 +127,15 @@ def test_a_conflict_names_path_entries_commits_and_exits_with_3(cli, conflict):
     assert conflict.commit("main") == before
 
 
+def test_a_conflict_of_whole_tables_says_so(cli, history):
+    for branch in ("dev", "main"):
+        history.branch(branch).put("t/_delta_log/0.json", branch.encode())
+        history.branch(branch).commit("a version")
+    said = cli("merge", "dev", "main")
+    assert said.code == 3
+    assert "t/_delta_log  a table that both sides changed: take one side of it" in said.err
+
+
 def test_a_dry_run_shows_what_a_merge_does_and_exits_alike(cli, conflict):
     before = conflict.commit("main")
     said = cli("merge", "dev", "main", "--dry-run", "--json")
