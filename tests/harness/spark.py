@@ -15,14 +15,20 @@ def spark():
 
 
 @pytest.fixture
-def lake(tmp_path):
+def opened(tmp_path):
+    """A lake; modules whose `lake` is the tables of a repository have it by this name only."""
     with graveler.open(tmp_path / "lake", create=True) as lake:
         yield lake
 
 
 @pytest.fixture
-def repo(lake):
-    return lake.create_repository("tables")
+def lake(opened):
+    return opened
+
+
+@pytest.fixture
+def repo(opened):
+    return opened.create_repository("tables")
 
 
 @pytest.fixture

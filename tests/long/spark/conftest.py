@@ -1,4 +1,4 @@
 """A local Spark, and a repository on disk for its tables."""
 
 from tests.harness.commands import cli  # noqa: F401 - fixture
-from tests.harness.spark import branch, lake, repo, spark  # noqa: F401 - fixtures
+from tests.harness.spark import branch, lake, opened, repo, spark  # noqa: F401 - fixtures
