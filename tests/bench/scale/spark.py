@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import graveler
 from graveler import spark as gs
@@ -321,11 +322,6 @@ def _gateway(place: Place) -> list[Result]:
         at = urlsplit(address)
         home = f"/webhdfs/v1/bench/main/large?delegation={token}"
 
-        def ask(method: str, target: str) -> HTTPConnection:
-            connection = HTTPConnection(str(at.hostname), at.port)
-            connection.request(method, target)
-            return connection
-
         def write() -> None:
             url = f"{home}&op=CREATE&overwrite=true&data=true"
             connection = HTTPConnection(str(at.hostname), at.port)
@@ -342,11 +338,11 @@ def _gateway(place: Place) -> list[Result]:
                 os.fsync(file.fileno())
 
         def read() -> None:
-            connection = ask("GET", f"{home}&op=OPEN")
-            answer = connection.getresponse()
-            while answer.read(_CHUNK):
-                pass
-            connection.close()
+            got = 0
+            with urlopen(f"http://{at.netloc}{home}&op=OPEN") as answer:
+                while part := answer.read(_CHUNK):
+                    got += len(part)
+            assert got == place.gateway_mib * _CHUNK
 
         def read_bare() -> None:
             with plain.open("rb") as file:
