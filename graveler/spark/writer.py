@@ -19,7 +19,7 @@ from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.model import Entry
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
-from graveler.spark.formats import check_format
+from graveler.spark.formats import check_format, refuse_delta
 from graveler.spark.ports import Target, is_hidden, spark_uri, table_entries
 from graveler.spark.reader import read
 from graveler.spark.schemas import PARQUET, SchemaRule, check_schema, described, stored_schema
@@ -141,6 +141,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         )
     mark = f"{sha256(owner.encode()).hexdigest()[:_MARK]}-" if owner else ""
     folder = f"{path.rstrip('/')}/"
+    if next(target._unrecorded.entries(f"{folder}_delta_log/"), None) is not None:
+        refuse_delta(folder)
     if mode in _CAREFUL and (existing := next(target._unrecorded.entries(folder), None)):
         if mode == "ignore":
             return []

@@ -1,10 +1,13 @@
 """Formats of whole tables are refused, with the way that there is."""
 
+from typing import Any
+
 import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.spark.formats import check_format
 from graveler.spark.ports import table_entries
+from graveler.spark.writer import write
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,14 @@ def test_the_files_of_a_delta_table_are_not_the_table(graveler_repo):
     for path in ("in/orders", "in/"):
         with pytest.raises(InvalidInputError, match="'in/orders/' is a Delta table"):
             table_entries(branch, path, nested=True)
+
+
+def test_nothing_is_written_into_a_delta_table(graveler_repo):
+    branch = graveler_repo.branch("main")
+    branch.put("in/orders/_delta_log/0.json", b"{}")
+    branch.commit("a table")
+    frame: Any = type("DataFrame", (), {"__module__": "pyspark.sql.classic"})()
+    modes: tuple[Any, ...] = ("append", "overwrite", "ignore")
+    for mode in modes:
+        with pytest.raises(InvalidInputError, match="'in/orders/' is a Delta table"):
+            write(branch, frame, "in/orders", mode=mode)
