@@ -151,7 +151,7 @@ def struck_worlds(fault, prepare, operate, *, step=None):
         yield world, f"{fault} at {call}, call {number}: {failed!r}", failed
 
 
-def interleave(prepare, operate, meanwhile, check, *, least=3):
+def interleave(prepare, operate, meanwhile, check, *, least=3, step=None):
     """Run `operate` once for each struck point, where `meanwhile` comes in between.
 
     Args:
@@ -161,8 +161,9 @@ def interleave(prepare, operate, meanwhile, check, *, least=3):
         meanwhile: Called with the repository of the other process, once, in between.
         check: Called with the world, the outcome and that of `meanwhile`.
         least: The fewest points there must be; with fewer the test would check nothing.
+        step: How many calls from one that is struck to the next; by default `Points.step`.
     """
-    for number in count(1, Points.step):
+    for number in count(1, step or Points.step):
         world = ScriptedWorld()
         prepare(world.repo(scripted=False))
         other = world.repo(scripted=False)
