@@ -100,6 +100,7 @@ class _Arrays(NamedTuple):
         bounds: Where each row starts and stops, two numbers of 4 bytes; those of two rows overlap.
         lengths: Of the keys, row by row.
         rows_at: Where the rows begin in the file.
+        by_width: The file as keys of one length, one at each place, by length.
     """
 
     hashes: Any
@@ -107,6 +108,7 @@ class _Arrays(NamedTuple):
     bounds: Any
     lengths: Any
     rows_at: Any
+    by_width: dict[int, Any]
 
 
 def hashes_of(keys: Sequence[bytes]) -> Any:
@@ -165,8 +167,8 @@ class FlatTable:
     """
 
     __slots__ = (
-        "_arrays", "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sums", "_verified",
-        "_width", "bounds", "buffer", "checked",
+        "_arrays", "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sound", "_sums",
+        "_verified", "_width", "bounds", "buffer", "checked",
         "count", "digest", "ends", "kind", "lengths", "memory_bytes", "name", "numbered", "rows_at", "used",
     )  # fmt: skip
 
@@ -213,9 +215,10 @@ class FlatTable:
         self.rows_at: int = places[-1]
         self._ids_at: int = self.rows_at + row_bytes
         self._verified = bytearray(pages)
+        self._sound = False
         self.count: int = count
         self.bounds: bytes = bounds
-        self._width = 2 * isqrt(count) + 1
+        self._width = isqrt(count) + 1
         self.numbered: bool = numbered
         self.digest: bytes = digest
         self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
@@ -260,6 +263,7 @@ class FlatTable:
         pages = map(view.__getitem__, map(slice, starts, stops))
         if all(map(eq, map(xxh3_64_intdigest, pages), self._sums[first:end])):
             self._verified[first:end] = b"\1" * (end - first)
+            self._sound = self._verified.find(0) < 0
         else:
             self._heal()
 
@@ -271,10 +275,11 @@ class FlatTable:
         except DamagedFileError as error:
             raise CorruptionError(f"table {self.name} was built twice, differently") from error
         self._verified = bytearray(b"\1") * len(self._verified)
+        self._sound = True
 
     def verify(self) -> None:
         """Verify every page that is not verified yet."""
-        if self._verified.find(0) >= 0:
+        if not self._sound and self._verified:
             self._verify(0, len(self._verified) - 1)
 
     def key(self, row: int) -> bytes:
@@ -339,7 +344,8 @@ class FlatTable:
             row = self._row_of[place]
             if self.lengths[row] == size:
                 at, stop = self.rows_at + self.ends[row], self.rows_at + self.ends[row + 1]
-                self._check(at, stop)
+                if not self._sound:  # no call: each look-up passes here
+                    self._check(at, stop)
                 if self.buffer[at : at + size] == key:
                     return at, stop
             place += 1
@@ -354,25 +360,35 @@ class FlatTable:
             keys: An array of numpy of ``V`` and the length, in any order.
             hashes: Of the keys, as `hashes_of` gives them.
         """
-        import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
-
         self.verify()
         index, width = self._arrays or self._as_arrays(), keys.dtype.itemsize
         places = index.hashes.searchsorted(hashes)
         # a key beyond the last hash gets the last row, and is not found in it
         rows = index.row_of.take(places, mode="clip")
         found = index.bounds[rows].view("u4").reshape(-1, 2) + index.rows_at
+        if (index.lengths.take(rows) == width).all() and self._has(keys, found[:, 0]):
+            return found
         equal = index.hashes.take(places, mode="clip") == hashes
         found[~equal] = 0
-        if (index.lengths.take(rows[equal]) == width).all():
+        lengths = index.lengths.take(rows[equal])
+        if (lengths == width).all() and self._has(keys[equal], found[equal, 0]):
+            return found
+        # different keys have one hash
+        found[:] = [self.find(key) or (0, 0) for key in map(bytes, keys.tolist())]
+        return found
+
+    def _has(self, keys: Any, starts: Any) -> bool:
+        """Return whether these keys of one length are at these places of the file."""
+        if not len(keys):
+            return True
+        width, by_width = keys.dtype.itemsize, self._arrays.by_width
+        if width not in by_width:
+            import numpy  # noqa: PLC0415 - as above
+
             # every place in the file as one at which a key starts: only what is taken is copied
             places = len(self.buffer) - width + 1
-            stored = numpy.ndarray(places, keys.dtype, self.buffer, strides=(1,))
-            if stored[found[equal, 0]].tobytes() == keys[equal].tobytes():
-                return found
-        # different keys have one hash
-        alone = [self.find(key) or (0, 0) for key in map(bytes, keys.tolist())]
-        return numpy.array(alone, found.dtype)
+            by_width[width] = numpy.ndarray(places, keys.dtype, self.buffer, strides=(1,))
+        return bool(by_width[width][starts].tobytes() == keys.tobytes())
 
     def _as_arrays(self) -> _Arrays:
         import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
@@ -383,6 +399,7 @@ class FlatTable:
             numpy.ndarray((self.count,), "V8", numpy.asarray(self.ends, "u4"), strides=(4,)),
             numpy.asarray(self.lengths, "u2"),
             numpy.int64(self.rows_at),
+            {},
         )
         return self._arrays
 

@@ -86,8 +86,16 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     kinds, starts = kinds[order], (lengths.cumsum() - lengths)[order]
     hashes, joined = hashes_of(keys)[order], b"".join(keys)
     inside = int(kinds.searchsorted(numpy.uint64(len(tree)) << _LENGTH_BITS))
-    begins = numpy.flatnonzero(numpy.diff(kinds[:inside], prepend=numpy.uint64(0))).tolist()
-    runs = zip((kinds[begins] >> _LENGTH_BITS).tolist(), pairwise([*begins, inside]), strict=True)
+    begins = numpy.flatnonzero(numpy.diff(kinds[:inside], prepend=numpy.uint64(0)))
+    firsts = kinds[begins]
+    widths = (firsts & ((1 << _LENGTH_BITS) - 1)).tolist()
+    # every place as one at which a key starts: only what is taken is copied
+    all_keys = {
+        width: numpy.ndarray(len(joined) - width + 1, f"V{width}", joined, strides=(1,))
+        for width in set(widths)
+    }
+    ranges, bounds_of = (firsts >> _LENGTH_BITS).tolist(), pairwise([*begins.tolist(), inside])
+    runs = zip(ranges, widths, bounds_of, strict=True)
     runs_of = {place: list(some) for place, some in groupby(runs, itemgetter(0))}
     bounds = numpy.zeros((len(keys), 2), numpy.int64)
     table_of = numpy.zeros(len(keys), numpy.int64)
@@ -95,16 +103,14 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     opened = store.ahead([tree[place] for place in runs_of], keep=True)
     for number, (table, some) in enumerate(zip(opened, runs_of.values(), strict=True)):
         tables.append(table)
-        for _, (start, stop) in some:
+        for _, width, (start, stop) in some:
             table_of[start:stop] = number
             if stop - start <= _ALONE:
                 alone = map(keys.__getitem__, order[start:stop].tolist())
                 bounds[start:stop] = [table.find(key) or (0, 0) for key in alone]
-                continue
-            # every place as one at which a key starts: only what is taken is copied
-            width = int(lengths[order[start]])
-            all_keys = numpy.ndarray(len(joined) - width + 1, f"V{width}", joined, strides=(1,))
-            bounds[start:stop] = table.find_many(all_keys[starts[start:stop]], hashes[start:stop])
+            else:
+                sought = all_keys[width][starts[start:stop]]
+                bounds[start:stop] = table.find_many(sought, hashes[start:stop])
     back = numpy.empty_like(order)
     back[order] = numpy.arange(len(keys))
     return Rows(tables, table_of[back], bounds[back])

@@ -53,6 +53,13 @@ def test_keys_of_several_lengths_are_found_in_one_range():
     assert [found[place] for place in range(-3, 9)] == [*rows[-3:], *rows[:9]]
 
 
+def test_keys_longer_than_the_whole_range_are_missing():
+    store = new_store()
+    metarange = write_ranges(store, ["a b"])
+    asked = [b"a" + b"0" * 1_000] * 100
+    assert list(find_many(store, metarange, asked)) == [None] * 100
+
+
 @pytest.mark.parametrize("count", [1, 100])
 def test_the_empty_tree_has_no_key(count):
     assert list(find_many(new_store(), EMPTY_METARANGE, [b"k"] * count)) == [None] * count
