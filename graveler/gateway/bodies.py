@@ -97,22 +97,19 @@ class RequestBody:
         if not self._begun:
             self._begun = True
             self._begin()
-        buffer = bytearray(size)
-        view = memoryview(buffer)
-        done = 0
-        while done < size and not self.ended:
+        pieces: list[bytes] = []
+        while size and not self.ended:
             self._left = self._pieces.next(self._left)
             if not self._left:
                 self.ended = True
                 break
-            count = self._stream.readinto(view[done : done + self._left])  # type: ignore[attr-defined]
-            if not count:
+            piece = self._stream.read(min(size, self._left))
+            if not piece:
                 raise ClientGoneError("the connection ended within the body")
-            done += count
-            self._left -= count
-        view.release()
-        del buffer[done:]
-        return bytes(buffer)
+            pieces.append(piece)
+            size -= len(piece)
+            self._left -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def drain(self, most: int = _DRAINED_BYTES) -> bool:
         """Read what is left of a short body; return whether it has ended."""
