@@ -10,7 +10,7 @@ computed from the addresses: a union of thousands of frames takes Spark minutes 
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_LISTED_BY_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_EVERY_PATH: Final = str((1 << 31) - 1)
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 # a client of Spark Connect does not learn how many cores the cluster has
 _REMOTE_LISTING: Final = 32
@@ -307,7 +309,8 @@ class Source:
 
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
         """Return a frame of each group, with the same types of the partition columns."""
-        with self.planning():
+        local = all(uri.startswith("file:") for group in groups for uri in group.uris)
+        with self.planning(local=local):
             frames = [self._frame(group) for group in groups]
             if all(len({frame.schema[name].dataType for frame in frames}) == 1 for name in columns):
                 return frames
@@ -315,12 +318,20 @@ class Source:
                 return [self._frame(group) for group in groups]
 
     @contextmanager
-    def planning(self) -> Iterator[None]:
-        """List few files in few tasks, within a ``with`` block; then the session is as it was."""
+    def planning(self, *, local: bool = False) -> Iterator[None]:
+        """List few files in few tasks, within a ``with`` block; then the session is as it was.
+
+        Args:
+            local: All files are on the driver's own disk, which lists them sooner than tasks do.
+        """
         cores = 0 if is_remote(self.spark) else self.spark.sparkContext.defaultParallelism
         # Spark's default suits a cluster: ten thousand tasks for ten thousand files
         tasks = str(2 * cores or _REMOTE_LISTING)
-        with _planning, setting(self.spark, _LISTING, tasks):
+        with ExitStack() as settings:
+            settings.enter_context(_planning)
+            settings.enter_context(setting(self.spark, _LISTING, tasks))
+            if local:
+                settings.enter_context(setting(self.spark, _LISTED_BY_TASKS, _EVERY_PATH))
             yield
 
     def _frame(self, group: FileGroup) -> "DataFrame":
