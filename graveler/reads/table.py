@@ -44,6 +44,8 @@ _BEFORE: Final = np.dtype(
 """Before the data of an entry: its identity, and the bytes that the length of the data may take."""
 _SHORTEST: Final = 2 + RECORD_ID_BYTES
 _CONTINUED: Final = 0x80
+_ASCII: Final = 0x80
+"""All bytes of ASCII are less."""
 _HEADER: Final = np.dtype(
     [
         ("flags", "u1"),
@@ -146,12 +148,14 @@ class _Rows:
         count, width = len(starts), int(stops[0] - starts[0])
         if (stops - starts == width).all():
             edges = np.arange(count + 1, dtype=np.int32) * np.int32(width)
-            cut = self._cut(np.dtype(f"V{width}"), starts) if width else b""
-            texts = _binary(edges, pa.py_buffer(cut))
+            cut = self._cut(np.dtype(f"V{width}"), starts) if width else np.empty(0, np.uint8)
+            if cut.view(np.uint8).max(initial=0) < _ASCII:  # sooner than Arrow's look at the same
+                return _pieces(pa.string(), edges, pa.py_buffer(cut))
+            texts = _pieces(pa.binary(), edges, pa.py_buffer(cut))
         else:
             edges = np.empty(2 * count, np.int32)
             edges[::2], edges[1::2] = starts, stops
-            pieces = _binary(edges, pa.py_buffer(self._data))
+            pieces = _pieces(pa.binary(), edges, pa.py_buffer(self._data))
             texts = pieces.take(pa.array(np.arange(0, 2 * count, 2)))
         try:
             return texts.cast(pa.string())
@@ -180,9 +184,9 @@ class _Rows:
         raise CorruptionError(f"entries from {keys[0]!r} to {keys[-1]!r} are no entries")
 
 
-def _binary(edges: Any, data: pa.Buffer) -> pa.Array:
+def _pieces(kind: pa.DataType, edges: Any, data: pa.Buffer) -> pa.Array:
     """Return the pieces of `data` between these places."""
-    return pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
+    return pa.Array.from_buffers(kind, len(edges) - 1, [None, pa.py_buffer(edges), data])
 
 
 def _bits(flags: Any) -> pa.Buffer:
