@@ -381,7 +381,7 @@ class FlatTable:
         """Return whether these keys of one length are at these places of the file."""
         if not len(keys):
             return True
-        width, by_width = keys.dtype.itemsize, self._arrays.by_width
+        width, by_width = keys.dtype.itemsize, (self._arrays or self._as_arrays()).by_width
         if width not in by_width:
             import numpy  # noqa: PLC0415 - as above
 
