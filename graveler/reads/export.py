@@ -1,6 +1,7 @@
 """A tree as plain files in a folder or a bucket: their copies, and the record that all of them are there.
 
-The record, ``_SUCCESS``, is removed first and put last. Any number of processes may copy, each file may be
+The record, ``_SUCCESS``, is removed first and put last. Meanwhile another one says which export has begun, so
+that only this one is repeated on top of what it left. Any number of processes may copy, each file may be
 copied again, and a file is there whole or not at all.
 """
 
@@ -19,6 +20,8 @@ from graveler.records import FORMAT, Fields, decode_json, encode_json
 
 RECORD: Final = "_SUCCESS"
 """Key of the record."""
+BEGUN: Final = ".graveler-export"
+"""Key of the record of an export that has not ended."""
 
 _WHAT: Final = "record of an export"
 
@@ -70,32 +73,63 @@ def begin(target: ObjectStore, export: Export) -> None:
     """Remove the record of an earlier export: from now on files are missing.
 
     Raises:
-        StateError: It is of another commit or folder than those files which the export changes.
+        StateError: It is of another commit or folder than those files which the export changes, or there is
+            none.
         CorruptionError: It is no record of an export.
     """
     if export.since:
         _check_there(target, export)
+    target.put(BEGUN, _encoded(export))
     target.delete(RECORD)
 
 
 def _check_there(target: ObjectStore, export: Export) -> None:
-    try:
-        fields = Fields(decode_json(target.get(RECORD), _WHAT, stamped=True), _WHAT)
-    except ObjectNotFoundError:
-        return  # an export that did not end may be repeated
-    repository, commit, prefix = (fields.text(name) for name in ("repository", "commit", "prefix"))
-    same = (repository, prefix) == (export.repository, export.prefix)
-    if not same or commit not in (export.since, export.commit):
-        raise StateError(
-            f"{target.root} has commit {commit} of {repository!r}, folder {prefix!r}, and not commit "
-            f"{export.since} of {export.repository!r}, folder {export.prefix!r}: export since what is "
-            "there, or without since to another place"
+    """Check that the files of `export.since` are there, but for what this same export has done before."""
+    there, begun = _read(target, RECORD), _read(target, BEGUN)
+    if there is not None:
+        same = (there.repository, there.prefix) == (export.repository, export.prefix)
+        if same and there.commit in (export.since, export.commit):
+            return
+        what = f"has commit {there.commit} of {there.repository!r}, folder {there.prefix!r}"
+        way = "export since what is there, or without since to another place"
+    elif begun is not None:
+        if begun == export:
+            return
+        since = f" since {begun.since}" if begun.since else ""
+        what = (
+            f"has some of the files of commit {begun.commit} of {begun.repository!r}, folder "
+            f"{begun.prefix!r}: an export{since} has begun there and not ended"
         )
+        way = "repeat that one first, or export without since to another place"
+    else:
+        what = f"has no {RECORD} of an export"
+        way = "export without since, which copies all files"
+    raise StateError(
+        f"{target.root} {what}; it is not known to have commit {export.since} of {export.repository!r}, "
+        f"folder {export.prefix!r}: {way}"
+    )
+
+
+def _read(target: ObjectStore, key: str) -> Export | None:
+    """Return what a record says, without the counts; None where there is none."""
+    try:
+        fields = Fields(decode_json(target.get(key), _WHAT, stamped=True), _WHAT)
+    except ObjectNotFoundError:
+        return None
+    repository, commit, prefix, since = map(
+        fields.text, ("repository", "commit", "prefix", "since")
+    )
+    return Export(repository, commit, prefix, since)
+
+
+def _encoded(export: Export) -> bytes:
+    return encode_json({**asdict(export), "format": FORMAT})
 
 
 def end(target: ObjectStore, export: Export) -> None:
     """Put the record: all files are there."""
-    target.put(RECORD, encode_json({**asdict(export), "format": FORMAT}))
+    target.put(RECORD, _encoded(export))
+    target.delete(BEGUN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +167,8 @@ class Copier:
 
     def _key(self, path: str) -> str:
         key = path[len(self.prefix) :]
-        if key == RECORD:
+        if key in (RECORD, BEGUN):
             raise InvalidInputError(
-                f"an export ends with a file of that name: export another folder than {self.prefix!r}"
+                f"an export writes a file of that name: export another folder than {self.prefix!r}"
             )
         return key

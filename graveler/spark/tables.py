@@ -183,7 +183,8 @@ class Tables:
             CorruptionError: A file differs from its entry. The others are copied; the message has the path.
             ObjectNotFoundError: A file is gone from its store.
             InvalidInputError: The place cannot have a file of that name; or a storage of the lake is there.
-            StateError: The place has another version than `since`.
+            StateError: The place has another version than `since`, or no version that an export has put there
+                whole.
         """
         place = place if isinstance(place, str) else str(place)
         base = None if since is None else self._commit_id(since)

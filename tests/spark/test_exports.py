@@ -58,7 +58,7 @@ def gone(*paths):
 def there(place):
     files = (file for file in Path(place).rglob("*") if file.is_file())
     names = {file.relative_to(place).as_posix(): file.read_bytes() for file in files}
-    return {name: body for name, body in names.items() if not name.startswith(".graveler-tmp")}
+    return {name: body for name, body in names.items() if not name.startswith(".graveler-")}
 
 
 def test_a_task_may_copy_and_delete_twice(repo, place, tmp_path):
@@ -86,7 +86,7 @@ def test_a_task_may_copy_and_delete_twice(repo, place, tmp_path):
 
 def test_files_that_cannot_be_copied_are_named(repo, place):
     main = repo.branch("main")
-    for path in ("a/b", "c", "lost", "_SUCCESS", "spoilt"):
+    for path in ("a/b", "c", "lost", "_SUCCESS", ".graveler-export", "spoilt"):
         main.put(path, path.encode())
     (place / "c").mkdir(parents=True)
     (place / "c" / "d").write_bytes(b"in the way")
@@ -98,11 +98,12 @@ def test_files_that_cannot_be_copied_are_named(repo, place):
     kinds = {path: type(error) for path, error in faults.items()}
     assert kinds == {
         "_SUCCESS": InvalidInputError,
+        ".graveler-export": InvalidInputError,
         "c": InvalidInputError,
         "lost": ObjectNotFoundError,
         "spoilt": CorruptionError,
     }
-    assert "ends with a file of that name" in str(faults["_SUCCESS"])
+    assert "writes a file of that name" in str(faults["_SUCCESS"])
     assert there(place) == {"a/b": b"a/b", "c/d": b"in the way"}
 
 
@@ -132,7 +133,7 @@ def test_tasks_of_files_get_no_key_value_store(repo, place):
 def test_the_record_says_which_version_is_there(repo, place):
     target = destination(repo.stores, place)
     first, second = Export("flights", "a1", "t/"), Export("flights", "b2", "t/", since="a1")
-    begin(target, second)  # nothing is known of what is there
+    begin(target, first)
     end(target, first)
     assert b'"commit":"a1"' in target.get("_SUCCESS")
     for other in (
@@ -140,7 +141,7 @@ def test_the_record_says_which_version_is_there(repo, place):
         Export("flights", "b2", "", since="a1"),
         Export("weather", "b2", "t/", since="a1"),
     ):
-        with pytest.raises(StateError, match="has commit a1 of 'flights', folder 't/', and not"):
+        with pytest.raises(StateError, match="has commit a1 of 'flights', folder 't/'; it is not"):
             begin(target, other)
     assert there(place)
     for now in (second, second, Export("flights", "d4")):
@@ -152,6 +153,32 @@ def test_the_record_says_which_version_is_there(repo, place):
         begin(target, second)
     begin(target, first)  # all of it: what was there does not count
     assert there(place) == {}
+
+
+def test_changes_are_not_exported_to_what_was_never_there(repo, place):
+    target = destination(repo.stores, place)
+    changes = Export("flights", "b2", since="a1")
+    with pytest.raises(
+        StateError, match=r"has no _SUCCESS.*export without since, which copies all"
+    ):
+        begin(target, changes)
+    assert not place.exists()
+    begin(target, Export("flights", "a1"))  # and does not end
+    for other in (changes, Export("flights", "a1", since="a1")):
+        with pytest.raises(
+            StateError, match=r"has some of the files of commit a1.*has begun there"
+        ):
+            begin(target, other)
+    begin(target, Export("flights", "a1"))
+    end(target, Export("flights", "a1", files=7))
+    for _ in range(2):
+        begin(target, changes)  # and does not end
+    for other in (Export("flights", "c3", since="a1"), Export("flights", "c3", since="b2")):
+        with pytest.raises(StateError, match="an export since a1 has begun there and not ended"):
+            begin(target, other)
+    begin(target, Export("flights", "c3"))
+    end(target, Export("flights", "c3"))
+    assert [info.key for info in target.list()] == ["_SUCCESS"]
 
 
 def test_no_export_goes_where_the_lake_is(repo, tmp_path):
