@@ -18,6 +18,8 @@ from graveler.refs import log
 from graveler.repository.merges import merge_trees, refuse_unpublished
 from graveler.repository.strategies import Strategy, settling
 
+CHERRY_PICK: Final = "graveler.cherry-pick"
+"""In the metadata of a commit: the commit whose changes it has repeated."""
 _OURS: Final = "graveler."
 
 
@@ -95,7 +97,7 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
     spec = replace(
         spec,
         message=spec.message or commit.message,
-        metadata={**theirs, **spec.metadata, "graveler.cherry-pick": commit.id},
+        metadata={**theirs, **spec.metadata, CHERRY_PICK: commit.id},
     )
     return _land(stores, name, "cherry-pick", pick, spec, base=before, source=commit)
 

@@ -1,11 +1,13 @@
 """The rows that commits append to a table, of a batch of their changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, Unpack
 
+from graveler.committed.units import log_of
 from graveler.errors import ObjectNotFoundError, StateError
-from graveler.model import ChangeKind, Entry
-from graveler.spark.ports import View
+from graveler.model import ChangeKind, Commit, Entry
+from graveler.repository.reverts import CHERRY_PICK
+from graveler.spark.ports import View, is_hidden
 from graveler.spark.reader import ReadOptions, read
 
 if TYPE_CHECKING:
@@ -55,11 +57,34 @@ def read_appended(
 ) -> "DataFrame | None":
     """Return the rows of the files that changes add below a folder; see `Tables.appended`."""
     rows = changes.where(changes.path.startswith(folder)).select("commit_id", "kind", "path")
+    added = added_files(repository, folder, rows.collect())
+    return None if added is None else read(added, folder, spark=changes.sparkSession, **options)
+
+
+def added_files(
+    repository: "Repository", folder: str, changes: Iterable[tuple[str, str, str]]
+) -> AddedFiles | None:
+    """Return the files that changes add to a table, None if there are none.
+
+    Files that Spark skips are no part of a table, except the log of a Delta table, which `read` refuses.
+
+    Args:
+        repository: The repository.
+        folder: The table's folder.
+        changes: For each, the id of its commit, its kind and the path.
+
+    Raises:
+        StateError: A file of the table was replaced or removed.
+        ExpiredError: Garbage collection has removed the tree of a commit.
+    """
     paths: dict[str, list[str]] = {}
     compactions: dict[str, bool] = {}
-    for commit_id, kind, path in rows.collect():
+    for commit_id, kind, path in changes:
+        name = path.removeprefix(folder)
+        if is_hidden(name) and log_of(name.encode()) is None:
+            continue
         if commit_id not in compactions:
-            compactions[commit_id] = COMPACTION in repository.commit(commit_id).metadata
+            compactions[commit_id] = _has_compacted(repository.commit(commit_id))
         if compactions[commit_id]:
             continue
         if kind != ChangeKind.ADDED:
@@ -72,5 +97,9 @@ def read_appended(
         return None
     views = {commit_id: repository.ref(commit_id) for commit_id in paths}
     entries = [views[found].stat(path) for found in paths for path in paths[found]]
-    files = AddedFiles(next(iter(views.values())), entries)
-    return read(files, folder, spark=changes.sparkSession, **options)
+    return AddedFiles(next(iter(views.values())), entries)
+
+
+def _has_compacted(commit: Commit) -> bool:
+    """Return whether a commit has the rows of the one before: a compaction, and no copy of its changes."""
+    return COMPACTION in commit.metadata and CHERRY_PICK not in commit.metadata
