@@ -324,7 +324,8 @@ class Tables:
                 the query's id. There, `into` runs in a process of the server, which opens the lake by its
                 location.
             **options: Of the folder, as of `graveler.spark.write`. The mode is ``append``, or ``overwrite`` for
-                queries in output mode ``complete``.
+                queries in output mode ``complete``: a batch is then the whole table, so `partition_overwrite` is
+                ``static`` unless it is given.
 
         Raises:
             RefNotFoundError: No such branch.
@@ -334,7 +335,8 @@ class Tables:
             raise InvalidInputError(
                 f"{', '.join(options)}: options are for a folder: give them to tx.write within the function"
             )
-        choice(options.get("mode", "append"), "mode", ("append", "overwrite"))
+        if choice(options.get("mode", "append"), "mode", ("append", "overwrite")) == "overwrite":
+            options.setdefault("partition_overwrite", "static")
         return BatchWriter(
             self,
             self.repository.branch(branch).name,

@@ -21,6 +21,7 @@ from graveler.errors import (
 )
 from graveler.spark.streams_sink import query_id
 from graveler.spark.tables import Tables
+from graveler.spark.transactions import Transaction
 
 SPARK: Any = None
 DRIVER = """
@@ -199,6 +200,22 @@ def test_what_may_pass_asks_for_a_restart(repo, error):
         land(repo, 7, work=fail)
     (note,) = failed.value.__notes__
     assert note.startswith("Batch 7 of 'clicks' on 'main': A restart of the query helps")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, {}),
+        ({"mode": "overwrite"}, {"partition_overwrite": "static"}),
+        ({"mode": "overwrite", "partition_overwrite": "dynamic"}, {}),
+    ],
+)
+def test_a_complete_result_replaces_the_whole_table(repo, monkeypatch, given, wanted):
+    seen: list[Any] = []
+    monkeypatch.setattr(Transaction, "write", lambda tx, df, path, **options: seen.append(options))
+    write = Tables(repo, SPARK).batch_writer("main", "t/", txn_app="a", partition_by=["b"], **given)
+    write(batch("q1"), 0)
+    assert seen == [{"partition_by": ["b"]} | given | wanted]
 
 
 def test_the_id_of_a_query_is_asked_for(repo):
