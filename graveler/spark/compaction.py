@@ -20,6 +20,7 @@ from graveler.spark.ports import (
     View,
     folder_values,
     partition_columns,
+    read_apart,
     table_entries,
 )
 from graveler.spark.pruning import prune
@@ -166,7 +167,8 @@ def _frame(
 
     uris = tuple(file.uri for file in data_files(target, one.files))
     data = StructType([field for field in schema.fields if field.name not in columns])
-    frame = source.load(FileGroup(uris), data).coalesce(1)
+    frames = [source.load(FileGroup(apart), data) for apart in read_apart(uris)]
+    frame = reduce(lambda left, right: left.unionByName(right), frames).coalesce(1)
     for name, value in one.values:
         frame = frame.withColumn(name, lit(value).cast("string"))
     return frame

@@ -97,6 +97,17 @@ def is_pattern(uri: str) -> bool:
     return _PATTERN.search(uri) is not None
 
 
+def read_apart(uris: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return files in groups that Spark reads once each: one that looks like a pattern is alone.
+
+    Of several paths, Spark takes all once more for each that looks like a pattern, although it expands none.
+    A partition's value may hold a ``}``, which Spark does not escape in a path.
+    """
+    alone: list[tuple[str, ...]] = [(uri,) for uri in uris if is_pattern(uri)]
+    others = tuple(uri for uri in uris if not is_pattern(uri))
+    return [others, *alone] if others else alone
+
+
 def is_in_table(relative: str) -> bool:
     """Return whether a file lies in the folder of its table, or in its ``key=value`` folders."""
     *folders, _ = relative.split("/")

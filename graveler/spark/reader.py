@@ -27,6 +27,7 @@ from graveler.spark.ports import (
     is_pattern,
     is_remote,
     partition_columns,
+    read_apart,
     spark_uri,
     table_entries,
     value_folders,
@@ -264,19 +265,13 @@ def data_files(view: View, entries: Files) -> list[DataFile]:
     """Return the files of entries as Spark names them.
 
     Raises:
-        InvalidInputError: Spark would pass over one of them, or take it for a pattern.
+        InvalidInputError: Spark would pass over one of them.
     """
     files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in entries]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):
             raise InvalidInputError(
                 f"Spark passes over {file.uri!r} because of its name: put a copy into the lake"
-            )
-        # of several paths, one that looks like a pattern makes Spark read the others twice
-        if len(files) > 1 and is_pattern(file.uri):
-            raise InvalidInputError(
-                f"Spark takes {file.uri!r} for a pattern: read it alone, or keep it at an "
-                "address without { } [ ] * and ?"
             )
     return files
 
@@ -309,6 +304,7 @@ class Source:
 
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
         """Return a frame of each group, with the same types of the partition columns."""
+        groups = [replace(group, uris=uris) for group in groups for uris in read_apart(group.uris)]
         local = all(uri.startswith("file:") for group in groups for uri in group.uris)
         with self.planning(local=local):
             frames = [self._frame(group) for group in groups]

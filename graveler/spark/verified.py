@@ -1,12 +1,14 @@
 """The comparison of a table's files with their entries, in the executors."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Entry
 from graveler.reads.files import refusal
+from graveler.spark.ports import read_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,12 +57,10 @@ def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, 
     """Return size and checksum of each file, by its name."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - heavy: only where it is used
 
-    frame: DataFrame = (
-        spark.read.format("binaryFile")
-        .option("__globPaths__", "false")
-        .option("recursiveFileLookup", "true")  # no columns of folders
-        .load(uris)
-    )
+    reader = spark.read.format("binaryFile").option("__globPaths__", "false")
+    reader = reader.option("recursiveFileLookup", "true")  # no columns of folders
+    frames: list[DataFrame] = [reader.load(list(apart)) for apart in read_apart(uris)]
+    frame = reduce(lambda left, right: left.union(right), frames)
     rows = frame.select(col("path"), col("length"), _digest(algorithm)).collect()
     return {_plain(path): (length, digest) for path, length, digest in rows}
 

@@ -92,15 +92,25 @@ def test_a_linked_file_that_spark_would_pass_over_is_refused(spark, branch, tmp_
         gspark.read(branch, "t/", format="csv", spark=spark)
 
 
-def test_a_file_named_like_a_pattern_is_read_only_alone(spark, branch, tmp_path):
-    file = tmp_path / "a[1].csv"
-    file.write_text("1\n")
-    (tmp_path / "a1.csv").write_text("2\n")
-    link(branch, "t/a.csv", file)
-    assert rows(gspark.read(branch, "t/", format="csv", spark=spark)) == [("1",)]
+def test_files_named_like_patterns_are_read_once_each(spark, branch, tmp_path):
+    for number, name in enumerate(("a[1].csv", "a*.csv", "a1.csv")):
+        (tmp_path / name).write_text(f"{number}\n")
+        link(branch, f"t/{number}.csv", tmp_path / name)
     csv(branch, "t/b.csv", 3)
-    with pytest.raises(InvalidInputError, match="pattern"):
-        gspark.read(branch, "t/", format="csv", spark=spark)
+    for verify in (False, True):
+        frame = gspark.read(branch, "t/", format="csv", spark=spark, verify=verify)
+        assert rows(frame) == [("0",), ("1",), ("2",), ("3",)]
+
+
+def test_partitions_named_like_patterns_are_read(spark, branch, monkeypatch):
+    values = ["{x}", "}", "[y]", "*", "z", None]
+    written = spark.createDataFrame(list(enumerate(values)), "id int, v string")
+    for _ in range(2):
+        gspark.write(branch, written, "t/", partition_by=["v"])
+    twice = sorted([*enumerate(values)] * 2)
+    assert rows(gspark.read(branch, "t/", spark=spark)) == twice
+    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)  # columns from the addresses
+    assert rows(gspark.read(branch, "t/", spark=spark)) == twice
 
 
 def test_many_files_are_read_once_each_session_unchanged(spark, branch):
