@@ -74,7 +74,9 @@ def _test(name: str, value: Any) -> Callable[[str | None], bool]:
 
 def _equals(read: Callable[[str], Any], value: Any, text: str | None) -> bool:
     try:
-        return text is not None and bool(read(text) == value)
+        found = None if text is None else read(text)
+        # as for Spark, NaN is equal to itself
+        return found is not None and bool(found == value or (found != found and value != value))
     except (ValueError, InvalidOperation):
         return False
 

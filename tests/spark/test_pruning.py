@@ -1,5 +1,6 @@
 """Which files of a table Spark gets to see."""
 
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -27,6 +28,7 @@ def pruned(files, **where: Any):
         ("v=01", 1, "1"),
         ("v=1.50", Decimal("1.5"), "1.5"),
         ("v=0.1", 0.1, 1),
+        ("v=NaN", math.nan, 1),
         ("v=true", True, False),
         ("v=2026-01-03", date(2026, 1, 3), date(2026, 1, 4)),
         ("v=2026-01-03 05%3A00%3A00", datetime(2026, 1, 3, 5, tzinfo=UTC), date(2026, 1, 3)),
