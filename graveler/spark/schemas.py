@@ -70,7 +70,7 @@ def _encoded(fields: Iterable[object]) -> str:
 
 
 def stored_schema(files: Files) -> "StructType | None":
-    """Return the schema of a table, None if a file has none or two of them contradict each other.
+    """Return the schema of a table, None if a file has none or columns contradict each other.
 
     A column that only some of the files have is in it. Partition columns are last; one whose type
     is not known is left to Spark.
@@ -91,6 +91,8 @@ def stored_schema(files: Files) -> "StructType | None":
             for field in json.loads(text)["fields"] if text else ():
                 if columns.setdefault(field["name"], field)["type"] != field["type"]:
                     return None
+    if len({name.lower() for name in data}) < len(data):
+        return None  # of columns that differ in case alone, Spark's setting decides what they are
     named = partition_columns([relative for relative, _ in files])
     fields = [*data.values(), *(last[name] for name in named if name in last)]
     return StructType.fromJson({"fields": fields}) if fields else None

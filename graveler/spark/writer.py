@@ -17,10 +17,19 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 from graveler.arguments import PathText, choice, instance, optional, path_text, text, texts
 from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.model import Entry
+from graveler.names import check_path
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.spark.formats import check_format, refuse_delta
-from graveler.spark.ports import Target, is_hidden, spark_uri, table_entries
+from graveler.spark.ports import (
+    Target,
+    folder_values,
+    is_hidden,
+    is_in_table,
+    partition_columns,
+    spark_uri,
+    table_entries,
+)
 from graveler.spark.reader import read
 from graveler.spark.schemas import PARQUET, SchemaRule, check_schema, described, stored_schema
 
@@ -122,7 +131,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         AlreadyExistsError: Mode ``error``, and there is something at `path`.
         SchemaChangedError: The table has other columns or types.
         InvalidInputError: `df` is no frame of Spark; Spark cannot write to the repository's storage;
-            or an owner is given and the mode is not ``append``.
+            an owner is given and the mode is not ``append``; or files of the table that stay are partitioned
+            by other columns.
     """
     path, format = path_text(path, "path"), text(format, "format")  # noqa: A001 - as above
     check_format(path, format)
@@ -141,6 +151,9 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         )
     mark = f"{sha256(owner.encode()).hexdigest()[:_MARK]}-" if owner else ""
     folder = f"{path.rstrip('/')}/"
+    check_path(folder[:-1])
+    partition_by = _partitions(df, partition_by)
+    whole = mode == "overwrite" and (not partition_by or partition_overwrite == "static")
     if next(target._unrecorded.entries(f"{folder}_delta_log/"), None) is not None:
         refuse_delta(folder)
     if mode in _CAREFUL and (existing := next(target._unrecorded.entries(folder), None)):
@@ -149,6 +162,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         raise AlreadyExistsError(
             f"{existing.path!r} exists already: write with mode 'append' or 'overwrite'"
         )
+    if not whole:
+        _check_partitions(target, folder, partition_by, mark)
     if schema is not None:
         choice(schema, "schema", ("same", "evolve"))
         _compare(target, df, folder, format, schema)
@@ -160,7 +175,6 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     entries.sort(key=lambda entry: entry.path.encode())
     target._link_written(entries)
     if mode == "overwrite":
-        whole = not partition_by or partition_overwrite == "static"
         target.delete_many(_replaced(target, folder, entries, whole=whole))
     elif owner:
         target.delete_many(_owned(target, folder, entries, mark))
@@ -216,6 +230,38 @@ def save(
     ]
 
 
+def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of partition columns as the frame spells them.
+
+    Raises:
+        InvalidInputError: Readers would pass over their folders.
+    """
+    spelled = {name.lower(): name for name in df.columns}
+    found = tuple(name if name in df.columns else spelled.get(name.lower(), name) for name in names)
+    for name in found:
+        if name.startswith("."):
+            raise InvalidInputError(
+                f"partition_by: {name!r}: Spark passes over folders whose names start with a dot: rename "
+                "the column"
+            )
+    return found
+
+
+def _check_partitions(target: Target, folder: str, columns: Sequence[str], mark: str) -> None:
+    """Refuse partitions by other columns than those of the files that stay."""
+    names = (entry.path.removeprefix(folder) for entry in target._unrecorded.entries(folder))
+    others = (name for name in names if not (mark and _has_mark(name, mark)))
+    first = next((name for name in others if is_in_table(name) and not is_hidden(name)), None)
+    if first is None or partition_columns([first]) == tuple(columns):
+        return
+    raise InvalidInputError(
+        f"partition_by={[*columns]!r}: {folder!r} is partitioned by "
+        f"{[*partition_columns([first])]!r}, as in {first!r}, and Spark does not read both as one table: "
+        "write with the same columns, overwrite the whole table by mode 'overwrite' and "
+        "partition_overwrite='static', or write to another folder"
+    )
+
+
 def _compare(target: Target, df: "DataFrame", folder: str, source: str, rule: SchemaRule) -> None:
     """Compare the schema of a frame with that of the table; one without files takes any."""
     files = table_entries(target._unrecorded, folder, nested=True)
@@ -245,12 +291,21 @@ def _lasting(name: str, mark: str) -> str:
 
 
 def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: bool) -> list[str]:
+    """Return the files that new ones replace: all, or those of the same partitions.
+
+    Values are compared, not folders: other programs escape values in other ways.
+    """
+
+    def partition(path: str) -> object:
+        name = path.removeprefix(folder)
+        return folder_values(name) if is_in_table(name) else None
+
     kept = {entry.path for entry in entries}
-    touched = {path.rpartition("/")[0] for path in kept}
+    touched = {partition(path) for path in kept}
     return [
         entry.path
         for entry in target._unrecorded.entries(folder)
-        if entry.path not in kept and (whole or entry.path.rpartition("/")[0] in touched)
+        if entry.path not in kept and (whole or partition(entry.path) in touched)
     ]
 
 
@@ -260,5 +315,9 @@ def _owned(target: Target, folder: str, entries: Sequence[Entry], mark: str) -> 
     return [
         entry.path
         for entry in target._unrecorded.entries(folder)
-        if entry.path not in kept and entry.path.rpartition("/")[2].startswith(mark)
+        if entry.path not in kept and _has_mark(entry.path, mark)
     ]
+
+
+def _has_mark(path: str, mark: str) -> bool:
+    return path.rpartition("/")[2].startswith(mark)

@@ -79,6 +79,14 @@ def test_columns_that_were_added_are_null_in_older_files(branch, write, spark):
     ]
 
 
+@pytest.mark.parametrize("partitions", [[], ["dt"]])
+def test_columns_that_differ_in_case_are_one(branch, write, spark, partitions):
+    write([(1, "a")], "id int, dt string", partition_by=partitions)
+    write([(2, "b")], "ID int, dt string", partition_by=partitions)
+    frame = gs.read(branch, "t/", spark=spark)
+    assert sorted(tuple(row) for row in frame.select("id", "dt").collect()) == [(1, "a"), (2, "b")]
+
+
 def test_a_file_without_a_schema_leaves_it_to_spark(branch, write, spark):
     write([(1,)], "id int")
     (entry,) = branch.entries("t/")

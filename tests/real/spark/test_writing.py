@@ -1,4 +1,5 @@
 import hashlib
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -90,6 +91,53 @@ def test_overwriting_partitions_leaves_the_others(spark, branch):
     )
     assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (3, "b"), (4, "c")]
     assert paths(branch, "t/day=a/") == kept
+
+
+def test_a_partition_is_replaced_however_it_is_spelled(spark, branch):
+    gspark.write(branch, frame(spark, (1, "05:00"), (2, "a b")), "t/", partition_by=["day"])
+    (there, *_) = branch.entries("t/day=05")
+    for name in ("t/day=05:00/a.parquet", "t/day=a%20b/a.parquet", "t/x/day=a b/a.parquet"):
+        branch.put(name, branch.get(there.path))
+    new = frame(spark, (3, "05:00"), (4, "a b"))
+    gspark.write(branch, new, "t/", mode="overwrite", partition_by=["day"])
+    assert rows(gspark.read(branch, "t/", spark=spark, nested=False)) == [(3, "05:00"), (4, "a b")]
+    assert paths(branch, "t/x/") == ["t/x/day=a b/a.parquet"]
+
+
+def test_what_no_reader_would_see_is_refused(spark, branch):
+    with pytest.raises(InvalidInputError, match="'a//b': a part of it is empty"):
+        gspark.write(branch, frame(spark, (1, "a")), "a//b")
+    hidden = frame(spark, (1, "a")).withColumnRenamed("day", ".day")
+    with pytest.raises(InvalidInputError, match=r"'\.day': Spark passes over"):
+        gspark.write(branch, hidden, "t/", partition_by=[".day"])
+    assert not list(branch.repository.objects.list("data/"))
+
+
+def test_partition_columns_are_spelled_as_in_the_frame(spark, branch):
+    gspark.write(branch, frame(spark, (1, "a")), "t/", partition_by=["DAY"])
+    gspark.write(branch, frame(spark, (2, "b")), "t/", partition_by=["day"])
+    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (2, "b")]
+
+
+def test_a_table_keeps_its_partition_columns(spark, branch):
+    gspark.write(branch, frame(spark, (1, "a")), "t/", partition_by=["day"])
+    before = paths(branch)
+    refused: list[tuple[Any, list[str]]] = [
+        ("append", []),
+        ("append", ["id", "day"]),
+        ("overwrite", ["id"]),
+    ]
+    for mode, columns in refused:
+        with pytest.raises(
+            InvalidInputError, match=r"'t/' is partitioned by \['day'\], as in 'day=a"
+        ):
+            gspark.write(branch, frame(spark, (2, "b")), "t/", mode=mode, partition_by=columns)
+    assert paths(branch) == before
+    gspark.write(branch, frame(spark, (2, "b")), "t/", mode="overwrite")
+    assert rows(gspark.read(branch, "t/", spark=spark)) == [(2, "b")]
+    for columns in (["day"], []):  # what an owner replaces does not count
+        gspark.write(branch, frame(spark, (3, "c")), "u/", partition_by=columns, owner="one")
+    assert rows(gspark.read(branch, "u/", spark=spark)) == [(3, "c")]
 
 
 def test_partitions_named_by_ids_stay_apart(spark, branch):
