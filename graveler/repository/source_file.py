@@ -48,11 +48,11 @@ class SourceFile:
         self._file.close()
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes."""
+        """Return the next bytes; of a file that grows, one byte more than it had."""
         if self._over.is_set():
             raise SourceError(InterruptedError())
         try:
-            return self._file.read(size) or b""
+            return self._file.read(min(size, self.size + 1 - self._file.tell())) or b""
         except OSError as error:
             raise SourceError(error) from error
 

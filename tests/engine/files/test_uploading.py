@@ -262,6 +262,24 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(repo, folder, mon
     assert sorted(tree(main)) == sorted(set(FILES) - {"sub/b"})
 
 
+def test_a_file_that_grows_is_not_followed(repo, folder, monkeypatch):
+    read, reads = source_file.SourceFile.read, []
+
+    def growing(self, size):
+        if self._path.name == "b":
+            reads.append(size)
+            assert len(reads) < 100
+            with self._path.open("ab") as file:
+                file.write(b"more")
+        return read(self, size)
+
+    monkeypatch.setattr(source_file.SourceFile, "read", growing)
+    main = repo.branch("main")
+    with pytest.raises(InvalidInputError, match="was written while it was read, 3 times"):
+        main.upload(folder)
+    assert sorted(tree(main)) == sorted(set(FILES) - {"sub/b"})
+
+
 def test_too_many_bad_files_end_the_call(repo, folder, monkeypatch):
     monkeypatch.setattr(folders, "MOST_FAULTS", 2)
     fill(folder, {f"x{number}": "x" for number in range(50)})
