@@ -16,7 +16,7 @@ def flights_airflow():
 
     @task.graveler(retries=2)
     def transform(step: TaskStep):
-        pipeline.transform(step, step.hour, step.spark)
+        pipeline.transform(step, step.hour)
 
     with graveler_run("flights", gates=GATES) as run:
         ingest(run, "{{ var.value.get('flights_landing', 'landing') }}") >> transform(run)

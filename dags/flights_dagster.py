@@ -6,7 +6,6 @@ import dagster as dg
 from dagster_graveler import GravelerResource, graveler_definitions
 from graveler.config import environment
 from graveler.demo import GATES, pipeline
-from graveler.spark import session
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 lake = GravelerResource(lake=environment("GRAVELER_LAKE", "demo-lake/lake"), repository="flights")
@@ -19,7 +18,7 @@ def flights(context: dg.AssetExecutionContext, graveler: GravelerResource) -> No
     with graveler.step(context, "ingest") as step:
         pipeline.ingest(step, hour, landing)
     with graveler.step(context, "transform") as step:
-        pipeline.transform(step, hour, session())
+        pipeline.transform(step, hour)
 
 
 defs = graveler_definitions([flights], lake, gates=GATES, partitions_def=hours, name="flights")

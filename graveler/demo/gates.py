@@ -8,8 +8,9 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from graveler import frames
 from graveler.demo.flights import FLIGHTS, FLIGHTS_FILE, FLIGHTS_SQL, INPUT
 from graveler.gates import Candidate, Gate, gate
 
@@ -54,11 +55,7 @@ def row_count(candidate: Candidate) -> str | None:
 def no_duplicates(candidate: Candidate) -> str | None:
     """No flight occurs twice."""
     for hour in _hours(candidate, FLIGHTS):
-        seen = Counter(
-            tuple(row[name] for name in _KEY)
-            for _, table in _tables(candidate, hour)
-            for row in table.select(_KEY).to_pylist()
-        )
+        seen = Counter(tuple(row[name] for name in _KEY) for row in _rows(candidate, hour, *_KEY))
         twice = [f"{carrier} {flight}" for (_, carrier, flight), n in seen.items() if n > 1]
         if twice:
             return f"{hour}: {len(twice)} flights more than once: {_some(twice)}"
@@ -71,8 +68,7 @@ def plausible_delays(candidate: Candidate) -> str | None:
     for hour in _hours(candidate, FLIGHTS):
         strange = [
             f"{row['carrier']} {row['flight']} ({row['dep_delay']})"
-            for _, table in _tables(candidate, hour)
-            for row in table.select(["carrier", "flight", "dep_time", "dep_delay"]).to_pylist()
+            for row in _rows(candidate, hour, "carrier", "flight", "dep_time", "dep_delay")
             if not _is_plausible(row["dep_time"], row["dep_delay"])
         ]
         if strange:
@@ -85,10 +81,7 @@ def weather_known(candidate: Candidate) -> str | None:
     """The weather of each airport is known; a missing value warns and does not refuse."""
     for hour in _hours(candidate, FLIGHTS):
         unknown = Counter(
-            row["origin"]
-            for _, table in _tables(candidate, hour)
-            for row in table.select(["origin", "temp"]).to_pylist()
-            if row["temp"] is None
+            row["origin"] for row in _rows(candidate, hour, "origin", "temp") if row["temp"] is None
         )
         if unknown:
             return f"{hour}: no temperature at {', '.join(sorted(unknown))}"
@@ -118,10 +111,13 @@ def _hours(candidate: Candidate, root: str) -> list[str]:
 
 
 def _tables(candidate: Candidate, hour: str) -> "Iterator[tuple[str, pa.Table]]":
-    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy: only where it is used
-
     for entry in candidate.entries(f"{FLIGHTS}/{hour}/"):
-        yield entry.path, pq.read_table(io.BytesIO(candidate.get(entry.path)), use_threads=False)
+        yield entry.path, frames.read(candidate, entry.path, "pyarrow")
+
+
+def _rows(candidate: Candidate, hour: str, *columns: str) -> Iterator[dict[str, Any]]:
+    for _, table in _tables(candidate, hour):
+        yield from table.select(columns).to_pylist()
 
 
 def _type(kind: "pa.DataType") -> str:

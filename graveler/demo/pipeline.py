@@ -1,6 +1,6 @@
 """The pipeline of one hour: a run of two steps, the same for every orchestrator."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +22,8 @@ from graveler.demo.flights import (
 from graveler.demo.gates import GATES
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Gate
-from graveler.lake import Branch, PublishResult, Repository
+from graveler.lake import PublishResult, Repository, Step
 from graveler.names import hour_text
-from graveler.spark import read, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +63,7 @@ def run_hour(
     return run.result
 
 
-def ingest(step: Branch, hour: datetime, landing: Path) -> None:
+def ingest(step: Step, hour: datetime, landing: Path) -> None:
     """Put the raw files of the hour into the lake as they are, below ``input/``.
 
     Raises:
@@ -79,38 +78,36 @@ def ingest(step: Branch, hour: datetime, landing: Path) -> None:
         step.put(hour_prefix(INPUT, hour) + file.name, file, content_type="text/csv")
 
 
-def transform(step: Branch, hour: datetime, spark: "SparkSession") -> None:
+def transform(step: Step, hour: datetime, spark: "SparkSession | None" = None) -> None:
     """Clean the hour's flights, join them with the weather, and aggregate their delays.
 
-    A value that cannot be parsed becomes null; the gates decide whether that is acceptable.
+    A value that cannot be parsed becomes null; the gates decide whether that is acceptable. The session is
+    `spark`, else that of the step. Both tables join the run when the step ends, or neither.
     """
-    raw = hour_prefix(INPUT, hour)
-    weather = _csv(step, f"{raw}{WEATHER_FILE}", RAW_WEATHER, spark).select("origin", *_WEATHER)
-    joined = _csv(step, f"{raw}{FLIGHTS_FILE}", RAW_FLIGHTS, spark).join(
-        weather.hint("broadcast"), "origin", "left"
+    weather = _csv(step, hour, WEATHER_FILE, RAW_WEATHER, spark).select("origin", *_WEATHER)
+    landed = _csv(step, hour, FLIGHTS_FILE, RAW_FLIGHTS, spark)
+    flights = (
+        landed.join(weather.hint("broadcast"), "origin", "left")
+        .selectExpr(
+            *(f"try_cast({name} as {kind}) as {name}" for name, kind in FLIGHTS_SQL.items())
+        )
+        .coalesce(1)
     )
-    flights = joined.selectExpr(*_casts(FLIGHTS_SQL)).coalesce(1).cache()
-    try:
-        write(step, flights, hour_prefix(FLIGHTS, hour), mode="overwrite")
-        write(step, _delays(flights), hour_prefix(DELAYS, hour), mode="overwrite")
-    finally:
-        flights.unpersist()
+    step.write(flights, hour_prefix(FLIGHTS, hour), mode="overwrite")
+    step.write(_delays(flights), hour_prefix(DELAYS, hour), mode="overwrite")
 
 
-def _csv(step: Branch, path: str, header: str, spark: "SparkSession") -> "DataFrame":
-    return read(
-        step,
-        path,
+def _csv(
+    step: Step, hour: datetime, file: str, header: str, spark: "SparkSession | None"
+) -> "DataFrame":
+    return step.read(
+        hour_prefix(INPUT, hour) + file,
+        spark=spark,
         format="csv",
         schema=", ".join(f"{name} string" for name in header.split(",")),
-        spark=spark,
         # a header that differs from the schema is an error, not a shift of columns
         options={"header": "true", "enforceSchema": "false", "nullValue": "NA"},
     )
-
-
-def _casts(columns: Mapping[str, str]) -> list[str]:
-    return [f"try_cast({name} as {kind}) as {name}" for name, kind in columns.items()]
 
 
 def _delays(flights: "DataFrame") -> "DataFrame":

@@ -1,6 +1,5 @@
 """The run of the demo: a day of hours, one of which arrives damaged."""
 
-import io
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import graveler
+from graveler import frames
 from graveler.committed import Splitting
 from graveler.demo.flights import FLIGHTS, Flights, hour_prefix, land, load_flights
 from graveler.demo.pipeline import run_hour, run_key
@@ -137,7 +137,7 @@ def run_demo(
                 repository=REPOSITORY,
                 landing=folder / "landing",
                 runs=tuple(runs),
-                flights=count_flights(repository, f"{FLIGHTS}/"),
+                flights=_count_flights(repository, f"{FLIGHTS}/"),
                 expected=sum(flights.flights.text(hour).count("\n") - 1 for hour in chosen),
                 seconds=perf_counter() - started,
                 spark_seconds=ready - started,
@@ -147,15 +147,8 @@ def run_demo(
             running.stop()
 
 
-def count_flights(repository: Repository, prefix: str, *, ref: str = "main") -> int:
-    """Return how many rows the Parquet files below `prefix` hold."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy: only where it is used
-
-    view = repository.ref(ref)
-    return sum(
-        pq.read_metadata(io.BytesIO(view.get(entry.path))).num_rows
-        for entry in view.entries(prefix)
-    )
+def _count_flights(repository: Repository, prefix: str) -> int:
+    return int(frames.read(repository.ref("main"), prefix, "pyarrow").num_rows)
 
 
 @dataclass(frozen=True)
@@ -202,7 +195,7 @@ class _Story:
             state=record.state,
             attempt=record.attempt,
             commit=after.id,
-            rows=0 if damaged else count_flights(self.repository, hour_prefix(FLIGHTS, hour)),
+            rows=0 if damaged else _count_flights(self.repository, hour_prefix(FLIGHTS, hour)),
             ranges_written=written,
             ranges_reused=reused,
             seconds=seconds,

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 class View(Protocol):
     """Something to read from: a ref, a branch, a run, a step, a gate's candidate."""
 
-    repository: "Stores"
+    @property
+    def repository(self) -> "Stores":
+        """The stores of the repository."""
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         """Yield the entries below `prefix`, in byte order of their paths."""

@@ -44,7 +44,7 @@ def submitted_step(spark: "SparkSession") -> dict[str, str]:
     ::
 
         with graveler.attach(gs.submitted_step(spark)) as step:
-            gs.write(step, frame, "output/")
+            step.write(frame, "output/")
 
     Args:
         spark: The session.

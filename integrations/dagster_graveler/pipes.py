@@ -4,7 +4,7 @@ The asset passes the run: ``client.run(context=context, command=[...],
 extras=graveler.extras(context))``. The program writes::
 
     with open_dagster_pipes() as pipes, open_graveler_step(pipes) as step:
-        graveler.spark.write(step, frame, "output/flights/")
+        step.write(frame, "output/flights/")
 
 This module needs no Dagster; the program needs ``dagster-pipes`` and graveler.
 """

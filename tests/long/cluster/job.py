@@ -27,7 +27,7 @@ def main(table: str, folder: str) -> None:
     try:
         with graveler.attach(gs.submitted_step(spark) or None) as step:
             rows = spark.range(0, 1_000, numPartitions=2).selectExpr("id", "id % 3 as part")
-            gs.write(step, rows, table, partition_by=["part"])
+            step.write(rows, table, partition_by=["part"])
             if "dies" in wishes:
                 os.kill(os.getpid(), signal.SIGKILL)
             if "fails" in wishes:

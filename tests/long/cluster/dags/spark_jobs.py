@@ -36,10 +36,8 @@ def submitted():
         def connected(step: TaskStep):
             from pyspark.sql import SparkSession
 
-            from graveler import spark as gs
-
             spark = SparkSession.builder.remote(os.environ["SPARK_CONNECT"]).getOrCreate()  # noqa: TID251 - Airflow's
-            gs.write(step, spark.range(500), "connected")
+            step.write(spark.range(500), "connected")
             spark.stop()
 
         left >> connected(run)

@@ -10,7 +10,7 @@ import signal
 
 from airflow.sdk import Variable
 
-from graveler.demo import pipeline
+from graveler.lake import Step
 
 
 def _dying(write):
@@ -25,4 +25,4 @@ def _dying(write):
     return dies
 
 
-pipeline.write = _dying(pipeline.write)
+Step.write = _dying(Step.write)
