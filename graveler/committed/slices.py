@@ -10,7 +10,7 @@ unchanged. `Cut.of` looks at that, and `stitch` checks it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import NamedTuple
 
 from graveler.committed import metarange
@@ -26,7 +26,7 @@ from graveler.committed.apply import (
 from graveler.committed.flat import Record
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
+from graveler.committed.splitting import Cutter, Splitting
 from graveler.committed.tree import Tree, tree_of
 from graveler.errors import SourceChangedError
 from graveler.model import RangeInfo, Summary
@@ -51,7 +51,7 @@ class Cut:
     breaks: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - a tree, what may change, and where it may be cut
         cls,
         store: RangeStore,
         base: str,
@@ -59,6 +59,7 @@ class Cut:
         span: tuple[bytes, bytes],
         candidates: Iterable[bytes],
         every: int = 1,
+        weights: Iterable[int] | None = None,
     ) -> "Cut":
         """Return a cut at about one in `every` candidates.
 
@@ -67,16 +68,17 @@ class Cut:
             base: Metarange id of the tree.
             splitting: Where new ranges end.
             span: The first and the last key that may change.
-            candidates: Keys of changes that are no deletions, ascending, each a break key: of those
-                that `Cutter.hard` has by the key alone.
+            candidates: Keys that the new tree has, ascending, each a break key: of those that
+                `Cutter.hard` has by the key alone.
             every: How many of them a slice has.
+            weights: What each candidate counts for; None: one.
         """
         tree = metarange.read(store, base)
         first, last = span
         breaks: list[bytes] = []
         passed = 0
-        for key in candidates:
-            passed += 1
+        for key, weight in zip(candidates, weights or repeat(1), strict=False):
+            passed += weight
             if passed >= every and first <= key < last and _separates(store, tree, key):
                 breaks.append(key)
                 passed = 0
@@ -108,6 +110,64 @@ class Cut:
             size += tree[start].size
         stop = tree.at_or_after(self.last)
         return start, stop + (stop < len(tree) and tree[stop].min_key <= self.last)
+
+
+class Load:
+    """What changes of a tree give a builder to read and write, and where they may be cut into slices.
+
+    Break keys are those of changes that are no deletions, and the last keys of ranges that keep them.
+
+    Args:
+        tree: The tree that changes.
+        splitting: Where new ranges end.
+
+    Attributes:
+        first: The first key that changes.
+        last: The last one.
+        size: Logical bytes: of the changes, and of the ranges that have a key among them.
+        candidates: The break keys, ascending.
+        weights: Of each, the bytes behind the one before it.
+    """
+
+    def __init__(self, tree: Tree, splitting: Splitting) -> None:
+        self._tree = tree
+        self._cutter = Cutter(splitting)
+        self._at = 0  # the first range that is not passed
+        self._touched = -1
+        self._weighed = 0
+        self._deleted = False
+        self.first = self.last = b""
+        self.size = 0
+        self.candidates: list[bytes] = []
+        self.weights: list[int] = []
+
+    def add(self, change: StagedChange) -> None:
+        """Take the next change, in key order."""
+        key, _, value = change
+        tree, at = self._tree, self._tree.at_or_after(key, self._at)
+        for place in range(self._at, at):
+            end = tree.last_key(place)
+            if self._cutter.hard(end, None) and not (self._deleted and end == self.last):
+                self._note(end)
+                break
+        if self._touched < at < len(tree) and tree[at].min_key <= key:
+            self._touched = at
+            self.size += tree[at].size
+        self.size += len(key) + len(value or b"")
+        self.first, self.last = self.first or key, key
+        self._at, self._deleted = at, value is None
+        if value is not None and self._cutter.hard(key, None):
+            self._note(key)
+
+    def _note(self, key: bytes) -> None:
+        self.candidates.append(key)
+        self.weights.append(self.size - self._weighed)
+        self._weighed = self.size
+
+    def cut(self, store: RangeStore, base: str, splitting: Splitting, share: int) -> Cut:
+        """Return a cut of the tree, whose metarange id is `base`, into slices of about `share` bytes."""
+        span = (self.first, self.last)
+        return Cut.of(store, base, splitting, span, self.candidates, share, self.weights)
 
 
 def _separates(store: RangeStore, tree: Tree, key: bytes) -> bool:

@@ -16,7 +16,7 @@ A committer that lost the race keeps its tree if the head is unchanged, or chang
 only.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -36,6 +36,10 @@ from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.staging import is_laid
 from graveler.telemetry import COMMIT
 from graveler.values import staged_changes
+
+Apply = Callable[[str, Iterable[StagedChange]], Applied]
+"""Returns the tree that the one of a metarange id becomes by changes in key order; all of it is in the
+store. It runs again if another committer has landed some of the changes."""
 
 _ATTEMPTS: Final = 200
 MOST_SEALED: Final = 64
@@ -122,9 +126,10 @@ class _Order:
     spec: CommitSpec
     allow_empty: bool
     keep: str
+    by: Apply | None = None
 
 
-def commit(
+def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
     stores: Stores,
     name: str,
     spec: CommitSpec,
@@ -132,6 +137,7 @@ def commit(
     fence: str = "",
     allow_empty: bool = False,
     keep: str = "",
+    by: Apply | None = None,
 ) -> Commit:
     """Commit what is staged on the branch.
 
@@ -143,6 +149,8 @@ def commit(
         allow_empty: Commit even if nothing staged differs from the head.
         keep: Metarange id of a tree whose records replace staged ones of equal content, also if the
             head has none; "" for none.
+        by: What applies the writes to the head; None: this process. After a lost race this process
+            continues from what it gave, wherever the new head is the old one.
 
     Returns:
         The commit; if another committer landed all the writes meanwhile, the branch's head, which
@@ -159,7 +167,7 @@ def commit(
     if run := spec.metadata.get("graveler.run"):
         names["graveler.run.key"] = run
     with traced(stores, COMMIT, names) as work, owned(name, fence):
-        made = _commit(stores, _Order(name, fence, spec, allow_empty, keep))
+        made = _commit(stores, _Order(name, fence, spec, allow_empty, keep, by))
         work.end(made, landed=True)
         return made
 
@@ -344,6 +352,8 @@ class _Committer:
         newest_first = tokens[::-1]
         if built is None or built.tokens != tokens:
             everything = self._changes(stores.staging.all(newest_first))
+            if self._order.by is not None:
+                return self._order.by(parent.metarange, everything)
             return apply(stores.ranges, parent.metarange, everything, stores.splitting)
 
         def changes(first: bytes, last: bytes) -> Iterator[StagedChange]:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 SLICE_ROWS: Final = 500_000
 """Rows of a slice, about: a task holds them in memory, some 0.5 KiB each."""
 
-_MOST_SLICES: Final = 1_000
+MOST_SLICES: Final = 1_000
+"""Slices of a tree at most: with more work they become larger."""
+
 _SAMPLES: Final = 8
 _TRIES: Final = 3
 _BEHIND: Final = b"\xff"
@@ -62,7 +64,7 @@ def survey(frame: "DataFrame", splitting: Splitting, slice_rows: int) -> Survey:
     breaks = f.collect_list(f.when(digest % f.lit(modulus).cast("long") == 0, key))
     row = frame.agg(f.count(f.lit(1)), f.min(key), f.max(key), breaks).collect()[0]
     candidates = sorted(map(bytes, row[3]))
-    every = max(1, round(slice_rows / modulus), -(-len(candidates) // _MOST_SLICES))
+    every = max(1, round(slice_rows / modulus), -(-len(candidates) // MOST_SLICES))
     return Survey(row[0], bytes(row[1] or b""), bytes(row[2] or b""), candidates, every)
 
 

@@ -58,8 +58,7 @@ class PackTask:
 
         def recut(number: int) -> Sliced:
             made = packer.recut(infos, bad, stretches[number])
-            there = [info.id for info in made.infos if info.id in found]
-            return Sliced(Part(made.infos, Tally(), 0, 0), there, 0, made.bytes_read)
+            return Sliced.of(Part(made.infos, Tally(), 0, 0), found, size=made.bytes_read)
 
         for batch in numbers:
             for share in batch.column(0).to_pylist():

@@ -23,6 +23,8 @@ from graveler.reads.soundness import Depth
 from graveler.repository.packing import PackResult
 from graveler.spark.checks import TaskCheck, by_spark
 from graveler.spark.collection import collector
+from graveler.spark.commits import SHARE_BYTES as COMMIT_BYTES
+from graveler.spark.commits import commit
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
 from graveler.spark.idempotence import Landed, Txn
@@ -250,6 +252,50 @@ class Tables:
             metadata=metadata,
             txn=None if txn is None else Txn.of(txn),
             landed=self._landed,
+        )
+
+    def commit(  # noqa: PLR0913 - the fields of a commit, and by what
+        self,
+        branch: str | BranchLike,
+        message: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        committer: str = "",
+        allow_empty: bool = False,
+        method: str = "auto",
+        share_bytes: int = COMMIT_BYTES,
+    ) -> Commit:
+        """Commit what is staged on a branch; tasks build the ranges, if there is much to write.
+
+        The tree is the one of ``branch.commit``, whatever the tasks are and whatever dies. The driver
+        reads what is staged, holds it in memory, and lands the commit.
+
+        Args:
+            branch: The branch.
+            message: Of the commit.
+            metadata: Of the commit.
+            committer: Name; "" stands for the user of the process.
+            allow_empty: Commit even if nothing staged differs from the head.
+            method: ``process`` or ``spark``; ``auto`` takes Spark from 1 GiB on of staged writes, and of
+                ranges that they touch.
+            share_bytes: Logical bytes of writes and ranges of a task, about.
+
+        Raises:
+            NoChangesError: Nothing is staged that differs from the head.
+            ProtectedBranchError: The branch accepts no commits.
+            FencedError: The branch belongs to a run.
+            GateFailedError: A gate that the branch requires has refused; the writes stay staged.
+        """
+        return commit(
+            self.repository,
+            self.spark,
+            branch,
+            message,
+            metadata=metadata,
+            committer=committer,
+            allow_empty=allow_empty,
+            method=method,
+            share_bytes=share_bytes,
         )
 
     def pack(

@@ -11,7 +11,7 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_writer import RangeWriter
-from graveler.committed.slices import Cut, build, stitch
+from graveler.committed.slices import Cut, Load, build, stitch
 from graveler.committed.splitting import DIRECTORY, HASH, Cutter, Splitting
 from graveler.errors import SourceChangedError
 from tests.committed.trees import between, new_store, record
@@ -129,6 +129,62 @@ def test_a_cut_may_be_at_every_edge(splitting):
         check(store, base, changes, splitting, [key])
     cut = check(store, base, changes, splitting, keys)
     assert cut.slices > 5
+
+
+def loaded(store, base, changes, splitting, share):
+    load = Load(metarange.read(store, base), splitting)
+    for change in changes:
+        load.add(change)
+    return load.cut(store, base, splitting, share)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(STATES, min_size=1, max_size=4),
+    st.lists(st.sampled_from(POLICIES), min_size=5, max_size=5),
+    st.booleans(),
+    STATES,
+    st.sampled_from([1, 100, 700, 10**6]),
+    st.randoms(use_true_random=False),
+)
+def test_a_commit_is_cut_at_ranges_that_stay_too(states, policies, same, new, share, random):
+    store = new_store()
+    policies = policies[:1] * 5 if same else policies
+    base, before = grown(store, states, policies)
+    splitting = policies[-1]
+    after = {key: text for key, text in before.items() if random.random() < 0.8} | new
+    changes = between(before, after)
+    changes += [(f"{key}b".encode(), None, None) for key in new if f"{key}b" not in before | after]
+    changes.sort(key=lambda change: change[0])
+    if changes:
+        cut = loaded(store, base, changes, splitting, share)
+        assert sliced(store, cut, changes) == apply(store, base, changes, splitting)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["kept", "deleted"])
+def test_deletions_are_cut_where_the_end_of_a_range_stays(gone):
+    splitting = POLICIES[0]
+    store = new_store()
+    base, _ = grown(store, [{f"{number:04}": "A" for number in range(400)}], [splitting])
+    ends = metarange.read(store, base).keys()
+    keys = (
+        ends if gone else [f"{n:04}".encode() for n in range(400) if f"{n:04}".encode() not in ends]
+    )
+    changes = [(key, None, None) for key in keys]
+    cut = loaded(store, base, changes, splitting, 1)
+    assert (cut.slices > 20) is not gone
+    assert sliced(store, cut, changes) == apply(store, base, changes, splitting)
+
+
+def test_slices_of_a_commit_have_about_the_bytes_of_their_share():
+    splitting = POLICIES[0]
+    store = new_store()
+    base, _ = grown(store, [{f"{number:04}": "A" for number in range(1000)}], [splitting])
+    changes = [record(f"{number:04}", "B") for number in range(0, 1000, 3)]
+    whole = sum(info.size for info in metarange.read(store, base))
+    cut = loaded(store, base, changes, splitting, whole // 10)
+    assert 5 <= cut.slices <= 14
+    assert loaded(store, base, changes, splitting, 10 * whole).slices == 1
 
 
 def test_ranges_far_from_the_changes_are_not_opened():

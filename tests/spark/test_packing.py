@@ -1,11 +1,8 @@
 """Packing by tasks, called as executors call them, without Spark."""
 
-import pickle
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +16,7 @@ from graveler.model import Entry
 from graveler.spark.packing import TaskPacker, pack
 from graveler.testing import World
 from graveler.testing.world import link_unseen
+from tests.harness.tasks import Tasks
 
 POLICIES = [
     Splitting(HASH, max_bytes=400, raggedness=3, hard=2),
@@ -27,40 +25,7 @@ POLICIES = [
 TREES = st.dictionaries(st.text("ab/", min_size=1, max_size=6), st.integers(0, 9), max_size=40)
 
 
-class Tasks:
-    """Stands for a session: runs each task twice, in copies, the last one first.
-
-    Args:
-        copies: Whether tasks are pickled; a store in memory must not be.
-    """
-
-    def __init__(self, *, copies: bool = False) -> None:
-        self.copies = copies
-        self.count = 0
-        self.task: Any = None
-
-    def range(self, _start: int, stop: int, _step: int, _parts: int) -> "Tasks":
-        self.count = stop
-        return self
-
-    def mapInArrow(self, task: Any, _schema: str) -> "Tasks":  # noqa: N802 - Spark's name
-        self.task = task
-        return self
-
-    def collect(self) -> list[tuple[Any, ...]]:
-        self._all()
-        return self._all()
-
-    def _all(self) -> list[tuple[Any, ...]]:
-        return [row for number in reversed(range(self.count)) for row in self._run(number)]
-
-    def _run(self, number: int) -> Iterator[tuple[Any, ...]]:
-        task = pickle.loads(pickle.dumps(self.task)) if self.copies else self.task
-        for batch in task(iter([pa.RecordBatch.from_pydict({"id": [number]})])):
-            yield from zip(*batch.to_pydict().values(), strict=True)
-
-
-def session(**given: bool) -> Any:
+def session(**given: Any) -> Any:
     return Tasks(**given)
 
 

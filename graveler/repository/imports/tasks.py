@@ -6,8 +6,9 @@ row for each range of the slice, and one row that counts.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graveler.committed import RangeCache, RangeStore, StagedChange
@@ -93,8 +94,14 @@ class Sliced(NamedTuple):
 
     part: Part
     found: list[bytes]
-    files: int
-    size: int
+    files: int = 0
+    size: int = 0
+
+    @classmethod
+    def of(cls, part: Part, found: Collection[bytes], *, files: int = 0, size: int = 0) -> "Sliced":
+        """Return what a task returns; `found` are ids of all tables that it found."""
+        there = [info.id for info in part.infos if info.id in found]
+        return cls(part, there, files, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +122,7 @@ class SliceTask:
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         """Return the rows of the result for rows of one slice; for no rows, nothing."""
-        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
-
-        filled = [batch for batch in batches if batch.num_rows]
-        if not filled:
-            return
-        table = pa.Table.from_batches(filled)
-        number = table.column(SLICE)[0].as_py()
-        yield result_batch(number, lambda: self.run(number, table.drop_columns([SLICE])))
+        return run_slice(batches, self.run)
 
     def run(self, number: int, table: "pa.Table") -> Sliced:
         """Build a slice of its rows, in any order.
@@ -137,8 +137,7 @@ class SliceTask:
         if self.replaces is not None:
             changes = replacing(store, self.cut, number, self.replaces, changes)
         part = build(store, self.cut, number, changes)
-        there = [info.id for info in part.infos if info.id in found]
-        return Sliced(part, there, rows.files, rows.size)
+        return Sliced.of(part, found, files=rows.files, size=rows.size)
 
 
 class _Rows:
@@ -158,20 +157,18 @@ class _Rows:
         if len(pathless):
             address = pathless.column("address")[0].as_py()
             raise InvalidInputError(f"the row of address {address!r} has no path")
-        order = pc.sort_indices(table.column(KEY))
         last, before = b"", ""
-        for start in range(0, len(order), _BATCH):
-            for batch in table.take(order.slice(start, _BATCH)).to_batches():
-                keys = batch.column(KEY).to_pylist()
-                for key, row in zip(keys, named_rows(batch.drop_columns([KEY])), strict=True):
-                    address = row["address"]
-                    if key == last:
-                        raise InvalidInputError(
-                            f"path {_text(key)!r} is in two rows, of addresses {before!r} and "
-                            f"{address!r}: a path has one file"
-                        )
-                    yield self._change(key, dict(row))
-                    last, before = key, address
+        for batch in in_key_order(table):
+            keys = batch.column(KEY).to_pylist()
+            for key, row in zip(keys, named_rows(batch.drop_columns([KEY])), strict=True):
+                address = row["address"]
+                if key == last:
+                    raise InvalidInputError(
+                        f"path {_text(key)!r} is in two rows, of addresses {before!r} and "
+                        f"{address!r}: a path has one file"
+                    )
+                yield self._change(key, dict(row))
+                last, before = key, address
 
     def _change(self, key: bytes, row: dict[str, Any]) -> StagedChange:
         row["path"] = path = _text(key)
@@ -192,6 +189,33 @@ def _text(key: bytes) -> str:
 
 def _json(**fields: Any) -> bytes:
     return json.dumps(fields).encode()
+
+
+def run_slice(
+    batches: "Iterator[pa.RecordBatch]", run: "Callable[[int, pa.Table], Sliced]"
+) -> "Iterator[pa.RecordBatch]":
+    """Yield the rows of the result for rows of one slice; for no rows, nothing.
+
+    Args:
+        batches: The rows, with the number of the slice.
+        run: Builds the slice of a number and its rows.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+    filled = [batch for batch in batches if batch.num_rows]
+    if filled:
+        table = pa.Table.from_batches(filled)
+        number = table.column(SLICE)[0].as_py()
+        yield result_batch(number, partial(run, number, table.drop_columns([SLICE])))
+
+
+def in_key_order(table: "pa.Table") -> "Iterator[pa.RecordBatch]":
+    """Yield the rows of a table, some at a time, by their keys."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - heavy: only where it is used
+
+    order = pc.sort_indices(table.column(KEY))
+    for start in range(0, len(order), _BATCH):
+        yield from table.take(order.slice(start, _BATCH)).to_batches()
 
 
 def task_store(objects: ObjectStore) -> tuple[RangeStore, set[bytes]]:

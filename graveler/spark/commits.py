@@ -1,0 +1,185 @@
+"""Commits by tasks: the driver reads what is staged, tasks build the ranges, and the driver lands the commit."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from graveler.arguments import BranchLike, choice, count, flag
+from graveler.committed import Applied, StagedChange
+from graveler.committed.apply import apply
+from graveler.committed.metarange import read
+from graveler.committed.slices import Cut, Load, build, stitch
+from graveler.errors import InternalError
+from graveler.model import Commit
+from graveler.objects.store import ObjectStore
+from graveler.process import batches
+from graveler.reads.stores import Stores
+from graveler.repository import commits
+from graveler.repository.imports.tasks import (
+    KEY,
+    RESULT,
+    SLICE,
+    Sliced,
+    in_key_order,
+    run_slice,
+    task_store,
+)
+from graveler.spark.building import MOST_SLICES, in_order, kept
+from graveler.spark.imports import METHODS
+from graveler.values import Replacement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from graveler.lake import Repository
+
+SHARE_BYTES: Final = 128 << 20
+"""Logical bytes of a slice, about: of its changes, which a task holds in memory, and of the ranges that
+it reads."""
+
+_LARGE: Final = 1 << 30
+"""Logical bytes from which on Spark builds a commit: an estimate."""
+_BATCH: Final = 4_096
+_RECORD_ID: Final = "record_id"
+_VALUE: Final = "value"
+_REPLACES: Final = "replaces"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTask:
+    """Builds a slice of its changes; a task of another process calls it.
+
+    Attributes:
+        objects: The repository's object store.
+        cut: The slices.
+    """
+
+    objects: ObjectStore
+    cut: Cut
+
+    def __call__(self, rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Return the rows of the result for changes of one slice; for no changes, nothing."""
+        return run_slice(rows, self.run)
+
+    def run(self, number: int, table: "pa.Table") -> Sliced:
+        """Build a slice of its changes, in any order."""
+        store, found = task_store(self.objects)
+        part = build(store, self.cut, number, _changes(in_key_order(table)))
+        return Sliced.of(part, found, files=len(table))
+
+
+def _changes(rows: "Iterable[pa.RecordBatch]") -> Iterator[StagedChange]:
+    """Yield the changes of rows."""
+    for batch in rows:
+        columns = (batch.column(name).to_pylist() for name in (KEY, _RECORD_ID, _VALUE, _REPLACES))
+        for key, identifier, value, replaces in zip(*columns, strict=True):
+            change = (key, identifier, value)
+            yield Replacement(*change) if replaces else change
+
+
+def _rows(changes: Sequence[StagedChange]) -> "pa.RecordBatch":
+    """Return the rows of changes."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+    columns = [pa.array(column, pa.binary()) for column in zip(*changes, strict=True)]
+    replaces = [isinstance(change, Replacement) for change in changes]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array(replaces, pa.bool_())], [KEY, _RECORD_ID, _VALUE, _REPLACES]
+    )
+
+
+class TaskCommitter:
+    """Applies changes to trees by tasks.
+
+    Args:
+        stores: The repository.
+        spark: The session.
+        least: Logical bytes to read and to write from which on tasks do it; below, this process.
+        share_bytes: Logical bytes of a slice, about.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        spark: "SparkSession",
+        *,
+        least: int = 0,
+        share_bytes: int = SHARE_BYTES,
+    ) -> None:
+        self._stores = stores
+        self._spark = spark
+        self._least = least
+        self._share = share_bytes
+
+    def apply(self, base: str, changes: Iterable[StagedChange]) -> Applied:
+        """Return what the tree of a metarange becomes: what `committed.apply.apply` returns.
+
+        Args:
+            base: Metarange id.
+            changes: In key order, each key once. They are held in memory as rows of Arrow.
+
+        Raises:
+            CorruptionError: A range cannot be read.
+            ThrottledError: A sweep deleted tables during each try.
+        """
+        ranges, splitting = self._stores.ranges, self._stores.splitting
+        load = Load(read(ranges, base), splitting)
+        rows: list[pa.RecordBatch] = []
+        for some in batches(changes, _BATCH):
+            for change in some:
+                load.add(change)
+            rows.append(_rows(some))
+        if not rows or load.size < self._least:
+            return apply(ranges, base, _changes(rows), splitting)
+        share = max(self._share, -(-load.size // MOST_SLICES))
+        cut = load.cut(ranges, base, splitting, share)
+        slices = kept(ranges, lambda: self._run(cut, rows))
+        return stitch(ranges, cut, [each.part for each in slices])
+
+    def _run(self, cut: Cut, rows: "Sequence[pa.RecordBatch]") -> list[Sliced]:
+        """Return what tasks make of the slices."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+        table = pa.Table.from_batches(rows)
+        keys = chain.from_iterable(batch.column(KEY).to_pylist() for batch in rows)
+        numbers = pa.array((bisect_left(cut.breaks, key) for key in keys), pa.int32())
+        frame = self._spark.createDataFrame(table.append_column(SLICE, numbers))
+        task = CommitTask(self._stores.objects, cut)
+        made = frame.repartitionById(cut.slices, SLICE).mapInArrow(task, RESULT)
+        slices = in_order(made.collect())
+        seen = sum(each.files for each in slices)
+        if len(slices) != cut.slices or seen != len(table):
+            raise InternalError(
+                f"tasks have built {len(slices)} of {cut.slices} slices, of {seen} of {len(table)} changes"
+            )
+        return slices
+
+
+def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
+    repository: "Repository",
+    spark: "SparkSession",
+    branch: str | BranchLike,
+    message: str,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    committer: str = "",
+    allow_empty: bool = False,
+    method: str = "auto",
+    share_bytes: int = SHARE_BYTES,
+) -> Commit:
+    """Do what `Tables.commit` does."""
+    flag(allow_empty, "allow_empty"), choice(method, "method", METHODS)
+    count(share_bytes, "share_bytes", least=1)
+    target = repository.branch(branch)
+    least = _LARGE if method == "auto" else 0
+    tasks = TaskCommitter(repository.stores, spark, least=least, share_bytes=share_bytes)
+    return commits.commit(
+        repository.stores,
+        target.name,
+        target._spec(message, metadata, committer),
+        allow_empty=allow_empty,
+        by=None if method == "process" else tasks.apply,
+    )

@@ -1,0 +1,73 @@
+"""A stand-in for a session of Spark: tasks are called in this process, as executors call them."""
+
+import pickle
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import cloudpickle
+
+
+class Tasks:
+    """Runs each task twice, the last one first.
+
+    Args:
+        copies: Whether tasks are pickled; a store in memory must not be.
+        random: Runs them in this order, and gives them their rows in this one.
+
+    Attributes:
+        count: How many tasks the last frame had.
+    """
+
+    def __init__(self, *, copies: bool = False, random: Random | None = None) -> None:
+        self.copies = copies
+        self.random = random
+        self.count = 0
+
+    def range(self, _start: int, stop: int, _step: int, _parts: int) -> "_Frame":
+        """Return a frame of one number for each task."""
+        return _Frame(self, [pa.table({"id": [number]}) for number in range(stop)])
+
+    def createDataFrame(self, table: pa.Table) -> "_Frame":  # noqa: N802 - Spark's name
+        """Return a frame of these rows."""
+        return _Frame(self, [table])
+
+
+class _Frame:
+    def __init__(self, session: Tasks, parts: list[pa.Table]) -> None:
+        self._session = session
+        self._parts = parts
+        self._task: Any = None
+
+    def repartitionById(self, count: int, column: str) -> "_Frame":  # noqa: N802 - Spark's name
+        (table,) = self._parts
+        if self._session.random is not None:
+            order = list(range(len(table)))
+            self._session.random.shuffle(order)
+            table = table.take(order)
+        numbers = table.column(column)
+        parts = [table.filter(pc.equal(numbers, number)) for number in range(count)]
+        return _Frame(self._session, parts)
+
+    def mapInArrow(self, task: Any, _schema: str) -> "_Frame":  # noqa: N802 - Spark's name
+        self._task = task
+        return self
+
+    def collect(self) -> list[tuple[Any, ...]]:
+        order = list(range(len(self._parts)))[::-1]
+        if self._session.random is not None:
+            self._session.random.shuffle(order)
+        self._session.count = len(order)
+        first, second = (
+            [row for number in order for row in self._run(self._parts[number])] for _ in range(2)
+        )
+        assert len(first) == len(second)
+        return second
+
+    def _run(self, part: pa.Table) -> Iterator[tuple[Any, ...]]:
+        copies = self._session.copies
+        task = pickle.loads(cloudpickle.dumps(self._task)) if copies else self._task
+        for batch in task(iter(part.to_batches(max_chunksize=100))):
+            yield from zip(*batch.to_pydict().values(), strict=True)
