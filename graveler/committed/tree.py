@@ -21,6 +21,7 @@ from graveler.values import (
 )
 
 _STEP: Final = RECORD_ID_BYTES
+_LONGEST_RUN: Final = 2_048
 _LOOKUPS: Final = 16
 """After so many lookups by key the keys are copied out of the local form."""
 
@@ -326,12 +327,12 @@ def _shared_end(one: bytes, other: bytes, most: int, end: int, other_end: int) -
 def _same_run(same: Callable[[int, int], bool], most: int) -> int:
     """Return how many places are the same from the first on, up to `most`.
 
-    Runs are compared at once, each eight times as long as the one before, so that a difference that is
-    far away costs little more than one that is near.
+    Runs are compared at once. They grow, so that a difference that is far away costs little more than
+    one that is near, and only so far that what follows the difference is hardly read.
     """
     low, step = 0, 1
     while low < most and same(low, min(low + step, most)):
-        low, step = min(low + step, most), 8 * step
+        low, step = min(low + step, most), min(8 * step, _LONGEST_RUN)
     if low == most:
         return low
     high = min(low + step, most)
