@@ -110,6 +110,15 @@ def read_apart(uris: Sequence[str]) -> list[tuple[str, ...]]:
     return [others, *alone] if others else alone
 
 
+def plain_paths(spark: "SparkSession", uris: Sequence[str]) -> list[str]:
+    """Return addresses for a reader of Spark with the option ``__globPaths__``, which is false.
+
+    A server of Spark Connect turns the names of options into small letters, and this one is then not
+    recognized: there the signs of patterns are escaped.
+    """
+    return [_PATTERN.sub(r"\\\g<0>", uri) for uri in uris] if is_remote(spark) else list(uris)
+
+
 def is_in_table(relative: str) -> bool:
     """Return whether a file lies in the folder of its table, or in its ``key=value`` folders."""
     *folders, _ = relative.split("/")

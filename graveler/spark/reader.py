@@ -27,6 +27,7 @@ from graveler.spark.ports import (
     is_pattern,
     is_remote,
     partition_columns,
+    plain_paths,
     read_apart,
     spark_uri,
     table_entries,
@@ -366,7 +367,7 @@ class Source:
             reader = reader.schema(schema)
         if group.base:
             reader = reader.option("basePath", group.base)
-        return reader.load(list(group.uris))
+        return reader.load(plain_paths(self.spark, group.uris))
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def test_declared_checksums_are_compared(spark, table, algorithm):
 
 
 def test_a_linked_file_that_was_changed_is_told_as_that(spark, branch, tmp_path):
-    file = tmp_path / "linked file.csv"
+    file = tmp_path / "linked file [1].csv"
     file.write_text(TEXT)
     checksum = f"sha256:{hashlib.sha256(TEXT.encode()).hexdigest()}"
     branch.repository.refs.links.add(f"file://{tmp_path}")
