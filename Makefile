@@ -22,7 +22,7 @@ DELTA_READY := $(DELTA_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-cluster test-bench test-s3a test-delta
+.PHONY: docs lock clean test-spark test-connect test-cluster test-bench test-s3a test-delta
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -47,6 +47,10 @@ test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, kill
 test-spark: WORKERS = 2
 test-spark: $(READY) ## all tests of Spark in local sessions
 	$(PYTEST) tests/spark tests/real/spark tests/long/spark $(ARGS)
+
+test-connect: WORKERS = 2
+test-connect: $(READY) ## those of test-spark that have a session, on Spark Connect
+	$(PYTEST) --session=connect tests/spark tests/real/spark tests/long/spark $(ARGS)
 
 # one process: the tests share one cluster, whose JVMs need 4 GB and all of two cores
 test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB

@@ -43,6 +43,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="only tests that strike an operation at its calls, and at each of them",
     )
+    parser.addoption(
+        "--session",
+        choices=("classic", "connect"),
+        default="classic",
+        help="the kind of Spark session; connect: only tests that have one, on a server of their own",
+    )
 
 
 def pytest_configure(config):
@@ -54,16 +60,22 @@ def pytest_collection_modifyitems(config, items):
     here = Path(__file__).parent
     ranks = {here / name: rank for rank, name in enumerate(FIRST)}
     items.sort(key=lambda item: ranks.get(item.path, len(FIRST)))  # the order within a file stays
-    if not config.getoption("--every-point"):
-        return
-    striking = [item for item in items if _strikes(item.module)]
-    others = [item for item in items if not _strikes(item.module)]
-    config.hook.pytest_deselected(items=others)
-    items[:] = striking
+    if config.getoption("--every-point"):
+        _select(config, items, _strikes)
+    if config.getoption("--session") == "connect":
+        _select(config, items, lambda item: "spark" in item.fixturenames)
+        for item in items:
+            for mark in item.iter_markers("classic"):
+                item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {mark.args[0]}"))
 
 
-def _strikes(module):
-    return hasattr(module, "struck_worlds") or hasattr(module, "interleave")
+def _select(config, items, chosen):
+    config.hook.pytest_deselected(items=[item for item in items if not chosen(item)])
+    items[:] = [item for item in items if chosen(item)]
+
+
+def _strikes(item):
+    return hasattr(item.module, "struck_worlds") or hasattr(item.module, "interleave")
 
 
 settings.register_profile("dev", max_examples=50, deadline=None)

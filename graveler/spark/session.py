@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from graveler.config import environment, load_config, set_environment
-from graveler.errors import MissingDependencyError
+from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.spark.java import find_java
+from graveler.spark.ports import is_remote
 from graveler.spark.s3a import s3a_settings
 
 if TYPE_CHECKING:
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
 
 
 _LOCALHOST: Final = "127.0.0.1"
+_CONNECT: Final = "sc://"
 
-_ANYWHERE: Final[Mapping[str, str]] = {
+_IN_SESSIONS: Final = {
     # an hour must not depend on the time zone of the driver
     "spark.sql.session.timeZone": "UTC",
+}
+
+_ANYWHERE: Final[Mapping[str, str]] = {
+    **_IN_SESSIONS,
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -44,21 +50,23 @@ _ON_ONE_MACHINE: Final[Mapping[str, str]] = {
 
 def session(
     *,
-    master: str = "local[*]",
+    master: str = "",
     app_name: str = "graveler",
     config: Mapping[str, str] | None = None,
     repo: "Repository | None" = None,
     jars: str | Path | None = None,
 ) -> "SparkSession":
-    """Return a Spark session; find a Java installation for a new one.
+    """Return a Spark session; find a Java installation for a new classic one.
 
     On one machine (``local…``) it has no web page, listens to this machine only and is set
     for small jobs; Spark's warnings are not shown. As with Spark's own builder, an active session
-    is returned, with the settings that can still change.
+    is returned, classic or of Spark Connect, with the settings that can still change. A server of Spark
+    Connect has its own Java, jars and workers.
 
     Args:
-        master: Spark's master URL.
-        app_name: Name of the session.
+        master: Spark's master URL, or ``sc://host:port`` of a server of Spark Connect. By default that of
+            ``SPARK_REMOTE`` in the environment, else ``local[*]``.
+        app_name: Name of a classic session.
         config: Spark settings that override these defaults.
         repo: A repository whose storage the session must reach. If it is on S3, the session gets the
             lake's endpoint and keys for that bucket, and Hadoop's file system for S3 by its
@@ -67,33 +75,62 @@ def session(
             ``spark-hadoop-cloud`` beside them Spark commits to S3 without renames.
 
     Raises:
-        InvalidInputError: There is no jar in the folder, or Spark cannot take the lake's settings.
+        InvalidInputError: There is no jar in the folder, or Spark cannot take the lake's settings; a session
+            of Spark Connect takes none for S3.
         MissingDependencyError: PySpark or Java is not installed; the message names the command.
     """
     if find_spec("pyspark") is None:
         raise MissingDependencyError(
             'PySpark is not installed: run `pip install "graveler[spark]"`'
         )
-    set_environment("JAVA_HOME", str(find_java().path))
-    if not environment("PYSPARK_PYTHON"):
-        # workers would otherwise be the PATH's python3, without the packages of this one
-        set_environment("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy: only where it is used
+
+    reach: Mapping[str, str] = {}
+    if repo is not None:
+        options = load_config(repo.stores.location).options_of(repo.storage)
+        folder = None if jars is None else Path(jars)
+        reach = s3a_settings(repo.storage, options, jars=folder)
+    active, master = _active(), master or environment("SPARK_REMOTE") or "local[*]"
+    if master.startswith(_CONNECT) if active is None else is_remote(active):
+        if reach:
+            raise InvalidInputError(
+                "a session of Spark Connect takes no settings of file systems: start its server with "
+                f"{', '.join(sorted(reach))}, as a session of its own would have them, and leave out repo"
+            )
+        builder = SparkSession.builder.remote(master) if active is None else type(active).builder
+        return _build(builder, _IN_SESSIONS | dict(config or {}))
+    _prepare(master)
     settings = dict(_ANYWHERE)
     if master.startswith("local"):
         settings |= _ON_ONE_MACHINE
         settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "graveler-spark")
-        if not environment("SPARK_LOCAL_IP"):
-            set_environment("SPARK_LOCAL_IP", _LOCALHOST)
-    if repo is not None:
-        options = load_config(repo.stores.location).options_of(repo.storage)
-        folder = None if jars is None else Path(jars)
-        settings |= s3a_settings(repo.storage, options, jars=folder)
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy: only where it is used
-
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in (settings | dict(config or {})).items():
+    return _build(builder, settings | dict(reach) | dict(config or {}))
+
+
+def _build(builder: "SparkSession.Builder", settings: Mapping[str, str]) -> "SparkSession":
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _prepare(master: str) -> None:
+    """Set the variables by which Spark finds Java, this Python and an address of this machine."""
+    set_environment("JAVA_HOME", str(find_java().path))
+    if not environment("PYSPARK_PYTHON"):
+        # workers would otherwise be the PATH's python3, without the packages of this one
+        set_environment("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local") and not environment("SPARK_LOCAL_IP"):
+        set_environment("SPARK_LOCAL_IP", _LOCALHOST)
+
+
+def _active() -> "SparkSession | None":
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy: only where used
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    with suppress(PySparkRuntimeError):
+        return SparkSession.active()
+    return None
 
 
 def running(app_name: str = "graveler") -> "SparkSession":
@@ -102,10 +139,5 @@ def running(app_name: str = "graveler") -> "SparkSession":
     Args:
         app_name: Name of a new session.
     """
-    if find_spec("pyspark") is not None:
-        from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy: only where used
-        from pyspark.sql import SparkSession  # noqa: PLC0415
-
-        with suppress(PySparkRuntimeError):
-            return SparkSession.active()
-    return session(app_name=app_name)
+    active = None if find_spec("pyspark") is None else _active()
+    return active or session(app_name=app_name)

@@ -7,11 +7,36 @@ from graveler.spark import session
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark_master(request, tmp_path_factory):
+    """The master of `spark`; with ``--session=connect`` the address of a server of Spark Connect."""
+    if request.config.getoption("--session") == "classic":
+        yield "local[2]"
+        return
+    from tests.harness.servers.spark import local_connect_server  # it loads PySpark
+
+    with local_connect_server(tmp_path_factory.mktemp("connect")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def spark(spark_master):
     """One local Spark for the whole process: a second one would cost seconds."""
-    running = session(master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
+    running = session(master=spark_master, config={"spark.sql.shuffle.partitions": "2"})
     yield running
     running.stop()
+
+
+def started(writer):
+    """Start a streaming query; a server gives the process of its function ten seconds, whatever the load."""
+    from pyspark.errors import PySparkException
+
+    for _ in range(9):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if "waiting for the Python worker to connect back" not in str(error):
+                raise
+    return writer.start()
 
 
 @pytest.fixture

@@ -36,17 +36,25 @@ _MARK = "GRAVELER_TEST_CLUSTER"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-
-SETTINGS: Mapping[str, str] = {
+_ON_LOOPBACK: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+_LOCAL: Mapping[str, str] = {
+    **_ON_LOOPBACK,
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": _SMALL_JVM,
+}
+
+SETTINGS: Mapping[str, str] = {
+    **_ON_LOOPBACK,
     "spark.driver.memory": "512m",
     "spark.executor.memory": "700m",
     "spark.executor.cores": "1",
     "spark.executor.extraJavaOptions": _SMALL_JVM,
     "spark.cores.max": "2",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -180,10 +188,10 @@ def spark_cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def connect_server(cluster: Cluster, settings: Path) -> Iterator[str]:
-    """Keep a server of Spark Connect on the cluster, in a block; yields its address.
+    """Keep a server of Spark Connect in a block; yields its address.
 
     Args:
-        cluster: Where its executors are.
+        cluster: Where its executors are; in the server itself if the master is ``local[…]``.
         settings: The file of its settings.
     """
     port = free_port()
@@ -202,6 +210,19 @@ def connect_server(cluster: Cluster, settings: Path) -> Iterator[str]:
         with suppress(psutil.NoSuchProcess):
             server.kill()
         server.wait()
+
+
+@contextmanager
+def local_connect_server(folder: Path) -> Iterator[str]:
+    """Keep a server of Spark Connect without a cluster in a block; yields its address.
+
+    Args:
+        folder: Where its settings and logs are.
+    """
+    settings = folder / "spark.conf"
+    settings.write_text("".join(f"{name} {value}\n" for name, value in _LOCAL.items()))
+    with connect_server(Cluster("local[2]", folder, secrets.token_hex(8)), settings) as url:
+        yield url
 
 
 def write_settings(file: Path, **more: str) -> Path:

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,8 @@ import graveler.spark as gs
 from graveler.runs.publishing import RunCandidacy
 from graveler.runs.run import Run
 from graveler.spark import transactions
+from graveler.spark.ports import is_remote
+from tests.harness.spark import started
 
 # where each dies: the owner of a function, its name, and whether before or after the call
 POINTS: Final[dict[str, tuple[Any, str, str]]] = {
@@ -23,43 +24,45 @@ POINTS: Final[dict[str, tuple[Any, str, str]]] = {
 }
 
 
-def main(folder: Path, point: str) -> None:
+def main(folder: Path, point: str, master: str) -> None:
     """Run the query over what is in the inbox; die at the point, if there is one."""
-    if point:
-        owner, name, when = POINTS[point]
-        setattr(owner, name, dying(getattr(owner, name), when))
-    spark = gs.session(master="local[1]", config={"spark.sql.shuffle.partitions": "1"})
+    spark = gs.session(master=master, config={"spark.sql.shuffle.partitions": "1"})
     try:
         with graveler.open(folder / "lake") as lake:
-            query(gs.attach(lake.repository("tables"), spark), folder)
+            query(gs.attach(lake.repository("tables"), spark), folder, point)
     finally:
         spark.stop()
 
 
-def dying(call: Callable[..., Any], when: str) -> Callable[..., Any]:
-    """Return a call that kills the process."""
+def die_at(point: str) -> None:
+    """Kill this process at the point."""
+    owner, name, when = POINTS[point]
+    call = getattr(owner, name)
 
     def dies(*args: Any, **named: Any) -> None:
         if when == "after":
             call(*args, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    return dies
+    setattr(owner, name, dies)
 
 
-def query(lake: gs.Tables, folder: Path) -> None:
+def query(lake: gs.Tables, folder: Path, point: str) -> None:
     """Land each file of the inbox as a batch: its rows, and how many there are."""
 
     def write(tx: gs.Transaction, batch: DataFrame) -> None:
+        if point:  # here, since with Spark Connect a process of the server runs this
+            die_at(point)
         tx.write(batch.coalesce(1), "clicks/", partition_by=["day"])
         tx.write(batch.groupBy("day").count(), "counts/")
 
-    writer = lake.batch_writer("main", write, txn_app="clicks")
+    at = str(folder / "checkpoint")
+    kept = at if is_remote(lake.spark) else ""
+    writer = lake.batch_writer("main", write, txn_app="clicks", checkpoint=kept)
     clicks = lake.spark.readStream.schema("id int, day string").option("maxFilesPerTrigger", 1)
     writing = clicks.json(str(folder / "inbox")).writeStream.foreachBatch(writer)
-    at = str(folder / "checkpoint")
-    writing.option("checkpointLocation", at).trigger(availableNow=True).start().awaitTermination()
+    started(writing.option("checkpointLocation", at).trigger(availableNow=True)).awaitTermination()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

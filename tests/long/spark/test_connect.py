@@ -1,38 +1,31 @@
-"""Reads and writes through a real server of Spark Connect."""
+"""A program whose environment names a server of Spark Connect; ``make test-connect`` runs all tests on one."""
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
-_CLIENT = Path(__file__).with_name("connect_client.py")
+from graveler.config import program_environment
+from tests.harness.servers.spark import local_connect_server
+
+PROGRAM = """
+import graveler.spark as gs
+
+spark = gs.session(config={"spark.sql.shuffle.partitions": "3"})
+assert gs.session() is spark
+names = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
+print(type(spark).__module__, *map(spark.conf.get, names), spark.range(5).count())
+spark.stop()
+"""
 
 
-def test_a_client_of_spark_connect_reads_what_it_writes(tmp_path):
-    done = subprocess.run(
-        [sys.executable, _CLIENT, tmp_path / "lake"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+def test_a_session_is_of_the_server_that_the_environment_names(tmp_path):
+    with local_connect_server(tmp_path) as address:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=program_environment({"SPARK_REMOTE": address}),
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr[-3000:]
-    plain = [[1, "a"], [2, "b"]]
-    assert json.loads(done.stdout) == {
-        "in the step": plain,
-        "of pandas": plain,
-        "published": plain,
-        "by the active session": plain,
-        "a transaction": [[5, "01"], [6, "01"]],
-        "skipped": True,
-        "a view": [[5, "01"]],
-        "files": [2, 1],
-        "the worker has": ["executable", "host", "pyarrow", "python"],
-        "days": ["string", [3, "01"], [4, "02"]],
-        "mixed": ["string", ["1", "1"], ["2", "one"]],
-        "bulk": [500, True],
-        "metadata": [True, True, True],
-        "streams": [[1], [2], [1, "added"], [2, "added"]],
-        "collection": True,
-    }
+    assert done.stdout.split() == ["pyspark.sql.connect.session", "UTC", "3", "5"]

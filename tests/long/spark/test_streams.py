@@ -12,8 +12,11 @@ from pyspark.errors import StreamingQueryException
 
 import graveler.spark as gs
 from graveler import checks
+from graveler.spark.ports import is_remote
+from tests.harness.spark import started
 
-_DRIVER = Path(__file__).with_name("stream_driver.py")
+ROOT = Path(__file__).resolve().parents[3]
+_DRIVER = "tests.long.spark.stream_driver"
 _POINTS = ("files written and staged", "after the compare-and-set", "before the checkpoint")
 
 
@@ -34,19 +37,27 @@ def put(folder, number, *values):
     (folder / f".{number}").rename(folder / f"{number}.json")
 
 
-def test_a_killed_driver_lands_each_batch_once(repo, spark, tmp_path):
+def kept(spark, checkpoint):
+    """What `batch_writer` gets as the checkpoint: a server of Spark Connect does not tell the query."""
+    return str(checkpoint) if is_remote(spark) else ""
+
+
+def test_a_killed_driver_lands_each_batch_once(repo, spark, spark_master, tmp_path):
     for number in range(3):
         put(tmp_path / "inbox", number, number)
     seen = []
     for point in (*_POINTS, ""):
         done = subprocess.run(
-            [sys.executable, _DRIVER, tmp_path, point],
+            [sys.executable, "-m", _DRIVER, tmp_path, point, spark_master],
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=500,
             check=False,
         )
-        assert done.returncode == (-signal.SIGKILL if point else 0), (point, done.stderr[-3000:])
+        # with Spark Connect a process of the server is killed, and the driver gets an error
+        killed = 1 if is_remote(spark) else -signal.SIGKILL
+        assert done.returncode == (killed if point else 0), (point, done.stderr[-3000:])
         seen.append(batches(repo))
     assert seen == [[], [0], [0, 1], [0, 1, 2]]
     lake = gs.attach(repo, spark)
@@ -60,13 +71,16 @@ def test_a_killed_driver_lands_each_batch_once(repo, spark, tmp_path):
 def test_a_query_lands_each_batch_behind_the_gates(repo, spark, tmp_path):
     lake = gs.attach(repo, spark)
     inbox, checkpoint = tmp_path / "inbox", tmp_path / "checkpoint"
-    write = lake.batch_writer("main", "clicks/", txn_app="clicks", partition_by=["day"])
+    at = kept(spark, checkpoint)
+    write = lake.batch_writer(
+        "main", "clicks/", txn_app="clicks", checkpoint=at, partition_by=["day"]
+    )
 
     def run(writer=write):
         clicks = spark.readStream.schema("id int, day string").option("maxFilesPerTrigger", 1)
         writing = clicks.json(str(inbox)).writeStream.foreachBatch(writer)
         writing = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        writing.start().awaitTermination()
+        started(writing).awaitTermination()
 
     repo.gates.require("main", checks.not_null("clicks/", "id"))
     put(inbox, 0, 1, 2)
@@ -88,13 +102,13 @@ def test_a_query_lands_each_batch_behind_the_gates(repo, spark, tmp_path):
     with pytest.raises(StreamingQueryException, match=r"CheckpointError.*give another txn_app"):
         run()
     assert batches(repo) == [0, 1]
-    run(lake.batch_writer("main", "again/", txn_app="clicks-2"))
+    run(lake.batch_writer("main", "again/", txn_app="clicks-2", checkpoint=at))
     assert batches(repo, "clicks-2") == [0, 1]
     assert lake.read("main", "again/").count() == 4
 
 
 def test_changes_of_a_branch_are_a_stream(repo, spark, tmp_path):
-    lake, seen = gs.attach(repo, spark), []
+    lake, seen = gs.attach(repo, spark), tmp_path / "seen"
     repo.create_branch("copy")
 
     def load(number):
@@ -103,16 +117,18 @@ def test_changes_of_a_branch_are_a_stream(repo, spark, tmp_path):
             tx.write(frame, "orders/", partition_by=["day"])
 
     def copy(tx, batch):
-        seen.append(sorted({row.sequence for row in batch.collect()}))
+        with seen.open("a") as file:  # a process of the server runs this, with Spark Connect
+            file.write(f"{sorted({row.sequence for row in batch.collect()})}\n")
         appended = lake.appended(batch, "orders/")
         if appended is not None:
             tx.write(appended, "orders/", partition_by=["day"])
 
     def run(start, name="copy"):
         changes = lake.changes("main", starting_ref=start, max_commits=2)
-        writing = changes.writeStream.foreachBatch(lake.batch_writer("copy", copy, txn_app=name))
-        writing = writing.option("checkpointLocation", str(tmp_path / name))
-        query = writing.trigger(availableNow=True).start()
+        at = tmp_path / name
+        write = lake.batch_writer("copy", copy, txn_app=name, checkpoint=kept(spark, at))
+        writing = changes.writeStream.foreachBatch(write).option("checkpointLocation", str(at))
+        query = started(writing.trigger(availableNow=True))
         query.awaitTermination()
         return query
 
@@ -120,13 +136,13 @@ def test_changes_of_a_branch_are_a_stream(repo, spark, tmp_path):
     for number in range(3):
         load(number)
     query = run(first)
-    assert seen == [[1, 2], [3]]
+    assert seen.read_text().splitlines() == ["[1, 2]", "[3]"]
     assert json.loads(query.lastProgress.sources[0].endOffset)["commit"] == repo.commit("main").id
     load(3)
     lake.compact("main", "orders/")
     run("main")
     run("main")
-    assert seen == [[1, 2], [3], [4, 5]]
+    assert seen.read_text().splitlines() == ["[1, 2]", "[3]", "[4, 5]"]
     assert rows(lake.read("copy", "orders/")) == [(number, "a") for number in range(4)]
     assert len(list(repo.log("copy", first_parent=True))) == 4
     repo.undo("main")

@@ -25,12 +25,14 @@ def test_a_package_that_a_worker_lacks_is_named(spark):
         gs.preflight(spark, packages=["no-such-package", "pyarrow"])
 
 
+@pytest.mark.classic("the Python of the workers is a setting of the server")
 def test_a_worker_that_does_not_run_is_told_as_that(spark, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "no-such-python")
     with pytest.raises(MissingDependencyError, match=r"no-such-python.*set PYSPARK_PYTHON"):
         gs.preflight(spark)
 
 
+@pytest.mark.classic("settings of file systems are the server's")
 def test_a_session_takes_the_settings_of_a_repository(repo, spark, monkeypatch):
     seen = []
 

@@ -52,7 +52,7 @@ def test_a_step_reads_frames_of_other_libraries(repo, spark):
             assert days == {1: 1, 2: 1, 3: 2}
             assert step.read("t/", "polars").rows() == [(1, 1), (2, 1), (3, 2)]
             with pytest.raises(InvalidInputError, match="is not a frame of pandas, polars"):
-                step.write(spark.sparkContext, "t/")
+                step.write(spark, "t/")
 
 
 def test_a_step_that_fails_after_it_wrote_leaves_nothing(repo, spark):

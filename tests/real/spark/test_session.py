@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+from pyspark.sql import functions as f
 
 from graveler import spark as gspark
 from graveler.config import environment
@@ -9,16 +10,20 @@ from graveler.objects.memory import MemoryStore
 from graveler.spark.ports import spark_uri
 
 
-def test_a_session_counts_hours_in_utc_and_listens_locally(spark):
+def test_a_session_counts_hours_in_utc(spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+@pytest.mark.classic("a server of Spark Connect has its own settings, and no sparkContext")
+def test_a_session_of_one_machine_listens_to_it_only(spark):
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
+    assert environment("PYSPARK_PYTHON") == sys.executable
 
 
 def test_workers_run_this_python(spark):
-    assert environment("PYSPARK_PYTHON") == sys.executable
-    seen = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
-    assert seen == [sys.executable]
+    seen = spark.range(1).select(f.udf(lambda: sys.executable)()).collect()
+    assert seen == [(sys.executable,)]
 
 
 def test_a_running_session_is_returned(spark):
