@@ -45,6 +45,7 @@ def import_into(  # noqa: PLR0913 - the choices of an import
     check_names(found)
     if name not in lake.repositories():
         _check_allowed(root, places)
+        _check_apart(root, storage_text(storage) if storage else lake.default_storage(name))
         branch = text(default_branch, "default_branch", empty=True) or found.default_branch()
         lake.create_repository(name, storage=storage, default_branch=branch, exist_ok=True)
     repository = lake.repository(name)
@@ -81,6 +82,15 @@ def _manifest(file: str | Path | None) -> bytes | None:
             f"{path} has more than {_MANIFEST_BYTES} bytes: no dump of refs has"
         )
     return path.read_bytes()
+
+
+def _check_apart(root: str, storage: str) -> None:
+    """Refuse to make a repository whose storage would hold the source: its files would be collected."""
+    own = AddressBook(absolute(storage)).root
+    if f"{root}/".startswith(f"{own}/"):
+        raise InvalidInputError(
+            f"source {root} lies in {own}, which would be the repository's own storage: give another storage"
+        )
 
 
 def _check_allowed(root: str, places: Iterable[str]) -> None:

@@ -271,8 +271,15 @@ def test_no_repository_is_made_for_a_place_that_is_not_allowed(world, small, sou
 def test_a_namespace_in_the_repository_s_storage_is_refused(world, lakefs, source):
     lakefs.branches["main"] = lakefs.commit({"a": lakefs.upload("a", b"a")})
     lakefs.dump()
-    with world.open() as lake, pytest.raises(InvalidInputError, match="own storage"):
-        lake.import_lakefs(source, "flights", allow=[source.rpartition("/")[0]], storage=source)
+    above = source.rpartition("/")[0]
+    with world.open() as lake:
+        for storage in (source, above):
+            with pytest.raises(InvalidInputError, match="own storage"):
+                lake.import_lakefs(source, "flights", allow=[above], storage=storage)
+        assert lake.repositories() == []
+        lake.create_repository("flights", storage=source)
+        with pytest.raises(InvalidInputError, match="own storage"):
+            lake.import_lakefs(source, "flights", allow=[above])
 
 
 def test_the_storage_of_another_repository_is_no_source(refused, repo, small, source):
