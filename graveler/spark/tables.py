@@ -249,7 +249,7 @@ class Tables:
             self.spark,
             branch,
             message=message,
-            metadata=metadata,
+            metadata=pairs(metadata, "metadata"),
             txn=None if txn is None else Txn.of(txn),
             landed=self._landed,
         )

@@ -240,6 +240,9 @@ def test_a_wrong_argument_is_refused_before_the_query(repo):
             lake.batch_writer("main", into, txn_app="clicks")
     with pytest.raises(InvalidInputError, match="txn_app"):
         lake.batch_writer("main", "clicks/", txn_app="")
+    no_mapping: Any = [("a", "b")]
+    with pytest.raises(InvalidInputError, match="metadata="):
+        lake.transaction("main", message="load", metadata=no_mapping)
 
 
 def test_a_writer_is_sent_without_the_key_value_store(repo):
