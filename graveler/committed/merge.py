@@ -19,7 +19,7 @@ a key is merged first: see `bases`.
 A table whose log both sides changed is decided as a whole, not key by key: see `units`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from heapq import merge as merge_sorted
 from itertools import filterfalse, groupby
@@ -40,10 +40,11 @@ from graveler.committed.diff import (
     same_ranges,
 )
 from graveler.committed.flat import Record
+from graveler.committed.merge_slices import WHOLE, MergedSlice, Order, Slice, Step, Tasks, cut
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
-from graveler.committed.tree import tree_of
+from graveler.committed.splitting import Cutter, Splitting
+from graveler.committed.tree import Tree, tree_of
 from graveler.committed.units import is_torn, log_of, name_of, units_of
 from graveler.errors import InvalidInputError
 from graveler.values import record_id
@@ -121,6 +122,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     resolve: Resolve | None = None,
     whole: Whole | None = None,
     earlier: Earlier | None = None,
+    tasks: Tasks | None = None,
 ) -> Merged:
     """Merge tree `source` into tree `dest`; nothing is written where a conflict is left.
 
@@ -136,6 +138,9 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         whole: The same for units.
         earlier: An earlier result for the same bases and source, settled in the same way: where
             the destination has not changed since, it is reused range by range, unopened.
+        tasks: What merges the slices that are opened. They settle conflicts as `strategy` and `resolve`
+            do, and put ranges before it is known whether another slice has a conflict. If the bases
+            have several trees this process merges.
 
     Raises:
         InvalidInputError: No such strategy.
@@ -145,13 +150,13 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     if sides.result is not None:
         return Merged(sides.result)
     with RangeWriter(store, splitting, hold=True) as writer:
-        sides.write(writer, judge)
+        sides.write_all(writer, judge, splitting, tasks)
         if not sides.find_torn():
             return judge.merged(writer)
     # the path by path decision does not count within units: what it decided is left behind
     judge = _Judge(strategy, resolve, whole)
     with RangeWriter(store, splitting, hold=True) as writer:
-        sides.write(writer, judge)
+        sides.write_all(writer, judge, splitting, tasks)
         winners = judge.winners(sides.torn)
         merged = judge.merged(writer)
     if merged.conflict_count:
@@ -167,6 +172,32 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
 def _staged(change: RawChange) -> StagedChange:
     key, _, value = change
     return key, None if value is None else record_id(key, value), value
+
+
+def merge_slice(
+    store: RangeStore,
+    order: Order,
+    piece: Slice,
+    *,
+    strategy: str | None = None,
+    resolve: Resolve | None = None,
+) -> MergedSlice:
+    """Merge a slice; all of it is in the store when this returns, or there are conflicts.
+
+    Args:
+        store: Where the trees are.
+        order: What is merged.
+        piece: The slice.
+        strategy: As of `merge`.
+        resolve: As of `merge`.
+    """
+    sides = _Sides(store, order.base, order.source, order.dest, order.earlier)
+    sides.torn = order.torn
+    judge = _Judge(strategy, resolve, None)
+    with RangeWriter(store, order.splitting, hold=True) as writer:
+        sides.write(writer, judge, piece)
+        infos = () if judge.conflict_count else writer.finish()
+    return MergedSlice(infos, judge.conflicts, judge.conflict_count, sorted(sides.logs))
 
 
 def merge_changes(  # noqa: PLR0913 - three trees and how to join them
@@ -197,6 +228,7 @@ class _Sides:
     Attributes:
         result: The merged tree where no range need be looked at to know it.
         torn: The units that are decided as a whole.
+        logs: The logs that the walk has met.
     """
 
     def __init__(
@@ -209,7 +241,7 @@ class _Sides:
     ) -> None:
         self._store = store
         self.torn: tuple[bytes, ...] = ()
-        self._logs: set[bytes] = set()
+        self.logs: set[bytes] = set()
         bases = Bases.one(base) if isinstance(base, str) else base
         trees = bases.trees
         self._trees = [*trees, source, dest, *(earlier or ())]
@@ -222,28 +254,70 @@ class _Sides:
         elif trees == (dest,):
             self.result = source
 
-    def write(self, writer: RangeWriter, judge: "_Judge") -> None:
+    def write(self, writer: RangeWriter, judge: "_Judge", piece: Slice = WHOLE) -> None:
         """Write the merged tree; within torn units it is not yet what it should be."""
-        for shared, segment in self._pieces():
+        for shared, segment in self._pieces(piece):
             writer.add_ranges(shared)
             if segment is None:
                 return
-            dest, *earlier = segment[self._count + 1 :]
-            if earlier and same_ranges(earlier[0], dest):
-                self._note_ends(segment)
-                writer.add_ranges(earlier[1])
-                continue
             taken = self._taken(segment)
             if taken is not None:
                 writer.add_ranges(taken)
             else:
-                rewrite(self._store, writer, tree_of(dest), self._candidates(segment), judge.settle)
+                dest = tree_of(segment[self._count + 1])
+                rewrite(self._store, writer, dest, self._candidates(segment), judge.settle)
+
+    def write_all(
+        self, writer: RangeWriter, judge: "_Judge", splitting: Splitting, tasks: Tasks | None
+    ) -> None:
+        """Do what `write` does, with what tasks have made of the slices that are opened."""
+        if tasks is None or self._count > 1:
+            self.write(writer, judge)
+            return
+        slices = self._slices(splitting, tasks.share)
+        if sum(each.size for each in slices) < max(tasks.least, 1):
+            self.write(writer, judge)
+            return
+        base, source, dest, *earlier = self._trees
+        then = Earlier(*earlier) if earlier else None
+        order = Order(base, source, dest, then, self.torn, splitting)
+        refused: set[bytes] = set()
+        while True:
+            opened = [each for each in slices if each.size]
+            done = tasks.run(order, opened)
+            lost = {
+                piece.upto or b""
+                for piece, made in zip(opened, done, strict=True)
+                if not _ends(piece, made, splitting)
+            }
+            if not lost:
+                break
+            refused |= lost
+            slices = self._slices(splitting, tasks.share, refused)
+        made_of = dict(zip(opened, done, strict=True))
+        for piece in slices:
+            made = made_of.get(piece)
+            if made is None:
+                self.write(writer, judge, piece)
+            else:
+                writer.add_ranges(tree_of(made.infos))
+                judge.take(made)
+                self.logs.update(made.logs)
+
+    def _slices(
+        self, splitting: Splitting, share: int, refused: Container[bytes] = ()
+    ) -> list[Slice]:
+        steps = (
+            Step.of(shared, segment, self._taken(segment) if segment else None, self._count)
+            for shared, segment in self._pieces()
+        )
+        return cut(steps, splitting, share, refused)
 
     def find_torn(self) -> bool:
         """Find the torn units among those that the walk has met; return whether there are any."""
         source, dest = self._trees[self._count : self._count + 2]
         self.torn = units_of(
-            log for log in self._logs if is_torn(self._store, self._values, source, dest, log)
+            log for log in self.logs if is_torn(self._store, self._values, source, dest, log)
         )
         if self.torn:
             del self._trees[self._count + 2 :]
@@ -290,12 +364,15 @@ class _Sides:
                 elif not same_content(chosen, stored):
                     yield RawChange(candidate.key, stored, chosen)
 
-    def _pieces(self) -> Iterator[tuple[Side, Segment | None]]:
-        return pieces(*(metarange.read(self._store, tree) for tree in self._trees))
+    def _pieces(self, piece: Slice = WHOLE) -> Iterator[tuple[Tree, Segment | None]]:
+        return pieces(*(piece.of(metarange.read(self._store, tree)) for tree in self._trees))
 
     def _taken(self, segment: Segment) -> Side | None:
         """Return the side whose ranges are the result as they are, None where there is none."""
-        bases, (source, dest) = segment[: self._count], segment[self._count : self._count + 2]
+        bases, (source, dest, *earlier) = segment[: self._count], segment[self._count :]
+        if earlier and same_ranges(earlier[0], dest):
+            self._note_ends(segment)
+            return earlier[1]
         if same_ranges(source, dest) or all(same_ranges(source, base) for base in bases):
             return dest
         if all(same_ranges(dest, base) for base in bases):
@@ -316,7 +393,7 @@ class _Sides:
     def _note(self, key: bytes) -> None:
         log = log_of(key)
         if log is not None:
-            self._logs.add(log)
+            self.logs.add(log)
 
     def _within_torn(self, change: tuple[bytes, object, object]) -> bool:
         return change[0].startswith(self.torn)
@@ -380,6 +457,11 @@ class _Judge:
         self.conflicts: list[RawConflict] = []
         self.conflict_count = 0
 
+    def take(self, made: MergedSlice) -> None:
+        """Take the conflicts of a slice that follows."""
+        self.conflicts += made.conflicts[: SHOWN - len(self.conflicts)]
+        self.conflict_count += made.conflict_count
+
     def merged(self, writer: RangeWriter) -> Merged:
         """Return the tree that was written, or the conflicts."""
         if self.conflict_count:
@@ -442,6 +524,13 @@ class _Judge:
         if self._strategy is None:
             return CONFLICT
         return source if self._strategy == "source-wins" else dest
+
+
+def _ends(piece: Slice, made: MergedSlice, splitting: Splitting) -> bool:
+    """Return whether what follows a slice is independent of it: it ends with a break key, or is empty."""
+    if piece.upto is None or not made.infos:
+        return True
+    return Cutter(splitting).hard(made.infos[-1].max_key, None)
 
 
 def _conflict(unit: bytes) -> RawConflict:

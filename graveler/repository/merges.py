@@ -6,6 +6,7 @@ from typing import Final
 
 from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Merged, RawConflict
 from graveler.committed.merge import merge
+from graveler.committed.merge_slices import Tasks
 from graveler.committed.units import names_unit
 from graveler.errors import ConflictError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
@@ -69,6 +70,7 @@ def _merged(  # noqa: PLR0913 - three trees and how to settle them
     what: str,
     earlier: Earlier | None = None,
     lines: tuple[Commit | None, Commit | None] = (None, None),
+    tasks: Tasks | None = None,
 ) -> Merged:
     """Return what a merge of trees gave.
 
@@ -82,6 +84,7 @@ def _merged(  # noqa: PLR0913 - three trees and how to settle them
         earlier: The result of the same merge before the destination moved.
         lines: The heads of the source and of the destination. The error names the last commit on
             each line that changed a path in conflict; None: not for this side.
+        tasks: What merges slices; None: this process.
 
     Raises:
         MergeConflictError: Both sides changed a path differently.
@@ -98,6 +101,7 @@ def _merged(  # noqa: PLR0913 - three trees and how to settle them
         resolve=settled.resolve,
         whole=settled.whole,
         earlier=earlier,
+        tasks=tasks,
     )
     if merged.conflict_count:
         conflicts = describe(stores, merged.conflicts, source=lines[0], dest=lines[1])
@@ -118,7 +122,7 @@ def merge_start(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
     return None if [base.id for base in bases.best] == [source.id] else bases
 
 
-def build_merge(
+def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
     stores: Stores,
     *,
     source: Commit,
@@ -126,6 +130,7 @@ def build_merge(
     spec: CommitSpec,
     strategy: Settlement | str | None,
     earlier: Commit | None = None,
+    tasks: Tasks | None = None,
 ) -> Commit | None:
     """Return the stored commit that merges `source` into `dest`, or None if `dest` contains it.
 
@@ -144,6 +149,7 @@ def build_merge(
         what=spec.message,
         earlier=_still_good(stores, earlier, source, bases),
         lines=(source, dest),
+        tasks=tasks,
     )
     if merged.whole:
         names = b" ".join(merged.whole[:_SHOWN]).decode("utf-8", "backslashreplace")
@@ -187,7 +193,13 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
 
 
 def merge_into(
-    stores: Stores, expression: str, into: str, spec: CommitSpec, *, strategy: Strategy | None
+    stores: Stores,
+    expression: str,
+    into: str,
+    spec: CommitSpec,
+    *,
+    strategy: Strategy | None,
+    tasks: Tasks | None = None,
 ) -> MergeResult:
     """Merge what an expression names into a branch; after a lost race, merge again into the new head.
 
@@ -211,7 +223,13 @@ def merge_into(
         nonlocal made
         refuse_unpublished(stores, source, tip.head)
         made = build_merge(
-            stores, source=source, dest=tip.head, spec=spec, strategy=settled, earlier=made
+            stores,
+            source=source,
+            dest=tip.head,
+            spec=spec,
+            strategy=settled,
+            earlier=made,
+            tasks=tasks,
         )
         return None if made is None else tip.at(made)
 

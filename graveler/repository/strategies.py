@@ -86,27 +86,61 @@ def settling(
         ExpiredError: A sweep has deleted bytes that a resolver names.
     """
     check_strategy(strategy)
+
+    def linking(keep: Callable[[list[Row]], None]) -> Callable[[Entry], bytes | None]:
+        def value(entry: Entry) -> bytes | None:
+            rows = rows_of(*linked(stores, [entry]))
+            keep(rows)
+            return staged_value(rows[0].value)
+
+        return value
+
     if strategy is None or isinstance(strategy, str):
         yield Settlement(strategy)
     elif not keep:
-        yield _Settler(stores, strategy, lambda _: None).settlement
+        yield _Settler(strategy, linking(lambda _: None)).settlement
     else:
         with holding(stores) as hold:
-            yield _Settler(stores, strategy, hold.keep).settlement
+            yield _Settler(strategy, linking(hold.keep)).settlement
+
+
+def settled_apart(strategy: Strategy | None) -> Settlement:
+    """Return a strategy for a process without a key-value store; `check_strategy` accepts it.
+
+    A resolver may return a side, or the entry of a side. Bytes of another entry might be collected before
+    the merge lands, because nothing keeps them, so that it is refused.
+    """
+
+    def refuse(entry: Entry) -> bytes | None:
+        raise InvalidInputError(
+            f"the resolver returned an entry of neither side for {entry.path!r}, and a task cannot keep its "
+            "bytes from garbage collection: return the entry of a side, or merge with method='process'"
+        )
+
+    if strategy is None or isinstance(strategy, str):
+        return Settlement(strategy)
+    return _Settler(strategy, refuse).settlement
+
+
+def asks(strategy: Strategy | None) -> bool:
+    """Return whether a strategy has a resolver."""
+    rules = strategy.values() if isinstance(strategy, Mapping) else (strategy,)
+    return any(map(callable, rules))
 
 
 class _Settler:
     """A strategy that is more than a word.
 
+    Args:
+        strategy: The strategy.
+        value: Returns the value record of an entry of no side, and keeps its bytes.
+
     Attributes:
         settlement: It as a merge takes it.
     """
 
-    def __init__(
-        self, stores: Stores, strategy: Strategy, keep: Callable[[list[Row]], None]
-    ) -> None:
-        self._stores = stores
-        self._keep = keep
+    def __init__(self, strategy: Strategy, value: Callable[[Entry], bytes | None]) -> None:
+        self._linked = value
         rules = strategy if isinstance(strategy, Mapping) else {"**": strategy}
         self._rules = [(compiled(pattern), item) for pattern, item in rules.items()]
         self.settlement = Settlement(resolve=self._resolve, whole=self._whole)
@@ -156,9 +190,8 @@ class _Settler:
                 f"{conflict.path!r}: give it that path, by dataclasses.replace(entry, path=…)"
             )
         check_entry(entry)
-        rows = rows_of(*linked(self._stores, [entry]))
-        self._keep(rows)
-        return base if entry == conflict.base else staged_value(rows[0].value)
+        value = self._linked(entry)
+        return base if entry == conflict.base else value
 
 
 def _answer(resolver: Resolver, conflict: Conflict) -> Entry | str | None:

@@ -20,7 +20,9 @@ from graveler.errors import InvalidInputError
 from graveler.model import Commit
 from graveler.reads.export import Export
 from graveler.reads.soundness import Depth
+from graveler.repository.merges import MergeResult
 from graveler.repository.packing import PackResult
+from graveler.repository.strategies import Strategy
 from graveler.spark.checks import TaskCheck, by_spark
 from graveler.spark.collection import collector
 from graveler.spark.commits import SHARE_BYTES as COMMIT_BYTES
@@ -29,6 +31,8 @@ from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
 from graveler.spark.idempotence import Landed, Txn
 from graveler.spark.lakes import lake_of_process
+from graveler.spark.merges import SHARE_BYTES as MERGE_BYTES
+from graveler.spark.merges import merge
 from graveler.spark.packing import SHARE_BYTES, pack
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
@@ -294,6 +298,55 @@ class Tables:
             metadata=metadata,
             committer=committer,
             allow_empty=allow_empty,
+            method=method,
+            share_bytes=share_bytes,
+        )
+
+    def merge(  # noqa: PLR0913 - the fields of a commit, and by what
+        self,
+        source: str | Commit | RefLike,
+        into: str | BranchLike,
+        *,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: Strategy | None = None,
+        committer: str = "",
+        method: str = "auto",
+        share_bytes: int = MERGE_BYTES,
+    ) -> MergeResult:
+        """Do what ``repository.merge`` does; tasks decide what both sides changed, if it is much.
+
+        The tree and the conflicts are those of one process, whatever the tasks are and whatever dies. If
+        there is a conflict, tasks may have put ranges that no tree names.
+
+        Args:
+            source: As of `read`.
+            into: A branch.
+            message: Of the merge commit.
+            metadata: Of the merge commit.
+            strategy: As of ``repository.merge``. Tasks get a copy of a resolver function. It may return a
+                side, or the entry of a side, and no other entry.
+            committer: Name; "" stands for the user of the process.
+            method: ``process`` or ``spark``; ``auto`` takes Spark from 4 GiB on of ranges that are to be
+                opened, and one process for a strategy with resolver functions. Where the two histories
+                have merged each other, and their best common ancestors have several trees, one
+                process merges in any case.
+            share_bytes: Logical bytes of the ranges that a task opens, about.
+
+        Raises:
+            MergeConflictError: Both sides changed a path, differently; the branch stays.
+            InvalidInputError: A resolver cannot be sent to tasks, or returns what they cannot take.
+            ExpiredError: The tree of a merge base was removed by garbage collection.
+        """
+        return merge(
+            self.repository,
+            self.spark,
+            source,
+            into,
+            message=message,
+            metadata=metadata,
+            strategy=strategy,
+            committer=committer,
             method=method,
             share_bytes=share_bytes,
         )

@@ -90,18 +90,28 @@ class Sliced(NamedTuple):
         found: Ids of those tables that were in the object store already.
         files: How many rows the slice had.
         size: The bytes of their files.
+        notes: What else the task tells, as JSON has it.
     """
 
     part: Part
     found: list[bytes]
     files: int = 0
     size: int = 0
+    notes: Any = None
 
     @classmethod
-    def of(cls, part: Part, found: Collection[bytes], *, files: int = 0, size: int = 0) -> "Sliced":
+    def of(
+        cls,
+        part: Part,
+        found: Collection[bytes],
+        *,
+        files: int = 0,
+        size: int = 0,
+        notes: Any = None,
+    ) -> "Sliced":
         """Return what a task returns; `found` are ids of all tables that it found."""
         there = [info.id for info in part.infos if info.id in found]
-        return cls(part, there, files, size)
+        return cls(part, there, files, size, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +274,7 @@ def _encoded(number: int, sliced: Sliced) -> list[tuple[int, bytes | None, bytes
         reused=part.reused,
         files=sliced.files,
         size=sliced.size,
+        notes=sliced.notes,
     )
     return [*rows, (number, None, counts, False)]
 
@@ -287,4 +298,4 @@ def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced | Fault
     infos.sort(key=lambda info: info.max_key)
     tally = Tally(counts["added"], counts["changed"], counts["removed"])
     part = Part(infos, tally, counts["written"], counts["reused"])
-    return Sliced(part, found, counts["files"], counts["size"])
+    return Sliced(part, found, counts["files"], counts["size"], counts["notes"])

@@ -1,0 +1,197 @@
+"""A merge in slices: where the trees of a merge may be cut, so that builders decide the parts apart.
+
+A slice ends where no range of any tree goes on, behind a key of the merged tree that is a break key (see
+`slices`). The metaranges tell where that is, but for one case: in a segment that is opened, the merged
+tree may lack the key that both sides have, because a resolver deletes it. So who builds a slice must
+look how it ends. Slices in which no range is opened are the driver's.
+"""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from graveler.committed.diff import Segment, Side
+from graveler.committed.splitting import Cutter, Splitting
+from graveler.committed.tree import Tree
+from graveler.model import RangeInfo
+
+if TYPE_CHECKING:
+    from graveler.committed.merge import Earlier, RawConflict
+
+
+class Slice(NamedTuple):
+    """A part of the trees of a merge.
+
+    Attributes:
+        after: The key behind which it begins; b"" for the first one.
+        upto: The last key of any tree in it; None for the last one.
+        size: Logical bytes of the ranges that are opened, about; 0: none is.
+    """
+
+    after: bytes = b""
+    upto: bytes | None = None
+    size: int = 0
+
+    def of(self, tree: Tree) -> Tree:
+        """Return the ranges of a tree that are in it."""
+        start = self.after and self.after + b"\0"
+        return tree.within(start, None if self.upto is None else self.upto + b"\0")
+
+
+WHOLE: Final = Slice()
+
+
+class Order(NamedTuple):
+    """What is merged.
+
+    Attributes:
+        base: Metarange id.
+        source: Metarange id.
+        dest: Metarange id.
+        earlier: An earlier result; see `merge`.
+        torn: The units that are left as the destination has them.
+        splitting: Where new ranges end.
+    """
+
+    base: str
+    source: str
+    dest: str
+    earlier: "Earlier | None"
+    torn: tuple[bytes, ...]
+    splitting: Splitting
+
+
+class MergedSlice(NamedTuple):
+    """What became of a slice.
+
+    Attributes:
+        infos: Its ranges, all of them in the store; none where there are conflicts.
+        conflicts: The first ones.
+        conflict_count: How many there are.
+        logs: The logs that the walk has met.
+    """
+
+    infos: Sequence[RangeInfo]
+    conflicts: "Sequence[RawConflict]"
+    conflict_count: int
+    logs: Sequence[bytes]
+
+
+class Tasks(NamedTuple):
+    """Tasks that merge slices.
+
+    Attributes:
+        run: Returns what became of each slice, by `merge_slice`.
+        share: Logical bytes of ranges that a task opens, about.
+        least: Bytes from which on tasks are used; below, this process merges.
+    """
+
+    run: Callable[[Order, Sequence[Slice]], Sequence[MergedSlice]]
+    share: int
+    least: int = 0
+
+
+class Step(NamedTuple):
+    """A step of the walk of a merge.
+
+    Attributes:
+        shared: Ranges that all trees have.
+        size: Logical bytes that are opened in the segment behind them; 0: none.
+        end: The last key of any tree in the segment; b"": there is no segment.
+        last: The range of which the last key ends the merged segment, as far as metaranges tell.
+    """
+
+    shared: Tree
+    size: int = 0
+    end: bytes = b""
+    last: RangeInfo | None = None
+
+    @classmethod
+    def of(cls, shared: Tree, segment: Segment | None, taken: Side | None, count: int) -> "Step":
+        """Return the step of a segment.
+
+        Args:
+            shared: The ranges before it.
+            segment: The bases, the source, the destination, and perhaps an earlier merge.
+            taken: The side that is the result as it is; None: it is opened.
+            count: How many bases there are.
+        """
+        if segment is None:
+            return cls(shared)
+        end = max(side[-1].max_key for side in segment if side)
+        if taken is not None:
+            return cls(shared, 0, end, taken[-1] if taken else None)
+        source, dest = segment[count : count + 2]
+        size = sum(info.size for side in segment[: count + 2] for info in side)
+        both = bool(source and dest) and source[-1].max_key == dest[-1].max_key
+        return cls(shared, size, end, dest[-1] if both else None)
+
+
+def cut(
+    steps: Iterable[Step], splitting: Splitting, share: int, refused: Container[bytes] = ()
+) -> list[Slice]:
+    """Return slices of about `share` bytes that are opened, and those between them.
+
+    Args:
+        steps: The walk.
+        splitting: Where new ranges end.
+        share: Logical bytes.
+        refused: Keys that slices do not end with.
+    """
+    slicer = _Slicer(splitting, share, refused)
+    for step in steps:
+        slicer.add_shared(step.shared)
+        slicer.add_segment(step)
+    slicer.close(None)
+    return slicer.found
+
+
+class _Slicer:
+    """Cuts the walk of a merge into slices.
+
+    Attributes:
+        found: The slices so far.
+    """
+
+    def __init__(self, splitting: Splitting, share: int, refused: Container[bytes]) -> None:
+        self._cutter = Cutter(splitting)
+        self._share = share
+        self._refused = refused
+        self._after = b""
+        self._size = 0  # behind it
+        self._before = b""  # the last place to cut at, as long as nothing is opened
+        self.found: list[Slice] = []
+
+    def add_shared(self, shared: Tree) -> None:
+        """Take ranges that all trees have."""
+        places = range(len(shared))
+        if self._size >= self._share and (key := self._end_among(shared, places)):
+            self.close(key)
+        if not self._size:
+            self._before = self._end_among(shared, places[::-1]) or self._before
+
+    def _end_among(self, shared: Tree, places: Iterable[int]) -> bytes:
+        """Return the first key among the last keys of ranges at which the trees can be cut."""
+        for place in places:
+            key = shared.last_key(place)
+            if self._cutter.hard(key, None) and shared[place].natural and key not in self._refused:
+                return key
+        return b""
+
+    def add_segment(self, step: Step) -> None:
+        """Take the segment of a step, if there is one."""
+        if step.size and not self._size and self._before > self._after:
+            self.close(self._before)
+        self._size += step.size
+        info = step.last
+        if info is None or not info.natural or step.end in self._refused:
+            return
+        if self._cutter.hard(info.max_key, None):
+            if self._size >= self._share:
+                self.close(step.end)
+            elif not self._size:
+                self._before = step.end
+
+    def close(self, upto: bytes | None) -> None:
+        """End a slice with a key; None: with the trees."""
+        self.found.append(Slice(self._after, upto, self._size))
+        self._after, self._size = upto or b"", 0
