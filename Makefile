@@ -22,7 +22,7 @@ DELTA_READY := $(DELTA_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-bench test-s3a test-delta
+.PHONY: docs lock clean test-spark test-connect test-cluster test-chaos test-bench test-s3a test-delta
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -55,6 +55,10 @@ test-connect: $(READY) ## those of test-spark that have a session, on Spark Conn
 # one process: the tests share one cluster, whose JVMs need 4 GB and all of two cores
 test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
 	$(BIN)/python -m pytest tests/long/cluster $(ARGS)
+
+test-chaos: WORKERS = 2
+test-chaos: $(READY) ## four hours of Airflow and of Dagster under chaos; chaos-airflow and chaos-dagster have hundreds
+	$(PYTEST) tests/long/chaos $(ARGS)
 
 test-bench: $(READY) ## each row of bench-scale and bench-spark, on data that is tiny
 	$(BIN)/python -m pytest tests/long/bench $(ARGS)

@@ -67,6 +67,11 @@ def pages() -> list[Page]:
     return [page for page in read if page.blocks]
 
 
+def takes_long(page: Page) -> bool:
+    """Return whether a page is one of Spark's beside the first: each starts JVMs of its own."""
+    return page.name.startswith(("docs/guides/spark-", "docs/guides/gateway"))
+
+
 def parse(name: str, text: str) -> Page:
     """Return a page; a fence, language or marker that has no meaning is a `ValueError`."""
     if re.search(r"^[ \t]+```", text, re.MULTILINE):

@@ -1,13 +1,15 @@
-"""The pages whose blocks need an orchestrator or a JVM, from top to bottom."""
+"""The pages whose blocks need an orchestrator or a JVM, from top to bottom; most of Spark's are in tests/long."""
 
 import pytest
 
-from tests.docs.pages import pages
+from tests.docs.pages import pages, takes_long
 from tests.docs.playing import play
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in pages() if page.of("real")], ids=lambda page: page.title
+    "page",
+    [page for page in pages() if page.of("real") and not takes_long(page)],
+    ids=lambda page: page.title,
 )
 def test_the_blocks_of(page, tmp_path):
     play(page, "real", tmp_path)
