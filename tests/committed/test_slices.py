@@ -19,6 +19,7 @@ from tests.committed.trees import between, new_store, record
 POLICIES = [
     Splitting(HASH, max_bytes=400, raggedness=2, hard=2),
     Splitting(HASH, min_bytes=100, max_bytes=900, raggedness=3, hard=1),
+    Splitting(HASH, min_bytes=150, max_bytes=600, raggedness=2, hard=2),
     Splitting(DIRECTORY, max_bytes=600, raggedness=2, hard=2, hard_directories=3),
     Splitting(DIRECTORY, max_bytes=200, raggedness=1, hard=3, hard_directories=2),
 ]
