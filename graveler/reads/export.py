@@ -23,8 +23,6 @@ RECORD: Final = "_SUCCESS"
 BEGUN: Final = ".graveler-export"
 """Key of the record of an export that has not ended."""
 
-_WHAT: Final = "record of an export"
-
 
 @dataclass(frozen=True, slots=True)
 class Export:
@@ -112,8 +110,9 @@ def _check_there(target: ObjectStore, export: Export) -> None:
 
 def _read(target: ObjectStore, key: str) -> Export | None:
     """Return what a record says, without the counts; None where there is none."""
+    what = f"{target.uri(key)}, where the record of an export should be,"
     try:
-        fields = Fields(decode_json(target.get(key), _WHAT, stamped=True), _WHAT)
+        fields = Fields(decode_json(target.get(key), what, stamped=True), what)
     except ObjectNotFoundError:
         return None
     repository, commit, prefix, since = map(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graveler.committed.diff import differing
 from graveler.committed.metarange import prefix_end, read
+from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry
 from graveler.names import path_key
 from graveler.process import batches
@@ -84,7 +85,9 @@ def export(
 ) -> Export:
     """Do what `Tables.export` says, for ids of commits."""
     repository = tables.repository
-    prefix = f"{prefix.rstrip('/')}/" if prefix else ""
+    prefix = f"{folder}/" if (folder := prefix.rstrip("/")) else ""
+    if prefix and not any(repository.ref(each).has_below(prefix) for each in {ref, since or ref}):
+        raise ObjectNotFoundError(f"nothing below {prefix!r} in commit {ref[:12]}")
     target = destination(repository.stores, place)
     copier = Copier(FileStores.of(repository.stores), target, prefix)
     made = Export(repository.name, ref, prefix, since or "")

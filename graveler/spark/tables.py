@@ -187,7 +187,7 @@ class Tables:
         Raises:
             RefNotFoundError: No such ref.
             CorruptionError: A file differs from its entry. The others are copied; the message has the path.
-            ObjectNotFoundError: A file is gone from its store.
+            ObjectNotFoundError: A file is gone from its store, or nothing is below the prefix.
             InvalidInputError: The place cannot have a file of that name; or a storage of the lake is there.
             StateError: The place has another version than `since`, or no version that an export has put there
                 whole.

@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from graveler.reads.stores import FileStores
 from graveler.repository.imports.tasks import Fault
 from graveler.spark.checks import ObjectTask, RangeTask
 from graveler.spark.exports import CopyTask
+from graveler.spark.tables import Tables
 
 FIELDS = ("path", "address", "size", "checksum", "version")
 
@@ -149,7 +151,9 @@ def test_the_record_says_which_version_is_there(repo, place):
         assert there(place) == {}
         end(target, now)
     target.put("_SUCCESS", b"")
-    with pytest.raises(CorruptionError, match="record of an export"):
+    with pytest.raises(
+        CorruptionError, match="out/_SUCCESS, where the record of an export should be"
+    ):
         begin(target, second)
     begin(target, first)  # all of it: what was there does not count
     assert there(place) == {}
@@ -179,6 +183,16 @@ def test_changes_are_not_exported_to_what_was_never_there(repo, place):
     begin(target, Export("flights", "c3"))
     end(target, Export("flights", "c3"))
     assert [info.key for info in target.list()] == ["_SUCCESS"]
+
+
+def test_a_folder_with_nothing_in_it_is_not_exported(repo, place):
+    spark: Any = None
+    repo.branch("main").put("a/b", b"1")
+    repo.branch("main").commit("a/b")
+    for prefix in ("nope", "a/b"):
+        with pytest.raises(ObjectNotFoundError, match=f"nothing below '{prefix}/'"):
+            Tables(repo, spark).export("main", place, prefix=prefix)
+    assert not place.exists()
 
 
 def test_no_export_goes_where_the_lake_is(repo, tmp_path):
