@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _OVER_NATIVE: Final = " of Spark's own rate on plain folders"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _CORES: Final = 2
+_SIZES: Final = 4
 _CHUNK: Final = 1 << 20
 
 
@@ -115,21 +116,28 @@ def _tables(place: Place) -> tuple[tuple[float, float], tuple[float, float]]:
 
 
 def planning(place: Place) -> list[Result]:
-    """Plan a read of many files, of which each is tiny."""
-    progress(f"a table of {place.files:,} files")
-    seconds, bare = in_child(_planning, place)
+    """Plan reads of tables of many files, of which each is tiny."""
+    progress(f"tables of up to {place.files:,} files")
+    ours, bare = zip(*in_child(_planning, place), strict=True)
+    place.plot(
+        "spark-planning",
+        "Planning a read on Spark",
+        (f"files, in {place.files // _SIZES:,}", "s"),
+        {"graveler": ours, "Spark, with the paths and the schema": bare},
+    )
     return [
         at_most(
             f"planning a read of {place.files:,} files on Spark",
-            seconds,
+            ours[-1],
             3.0,
             " s",
-            f"median of {place.repeats}; Spark's own with the paths and the schema: {bare:.2f} s",
+            f"median of {place.repeats}; Spark's own with the paths and the schema: {bare[-1]:.2f} s",
         )
     ]
 
 
-def _planning(place: Place) -> tuple[float, float]:
+def _planning(place: Place) -> list[tuple[float, float]]:
+    """Return the seconds for tables of a fourth of the files, of two, and so on."""
     from pyspark.sql import SparkSession  # noqa: F401 - loaded before the clock runs
 
     with graveler.init(place.scratch / "lake") as lake, _spark() as spark:
@@ -140,21 +148,28 @@ def _planning(place: Place) -> tuple[float, float]:
         main = repo.branch("main")
         (one,) = main.entries("one/")
         body = main.get(one)
-        names = [f"many/day={n % 30:02d}/part-{n:05d}.parquet" for n in range(place.files)]
-        main.put_many((name, body) for name in names)
-        main.commit("many files")
-        paths = [
-            str(repo.stores.objects.local_file(entry.address)) for entry in main.entries("many/")
-        ]
         schema = spark.range(1).schema
+        found = []
+        for share in range(1, _SIZES + 1):
+            folder = f"many-{share}/"
+            names = (
+                f"{folder}day={n % 30:02d}/part-{n:05d}.parquet"
+                for n in range(place.files * share // _SIZES)
+            )
+            main.put_many((name, body) for name in names)
+            main.commit("many files")
+            paths = [
+                str(repo.stores.objects.local_file(entry.address)) for entry in main.entries(folder)
+            ]
 
-        def plan() -> None:
-            tables.read("main", "many/").groupBy().count().explain()
+            def plan(folder: str = folder) -> None:
+                tables.read("main", folder).groupBy().count().explain()
 
-        def plan_bare() -> None:
-            spark.read.schema(schema).parquet(*paths).groupBy().count().explain()
+            def plan_bare(paths: list[str] = paths) -> None:
+                spark.read.schema(schema).parquet(*paths).groupBy().count().explain()
 
-        return alternate(plan, plan_bare, place.repeats)
+            found.append(alternate(plan, plan_bare, place.repeats if share == _SIZES else 1))
+        return found
 
 
 def imports(place: Place) -> list[Result]:
