@@ -236,8 +236,9 @@ def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         InvalidInputError: Readers would pass over their folders.
     """
-    spelled = {name.lower(): name for name in df.columns}
-    found = tuple(name if name in df.columns else spelled.get(name.lower(), name) for name in names)
+    columns = df.columns if names else []
+    spelled = {name.lower(): name for name in columns}
+    found = tuple(name if name in columns else spelled.get(name.lower(), name) for name in names)
     for name in found:
         if name.startswith("."):
             raise InvalidInputError(
