@@ -20,9 +20,9 @@ def jars():
 
 
 @pytest.fixture(scope="module")
-def bucket():
+def bucket(request):
     """A bucket for all tests of a module, because its keys are in the session."""
-    name = "spark-on-s3"
+    name = request.module.__name__.rpartition(".")[2].replace("_", "-")
     moto_s3().create_bucket(name, "us-east-1")
     return name
 
