@@ -87,9 +87,16 @@ class SparkHandler(FrameHandler):
     def write(self, step: Step, table: Table, obj: Any) -> None:
         """Write a frame; files in folders below, of other assets, stay."""
         mode = table.mode
-        if mode == "overwrite" and not table.partition_by:
-            step.delete_many([entry.path for entry in written(step, table)])
-            mode = "append"
+        if mode == "overwrite":
+            # with `partition_by` Spark replaces its own folders, and leaves what other libraries wrote
+            step.delete_many(
+                [
+                    entry.path
+                    for entry in written(step, table)
+                    if not table.partition_by or TYPE in entry.metadata
+                ]
+            )
+            mode = "overwrite" if table.partition_by else "append"
         write(
             step,
             obj,
@@ -100,10 +107,6 @@ class SparkHandler(FrameHandler):
             options=table.options,
             owner=table.owner if table.mode == "append" else "",
         )
-        if table.mode == "overwrite":  # with `partition_by` Spark replaces its own folders only
-            step.delete_many(
-                [entry.path for entry in written(step, table) if TYPE in entry.metadata]
-            )
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
         """Return the frame; Parquet files are read as such, whatever wrote them."""
