@@ -21,7 +21,7 @@ from graveler.model import BLOCK_BYTES, KEY_BYTES
 from graveler.sstable.block import KEY_TRAILER_BYTES, Columns
 from graveler.sstable.format import DamageError
 
-_ROWS: Final = 1_024
+_ROWS: Final = 256
 _LONGEST_RUN: Final = 64
 _LONG: Final = 0x80
 _PUT: Final = 1
