@@ -26,15 +26,9 @@ FIRST = (
     "docs/test_pages.py",
     "house/test_imports.py",
     "gc/collection/test_memory.py",
-    "real/test_docs.py",
-    "real/airflow/test_run_for_real.py",
-    "real/airflow/test_dbt.py",
     "real/torture/test_kills.py",
+    "real/test_docs.py",
     "real/servers/test_metamorphic.py",
-    "real/airflow/ingestion/test_events_for_real.py",
-    "real/dagster/test_runs.py",
-    "real/dagster/test_flights.py",
-    "real/airflow/ingestion/test_ingestion_for_real.py",
     "real/servers/test_drivers.py",
 )
 """The files that take longest.
