@@ -176,13 +176,13 @@ def spark_cluster() -> Iterator[Cluster]:
         wait_until(lambda: _alive(page) == len(HOSTS), "the workers of the cluster")
         yield cluster
     finally:
+        for daemon in daemons:
+            _end(daemon)  # first: another wait would take its exit code
         while left := cluster.processes:  # a worker may have started an executor meanwhile
             for process in left:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             psutil.wait_procs(left)
-        for daemon in daemons:
-            daemon.wait()
         rmtree(folder, ignore_errors=True)
 
 
@@ -207,9 +207,7 @@ def connect_server(cluster: Cluster, settings: Path) -> Iterator[str]:
         wait_until(lambda: _listens(port, server), "the server of Spark Connect")
         yield f"sc://127.0.0.1:{port}"
     finally:
-        with suppress(psutil.NoSuchProcess):
-            server.kill()
-        server.wait()
+        _end(server)
 
 
 @contextmanager
@@ -254,6 +252,12 @@ def _start(
             stdout=log,
             stderr=log,
         )
+
+
+def _end(server: psutil.Popen) -> None:
+    with suppress(psutil.NoSuchProcess):
+        server.kill()
+    server.wait()
 
 
 def _listens(port: int, server: psutil.Popen) -> bool:
