@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from urllib.parse import unquote
 
@@ -71,6 +72,7 @@ Files = Sequence[tuple[str, Entry]]
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition of nulls, in a path."""
+_HIDDEN: Final = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -127,10 +129,7 @@ def is_in_table(relative: str) -> bool:
 
 def is_hidden(relative: str) -> bool:
     """Return whether Spark skips the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
-    return any(
-        part.startswith(".") or (part.startswith("_") and "=" not in part)
-        for part in PurePosixPath(relative).parts
-    )
+    return _HIDDEN.search(relative) is not None
 
 
 def value_folders(relative: str) -> tuple[str, ...]:
@@ -145,7 +144,12 @@ def value_folders(relative: str) -> tuple[str, ...]:
 
 def folder_values(relative: str) -> tuple[tuple[str, str | None], ...]:
     """Return the columns in a file's ``key=value`` folders, each with its value."""
-    pairs = (folder.split("=", 1) for folder in value_folders(relative))
+    return _values_in(relative.rpartition("/")[0])
+
+
+@lru_cache(1 << 12)  # a folder has many files
+def _values_in(folder: str) -> tuple[tuple[str, str | None], ...]:
+    pairs = (part.split("=", 1) for part in value_folders(f"{folder}/"))
     return tuple(
         (unquote(name), None if value == NULL_PARTITION else unquote(value))
         for name, value in pairs

@@ -12,14 +12,18 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from graveler.errors import SchemaChangedError
+from graveler.errors import GravelerError, SchemaChangedError
 from graveler.model import METADATA_BYTES, Entry
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import RangedFile
+from graveler.parallel import thread_count
+from graveler.reads.files import read_range
 from graveler.spark.ports import Files, partition_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from graveler.reads.stores import Stores
 
 SCHEMA: Final = "graveler.schema"
 """In an entry's metadata: the columns of the file, as Spark's JSON."""
@@ -30,6 +34,7 @@ ROWS: Final = "graveler.rows"
 PARQUET: Final = "parquet"
 """Spark's name of the format whose files have these."""
 
+_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _MOST: Final = METADATA_BYTES // 2
 """Bytes of a schema that is kept; a reader gets a larger one from a footer."""
 
@@ -62,6 +67,29 @@ def _rows(store: ObjectStore, info: ObjectInfo) -> int:
 
     with ParquetFile(RangedFile(info.size, partial(store.get_range, info.key))) as file:
         return int(file.metadata.num_rows)
+
+
+def have_same_columns(stores: "Stores", entries: Sequence[Entry]) -> bool:
+    """Return whether Parquet files have the same columns, by their footers.
+
+    It is False where a footer cannot be read: Spark then says why.
+    """
+    threads = thread_count(None, stores.objects.put_threads)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            first, *others = pool.map(partial(_columns, stores), entries)
+    except (GravelerError, OSError, ValueError):
+        return False
+    return all(other == first for other in others)
+
+
+def _columns(stores: "Stores", entry: Entry) -> tuple[object, ...]:
+    """Return what Spark finds a schema by, in a footer."""
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - heavy: only where it is used
+
+    with ParquetFile(RangedFile(entry.size, partial(read_range, stores, entry))) as file:
+        kept = file.metadata.metadata or {}
+        return file.schema, file.schema_arrow, kept.get(_SPARK_SCHEMA)
 
 
 def _encoded(fields: Iterable[object]) -> str:

@@ -1,8 +1,13 @@
 """Schemas and rows that are kept with the entries of Parquet files."""
 
+import io
 import json
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 import graveler.frames
@@ -95,6 +100,56 @@ def test_a_file_without_a_schema_leaves_it_to_spark(branch, write, spark):
     assert (frame.count(), types(frame)) == (2, ["int"])
     with pytest.raises(SchemaChangedError, match="'id' is bigint, not int"):
         write([(1,)], "id long", schema="same")
+
+
+@pytest.fixture
+def put_parquet(branch):
+    """Put a Parquet file that says nothing about its columns."""
+
+    def put(path, **columns):
+        body = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table(columns), body)
+        branch.put(path, body.getvalue())
+
+    return put
+
+
+@pytest.mark.classic("a client of Spark Connect does not learn of jobs")
+def test_a_schema_of_many_partitions_is_found_in_one_job(branch, put_parquet, spark):
+    for day in range(5):
+        put_parquet(f"t/day={day}/a.parquet", id=[day])
+    spark.sparkContext.setJobGroup("planning", "a read")
+    try:
+        frame = gs.read(branch, "t/", spark=spark)
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("planning")
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert len(jobs) == 1
+    assert frame.dtypes == [("id", "bigint"), ("day", "string")]
+    assert sorted(frame.collect()) == [(day, str(day)) for day in range(5)]
+
+
+def test_partitions_whose_columns_differ_keep_their_own(branch, put_parquet, spark):
+    put_parquet("t/day=0/a.parquet", id=pyarrow.array([1], "int32"))
+    put_parquet("t/day=1/a.parquet", id=pyarrow.array([1 << 40], "int64"))
+    frame = gs.read(branch, "t/", columns=["id"], spark=spark)
+    assert frame.dtypes == [("id", "bigint")]
+    assert sorted(row.id for row in frame.collect()) == [1, 1 << 40]
+
+
+def test_options_find_the_schema_of_each_partition(branch, put_parquet, spark):
+    put_parquet("t/day=0/a.parquet", id=[1])
+    put_parquet("t/day=0/b.parquet", id=[2], more=["x"])
+    put_parquet("t/day=1/a.parquet", id=[3], more=["y"])
+    frame = gs.read(branch, "t/", options={"mergeSchema": "true"}, spark=spark)
+    assert sorted((row.id, row.more) for row in frame.collect()) == [(1, None), (2, "x"), (3, "y")]
+
+
+def test_a_damaged_file_is_for_spark_to_name(branch, put_parquet, spark):
+    put_parquet("t/day=0/a.parquet", id=[1])
+    branch.put("t/day=1/a.parquet", b"no Parquet at all")
+    with pytest.raises((PySparkException, Py4JError), match="Could not read footer"):
+        gs.read(branch, "t/", spark=spark).collect()
 
 
 def test_a_changed_schema_is_refused_before_a_file_is_written(branch, write):
