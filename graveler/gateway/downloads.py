@@ -1,6 +1,8 @@
 """Bytes of files, sent to clients."""
 
 import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, Final
 
 from graveler.model import Entry
@@ -14,7 +16,7 @@ class Download:
     """Bytes of a file, which is open; they can be sent once.
 
     A whole file is compared with its checksum on the way: if it differs, the last piece is not
-    sent. What is read from elsewhere than the start is compared in its size alone, and goes from a
+    sent. A thread reads and hashes a piece while the piece before it is sent. What is read from elsewhere than the start is compared in its size alone, and goes from a
     local file to the socket without a copy.
 
     Args:
@@ -55,13 +57,20 @@ class Download:
                 return
             if self._start:
                 file.seek(self._start)
-            left = self.length
-            while left:
-                piece = file.read(min(left, _PIECE_BYTES))
-                if not piece:
-                    raise EOFError(f"{self._path!r} ended {left} bytes early")
+            for piece in self._ahead(file):
                 out.write(piece)
+
+    def _ahead(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield pieces; the next one is read meanwhile."""
+        left = self.length
+        with ThreadPoolExecutor(1) as thread:
+            coming = thread.submit(file.read, min(left, _PIECE_BYTES))
+            while piece := coming.result():
                 left -= len(piece)
+                coming = thread.submit(file.read, min(left, _PIECE_BYTES))
+                yield piece
+        if left:
+            raise EOFError(f"{self._path!r} ended {left} bytes early")
 
 
 def _is_local(file: BinaryIO) -> bool:
