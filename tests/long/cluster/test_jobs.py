@@ -1,0 +1,116 @@
+"""Commits, merges, packs and collections by tasks while executors die: what one process makes."""
+
+from datetime import timedelta
+
+import pytest
+
+import graveler
+from graveler import spark as gs
+from graveler.clock import SystemClock
+from graveler.testing.world import link_unseen
+from tests.harness.gc_lakes import keys, needed
+
+FILES = 5_000
+SHARE = 2_000
+NOW = timedelta(0)
+
+
+def stage(branch, numbers, size=1):
+    entries = (
+        graveler.Entry(f"d{number % 7}/{number:05}", f"data/{number}", size) for number in numbers
+    )
+    link_unseen(branch, entries)
+    return branch
+
+
+@pytest.fixture
+def strike(executors, meanwhile):
+    """Kill both executors, one after the other, while a job writes."""
+
+    def begin(count, more):
+        before = count()
+
+        def kill_both():
+            for executor, least in zip(executors, more, strict=True):
+                while count() < before + least:
+                    SystemClock().sleep(0.02)
+                executor.jvm.kill()
+            return count() - before
+
+        killing = meanwhile(kill_both)
+
+        def check():
+            assert more[-1] <= killing.result() < count() - before, "the job was over before"
+
+        return check
+
+    return begin
+
+
+@pytest.fixture
+def lake(bulk, spark):
+    return gs.attach(bulk, spark)
+
+
+def tables(repo):
+    return lambda: len(keys(repo, "_graveler/"))
+
+
+def test_a_commit_outlives_its_executors(bulk, lake, strike):
+    main, other = bulk.branch("main"), bulk.create_branch("other")
+    for branch in (main, other):
+        stage(branch, range(FILES))
+    struck = strike(tables(bulk), (10, 60))
+    done = lake.commit("main", "by tasks", method="spark", share_bytes=SHARE)
+    struck()
+    assert bulk.branch("main").head == done
+    assert done.metarange == other.commit("alone").metarange
+    assert list(main.uncommitted()) == []
+
+
+def test_a_merge_outlives_its_executors(bulk, lake, strike):
+    stage(bulk.branch("main"), range(FILES)).commit("base")
+    stage(bulk.create_branch("dev"), range(0, FILES, 9), 2).commit("dev")
+    stage(bulk.branch("main"), range(4, FILES, 9), 3).commit("main")
+    bulk.create_branch("other", source="main")
+    struck = strike(tables(bulk), (10, 60))
+    done = lake.merge("dev", "main", method="spark", share_bytes=SHARE)
+    struck()
+    assert done.commit.metarange == bulk.merge("dev", into="other").commit.metarange
+
+
+def test_a_pack_outlives_its_executors(bulk, lake, strike):
+    stage(bulk.branch("main"), range(FILES)).commit("all")
+    bulk.splitting.set(raggedness=8)
+    other = bulk.create_branch("other", source="main")
+    struck = strike(tables(bulk), (10, 60))
+    done = lake.pack("main", everything=True, method="spark", share_bytes=SHARE)
+    struck()
+    assert done.commit is not None
+    lake.pack(other, everything=True, method="process")
+    assert bulk.commit("main").metarange == bulk.commit("other").metarange
+    assert list(bulk.diff("main~1", "main")) == []
+
+
+def test_a_collection_outlives_its_executors(bulk, lake, strike, executors):
+    main, objects = bulk.branch("main"), bulk.stores.objects
+    stage(main, range(FILES))
+    for number in range(0, FILES, 3):
+        objects.put(f"data/{number}", b"x")
+    objects.put("data/lost", b"x")
+    main.commit("all")
+    alone = bulk.gc.mark(grace=NOW, window=NOW, dry_run=True)
+    for info in list(objects.list("_graveler/gc/")):
+        objects.delete(info.key)  # the lists that one process has made
+
+    def lists():
+        return sum(1 for _ in objects.list("_graveler/gc/"))
+
+    struck = strike(lists, (10, 60))
+    collector = gs.collector(bulk, lake.spark, method="spark")
+    mark = collector.mark(grace=NOW, window=NOW, dry_run=True)
+    struck()
+    assert (mark.condemned, mark.kept) == (alone.condemned, alone.kept)
+    assert collector.run(grace=NOW, window=NOW)[0].freed == alone.condemned
+    assert keys(bulk) <= needed(bulk)
+    assert "data/lost" not in keys(bulk)
