@@ -6,7 +6,7 @@ the table arrives on a host, and holds the same records:
 ==============  =====================================================================
 header          magic and version, kind, id, counts, checksums
 page sums       xxh3-64 of each 4 KiB of the data
-index           xxh3-64 of each key, ascending, and the row of each; where rows begin; lengths of keys
+index           hash table of the keys, of the row of each; where rows begin; lengths of keys
 data            rows: key and value record, side by side; then record ids, 32 each, or none; in key order
 ==============  =====================================================================
 
@@ -24,7 +24,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain, islice
-from math import isqrt
 from mmap import mmap
 from operator import add, eq
 from struct import Struct
@@ -37,15 +36,20 @@ from graveler.errors import CorruptionError, InternalError
 from graveler.values import RECORD_ID_BYTES
 
 MAGIC: Final = b"graveler flat"
-VERSION: Final = 3
-HEADER: Final = Struct("<13sBB?32s32sQQ16s16s16s")
+VERSION: Final = 4
+HEADER: Final = Struct("<13sBB?32s32sQQQ16s16s16s")
 BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
+_LOW: Final = (1 << 32) - 1
 _SHIFT: Final = 12
 PAGE_BYTES: Final = 1 << _SHIFT
 _STEP: Final = RECORD_ID_BYTES
 _ROWS_AT_ONCE: Final = 8_192
 _FIRST_ROWS: Final = 16
-_INDEX: Final = {"_hashes", "_row_of", "ends", "lengths"}
+SLOTS_PER_KEY: Final = 2
+"""A key stands in the slot of its hash or in one of the next; with two for each key, half a slot further."""
+LAST_SLOTS: Final = 8
+"""Empty slots at the end: a reader of many keys takes so many slots for each."""
+_INDEX: Final = {"_slots", "ends", "lengths"}
 
 Buffer = bytes | mmap
 """A whole file, in memory or mapped."""
@@ -95,16 +99,14 @@ class _Arrays(NamedTuple):
     """The index of a table as arrays of numpy.
 
     Attributes:
-        hashes: Of the keys, ascending.
-        row_of: The row of each.
+        near: From each slot on, as many as `LAST_SLOTS`; those of two slots overlap.
         bounds: Where each row starts and stops, two numbers of 4 bytes; those of two rows overlap.
         lengths: Of the keys, row by row.
         rows_at: Where the rows begin in the file.
         by_width: The file as keys of one length, one at each place, by length.
     """
 
-    hashes: Any
-    row_of: Any
+    near: Any
     bounds: Any
     lengths: Any
     rows_at: Any
@@ -112,10 +114,21 @@ class _Arrays(NamedTuple):
 
 
 def hashes_of(keys: Sequence[bytes]) -> Any:
-    """Return the hashes of keys as an array of numpy, for `FlatTable.find_many`."""
+    """Return the hashes of keys as an array of numpy."""
     import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
 
     return numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
+
+
+def slots_of(hashes: Any, homes: Any, shifts: Any) -> tuple[Any, Any]:
+    """Return the first slot and the tag of each of many keys, for `FlatTable.find_many`.
+
+    Args:
+        hashes: Of the keys, an array of numpy.
+        homes: Of the table of each key, an array of numpy; or of the one table of all.
+        shifts: Likewise.
+    """
+    return (hashes >> 32) * homes >> 32, (hashes << shifts).astype("u4")
 
 
 def bounds_sum(first: bytes, last: bytes) -> bytes:
@@ -162,14 +175,16 @@ class FlatTable:
         rows_at: Where the rows begin in it.
         ends: Where each row begins behind that, and where the last one ends.
         lengths: The length of the key of each row.
+        homes: Slots by which keys are found; see `docs/formats/flat.md`.
+        shift: Bits of a slot that count its row.
         used: Set by a cache.
         checked: What the table was last compared with, set by a caller.
     """
 
     __slots__ = (
-        "_arrays", "_hashes", "_id", "_ids_at", "_index", "_rebuild", "_row_of", "_sound", "_sums",
-        "_verified", "_width", "bounds", "buffer", "checked",
-        "count", "digest", "ends", "kind", "lengths", "memory_bytes", "name", "numbered", "rows_at", "used",
+        "_arrays", "_id", "_ids_at", "_index", "_mask", "_rebuild", "_slots", "_sound",
+        "_sums", "_verified", "bounds", "buffer", "checked",
+        "count", "digest", "ends", "homes", "kind", "lengths", "memory_bytes", "name", "numbered", "rows_at", "shift", "used",
     )  # fmt: skip
 
     def __init__(
@@ -185,7 +200,7 @@ class FlatTable:
 
     def _open(self, buffer: Buffer) -> None:
         try:
-            *known, row_bytes, bounds, index_sum, head_sum = HEADER.unpack_from(buffer)
+            *known, row_bytes, slots, bounds, index_sum, head_sum = HEADER.unpack_from(buffer)
         except StructError as error:
             raise DamagedFileError(f"{self.name}: {error}") from error
         magic, version, kind, numbered, identifier, digest, count = known
@@ -198,7 +213,7 @@ class FlatTable:
         data_bytes = row_bytes + _STEP * count * numbered
         pages = -(-data_bytes // PAGE_BYTES)
         index_at = HEADER.size + 8 * pages
-        sizes = (8 * count, 4 * count, 4 * count + 4, 2 * count)
+        sizes = (4 * slots, 4 * count + 4, 2 * count)
         places = list(accumulate((size + -size % 8 for size in sizes), initial=index_at))
         if places[-1] + data_bytes != len(buffer):
             raise DamagedFileError(
@@ -218,7 +233,9 @@ class FlatTable:
         self._sound = False
         self.count: int = count
         self.bounds: bytes = bounds
-        self._width = isqrt(count) + 1
+        self.homes = SLOTS_PER_KEY * count
+        self.shift = count.bit_length()
+        self._mask = (1 << self.shift) - 1
         self.numbered: bool = numbered
         self.digest: bytes = digest
         self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
@@ -238,9 +255,9 @@ class FlatTable:
         view, index_sum, places, sizes = self._index
         if xxh3_128_digest(view[places[0] : self.rows_at]) != index_sum:
             raise DamagedFileError(f"{self.name} is damaged")
-        self._hashes, self._row_of, self.ends, self.lengths = (
+        self._slots, self.ends, self.lengths = (
             _numbers(view[start : start + size], code)
-            for start, size, code in zip(places, sizes, "QIIH", strict=False)
+            for start, size, code in zip(places, sizes, "IIH", strict=False)
         )
 
     def _check(self, start: int, stop: int) -> None:
@@ -333,17 +350,13 @@ class FlatTable:
 
         The row has the key and its value record side by side, and is verified.
         """
-        hashes, sought, size = self._hashes, xxh3_64_intdigest(key), len(key)
-        # hashes are spread evenly: nearly always the place is near its share of the rows
-        middle, width = sought * self.count >> 64, self._width
-        low = middle - width if middle > width else 0
-        place = bisect_left(hashes, sought, low, min(middle + width, self.count))
-        if place == low or place == middle + width:
-            place = bisect_left(hashes, sought)
-        while place < self.count and hashes[place] == sought:
-            row = self._row_of[place]
-            if self.lengths[row] == size:
-                at, stop = self.rows_at + self.ends[row], self.rows_at + self.ends[row + 1]
+        slots, sought, size = self._slots, xxh3_64_intdigest(key), len(key)
+        place = (sought >> 32) * self.homes >> 32
+        tag = sought << self.shift & _LOW
+        while slot := slots[place]:
+            # behind the tag a slot has its row, counted from 1
+            if (row := slot ^ tag) <= self._mask and self.lengths[row - 1] == size:
+                at, stop = self.rows_at + self.ends[row - 1], self.rows_at + self.ends[row]
                 if not self._sound:  # no call: each look-up passes here
                     self._check(at, stop)
                 if self.buffer[at : at + size] == key:
@@ -351,51 +364,66 @@ class FlatTable:
             place += 1
         return None
 
-    def find_many(self, keys: Any, hashes: Any) -> Any:
+    def find_many(self, keys: Any, places: Any, tags: Any) -> Any:
         """Return what `find` gives for each of many keys of one length, as an array of two columns.
 
         What is missing starts and stops at 0.
 
         Args:
             keys: An array of numpy of ``V`` and the length, in any order.
-            hashes: Of the keys, as `hashes_of` gives them.
+            places: The first slot of each.
+            tags: Of each, as `slots_of` gives them.
         """
         self.verify()
-        index, width = self._arrays or self._as_arrays(), keys.dtype.itemsize
-        places = index.hashes.searchsorted(hashes)
-        # a key beyond the last hash gets the last row, and is not found in it
-        rows = index.row_of.take(places, mode="clip")
-        found = index.bounds[rows].view("u4").reshape(-1, 2) + index.rows_at
-        if (index.lengths.take(rows) == width).all() and self._has(keys, found[:, 0]):
+        index = self._arrays or self._as_arrays()
+        near = index.near[places].view("u4").reshape(-1, LAST_SLOTS)
+        every = near ^ tags[:, None]
+        every -= 1  # an empty slot becomes the largest number
+        fits = every < self._mask
+        rows = every[fits]
+        if len(rows) == len(keys):
+            found = self._bounds(index, rows)
+            if self._has(index, keys, rows, found):
+                return found
+        here = fits.any(1)
+        rows = every[here, fits[here].argmax(1)]
+        some = self._bounds(index, rows)
+        found = index.rows_at.repeat(2 * len(keys)).reshape(-1, 2)
+        if (near[~here] == 0).any(1).all() and self._has(index, keys[here], rows, some):
+            found[here], found[~here] = some, 0
             return found
-        equal = index.hashes.take(places, mode="clip") == hashes
-        found[~equal] = 0
-        lengths = index.lengths.take(rows[equal])
-        if (lengths == width).all() and self._has(keys[equal], found[equal, 0]):
-            return found
-        # different keys have one hash
+        # different keys have one tag, or a key stands further from its slot
         found[:] = [self.find(key) or (0, 0) for key in map(bytes, keys.tolist())]
         return found
 
-    def _has(self, keys: Any, starts: Any) -> bool:
-        """Return whether these keys of one length are at these places of the file."""
+    def _bounds(self, index: _Arrays, rows: Any) -> Any:
+        return index.bounds[rows].view("u4").reshape(-1, 2) + index.rows_at
+
+    def _has(self, index: _Arrays, keys: Any, rows: Any, bounds: Any) -> bool:
+        """Return whether rows have these keys of one length."""
+        width, by_width = keys.dtype.itemsize, index.by_width
         if not len(keys):
             return True
-        width, by_width = keys.dtype.itemsize, (self._arrays or self._as_arrays()).by_width
+        if not (index.lengths.take(rows) == width).all():
+            return False
         if width not in by_width:
             import numpy  # noqa: PLC0415 - as above
 
             # every place in the file as one at which a key starts: only what is taken is copied
             places = len(self.buffer) - width + 1
             by_width[width] = numpy.ndarray(places, keys.dtype, self.buffer, strides=(1,))
-        return bool(by_width[width][starts].tobytes() == keys.tobytes())
+        return bool(by_width[width][bounds[:, 0]].tobytes() == keys.tobytes())
 
     def _as_arrays(self) -> _Arrays:
         import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
 
         self._arrays = _Arrays(
-            numpy.asarray(self._hashes, "u8"),
-            numpy.asarray(self._row_of, "u4"),
+            numpy.ndarray(
+                (len(self._slots) - LAST_SLOTS + 1,),
+                f"V{4 * LAST_SLOTS}",
+                numpy.asarray(self._slots, "u4"),
+                strides=(4,),
+            ),
             numpy.ndarray((self.count,), "V8", numpy.asarray(self.ends, "u4"), strides=(4,)),
             numpy.asarray(self.lengths, "u2"),
             numpy.int64(self.rows_at),

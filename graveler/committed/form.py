@@ -13,7 +13,16 @@ from typing import Final
 
 from xxhash import xxh3_64_digest, xxh3_64_intdigest, xxh3_128_digest
 
-from graveler.committed.flat import BIG_ENDIAN, HEADER, MAGIC, PAGE_BYTES, VERSION, bounds_sum
+from graveler.committed.flat import (
+    BIG_ENDIAN,
+    HEADER,
+    LAST_SLOTS,
+    MAGIC,
+    PAGE_BYTES,
+    SLOTS_PER_KEY,
+    VERSION,
+    bounds_sum,
+)
 from graveler.errors import InvalidInputError
 from graveler.values import RecordsDigest
 
@@ -110,28 +119,34 @@ class Form:
         if self._rest:
             self._sums.append(xxh3_64_intdigest(self._rest))
         sums = _packed("Q", self._sums)
-        index = b"".join(raw + bytes(-len(raw) % 8) for raw in self._index())
+        parts = self._index()
+        index = b"".join(raw + bytes(-len(raw) % 8) for raw in parts)
         known = (MAGIC, VERSION, kind, bool(record_ids), identifier, digest)
         bounds = bounds_sum(self._first, self._last)
-        fields = (*known, self.count, size, bounds, xxh3_128_digest(index))
+        counts = (self.count, size, len(parts[0]) // 4)
+        fields = (*known, *counts, bounds, xxh3_128_digest(index))
         head = HEADER.pack(*fields, xxh3_128_digest(HEADER.pack(*fields, bytes(16)) + sums))
         return [head, sums, index, *self._pages, self._rest]
 
     def _index(self) -> Sequence[bytes]:
-        """Return hashes, rows, ends and lengths of keys."""
-        lengths = self._lengths
+        """Return slots, ends and lengths of keys.
+
+        The keys get their slots in the order of their hashes, each the one of its hash or the next
+        that is free.
+        """
+        lengths, homes, shift = self._lengths, SLOTS_PER_KEY * self.count, self.count.bit_length()
         if "numpy" not in sys.modules:
             hashes = array("Q", bytes(self._hashes))
             if not BIG_ENDIAN:
                 hashes.byteswap()
-            rows = sorted(range(len(hashes)), key=hashes.__getitem__)
+            slots, tags = array("I"), _MOST_BYTES
+            for row in sorted(range(len(hashes)), key=hashes.__getitem__):
+                home = (hashes[row] >> 32) * homes >> 32
+                slots.extend([0] * (home - len(slots)))
+                slots.append((hashes[row] << shift & tags) | (row + 1))
+            slots.extend([0] * (max(0, homes - len(slots)) + LAST_SLOTS))
             ends = accumulate(map(add, lengths[::2], lengths[1::2]), initial=0)
-            return (
-                _packed("Q", map(hashes.__getitem__, rows)),
-                _packed("I", rows),
-                _packed("I", ends),
-                _packed("H", lengths[::2]),
-            )
+            return _packed("I", slots), _packed("I", ends), _packed("H", lengths[::2])
         import numpy  # noqa: PLC0415 - loaded by who needs it: the bytes are the same
 
         each = numpy.frombuffer(self._hashes, ">u8").astype("u8")
@@ -140,9 +155,13 @@ class Form:
         ascending = each[order]
         if (ascending[1:] == ascending[:-1]).any():
             order = each.argsort(kind="stable")  # several times as long
+        steps = numpy.arange(self.count)
+        at = ((ascending >> 32) * homes >> 32).astype("i8") - steps
+        at = numpy.maximum.accumulate(at) + steps
+        taken = numpy.zeros(max(int(at[-1]) + 1, homes) + LAST_SLOTS, "<u4")
+        taken[at] = (ascending << shift).astype("u4") | (order + 1).astype("u4")
         places = numpy.concatenate(([0], pairs.sum(axis=1, dtype="u8").cumsum()))
-        columns = (ascending, "<u8"), (order, "<u4"), (places, "<u4"), (pairs[:, 0], "<u2")
-        return [numbers.astype(code).tobytes() for numbers, code in columns]
+        return taken.tobytes(), places.astype("<u4").tobytes(), pairs[:, 0].astype("<u2").tobytes()
 
 
 def _packed(code: str, numbers: Iterable[int]) -> bytes:

@@ -6,7 +6,7 @@ from itertools import groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Final, Self, overload
 
-from graveler.committed.flat import FlatTable, hashes_of
+from graveler.committed.flat import FlatTable, hashes_of, slots_of
 from graveler.committed.metarange import read
 from graveler.committed.range_store import RangeStore
 from graveler.committed.tree import Tree
@@ -84,7 +84,7 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     kinds = numpy.fromiter(places, numpy.uint64, len(keys)) << _LENGTH_BITS | lengths
     order = kinds.argsort()
     kinds, starts = kinds[order], (lengths.cumsum() - lengths)[order]
-    hashes, joined = hashes_of(keys)[order], b"".join(keys)
+    joined = b"".join(keys)
     inside = int(kinds.searchsorted(numpy.uint64(len(tree)) << _LENGTH_BITS))
     begins = numpy.flatnonzero(numpy.diff(kinds[:inside], prepend=numpy.uint64(0)))
     firsts = kinds[begins]
@@ -97,20 +97,25 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     ranges, bounds_of = (firsts >> _LENGTH_BITS).tolist(), pairwise([*begins.tolist(), inside])
     runs = zip(ranges, widths, bounds_of, strict=True)
     runs_of = {place: list(some) for place, some in groupby(runs, itemgetter(0))}
+    tables = list(store.ahead([tree[place] for place in runs_of], keep=True))
+    sizes = [some[-1][2][1] - some[0][2][0] for some in runs_of.values()]
+    homes = numpy.array([table.homes for table in tables], numpy.uint64)
+    shifts = numpy.array([table.shift for table in tables], numpy.uint64)
+    first_slots, tags = slots_of(
+        hashes_of(keys)[order[:inside]], homes.repeat(sizes), shifts.repeat(sizes)
+    )
     bounds = numpy.zeros((len(keys), 2), numpy.int64)
-    table_of = numpy.zeros(len(keys), numpy.int64)
-    tables: list[FlatTable] = []
-    opened = store.ahead([tree[place] for place in runs_of], keep=True)
-    for number, (table, some) in enumerate(zip(opened, runs_of.values(), strict=True)):
-        tables.append(table)
+    for table, some in zip(tables, runs_of.values(), strict=True):
         for _, width, (start, stop) in some:
-            table_of[start:stop] = number
             if stop - start <= _ALONE:
                 alone = map(keys.__getitem__, order[start:stop].tolist())
                 bounds[start:stop] = [table.find(key) or (0, 0) for key in alone]
             else:
                 sought = all_keys[width][starts[start:stop]]
-                bounds[start:stop] = table.find_many(sought, hashes[start:stop])
+                found = table.find_many(sought, first_slots[start:stop], tags[start:stop])
+                bounds[start:stop] = found
+    table_of = numpy.zeros(len(keys), numpy.int64)
+    table_of[:inside] = numpy.arange(len(tables)).repeat(sizes)
     back = numpy.empty_like(order)
     back[order] = numpy.arange(len(keys))
     return Rows(tables, table_of[back], bounds[back])

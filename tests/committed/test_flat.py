@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.committed import flat, form
-from graveler.committed.flat import DamagedFileError, FlatTable, Run, hashes_of
+from graveler.committed.flat import HEADER, DamagedFileError, FlatTable, Run, hashes_of, slots_of
 from graveler.committed.form import Form
 from graveler.committed.tree import TreeBuilder, shared_ends, shared_start, tree_of
 from graveler.errors import CorruptionError, InvalidInputError
@@ -43,7 +43,8 @@ def together(table, keys):
     found = {}
     for width in set(map(len, keys)):
         some = [key for key in keys if len(key) == width]
-        bounds = table.find_many(numpy.array(some, f"V{width}"), hashes_of(some)).tolist()
+        places, tags = slots_of(hashes_of(some), table.homes, table.shift)
+        bounds = table.find_many(numpy.array(some, f"V{width}"), places, tags).tolist()
         for key, (start, stop) in zip(some, bounds, strict=True):
             found[key] = table.buffer[start:stop] if stop else None
     return [found[key] for key in keys]
@@ -66,10 +67,11 @@ def test_look_ups_give_what_a_dict_gives(rows, others):
     assert together(table, sought) == [key + rows[key] if key in rows else None for key in sought]
 
 
-def test_keys_of_one_hash_are_told_apart(monkeypatch):
+@pytest.mark.parametrize("hashed", [7, 1 << 63, (1 << 64) - 1])
+def test_keys_of_one_hash_are_told_apart(monkeypatch, hashed):
 
     def hash_of(key):
-        return 7 if len(key) < 100 else 8
+        return hashed if len(key) < 100 else hashed - 1
 
     for module in (flat, form):  # pages have sums as well
         monkeypatch.setattr(module, "xxh3_64_intdigest", hash_of)
@@ -79,6 +81,15 @@ def test_keys_of_one_hash_are_told_apart(monkeypatch):
     sought = [*rows, b"k", b"k99", b"x" * 200]
     assert [table.get(key) for key in sought] == [rows.get(key) for key in sought]
     assert together(table, sought) == [key + rows[key] if key in rows else None for key in sought]
+
+
+def test_each_of_many_keys_is_found_and_no_other():
+    rows = {b"%06d" % number: b"%d" % number for number in range(0, 60_000, 3)}
+    table = table_of(rows)
+    sought = [b"%06d" % number for number in range(60_000)]
+    assert [table.get(key) for key in sought] == [rows.get(key) for key in sought]
+    for some in (list(rows), sought):
+        assert together(table, some) == [key + rows[key] if key in rows else None for key in some]
 
 
 @given(ROWS, KEYS | st.just(b""), KEYS | st.none())
@@ -160,7 +171,8 @@ def test_a_damaged_byte_is_found_by_the_first_read_that_needs_it(answer):
 
 def test_a_form_that_is_built_again_with_damage_is_an_error():
     form = build(1, ID, {b"a": b"1"})
-    damaged = form[:157] + bytes([form[157] ^ 1]) + form[158:]
+    at = HEADER.size + 8 + 5  # of the index, behind the sum of one page
+    damaged = form[:at] + bytes([form[at] ^ 1]) + form[at + 1 :]
     table = FlatTable(damaged, 1, ID, name="range x", rebuild=lambda _: damaged)
     for _ in range(2):
         with pytest.raises(CorruptionError, match="range x"):
