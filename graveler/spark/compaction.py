@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graveler.errors import CorruptionError
 from graveler.model import Commit, Entry
 from graveler.process import batches
+from graveler.spark.loading import planning, setting
 from graveler.spark.ports import (
     Files,
     Target,
@@ -24,7 +25,7 @@ from graveler.spark.ports import (
     table_entries,
 )
 from graveler.spark.pruning import prune
-from graveler.spark.reader import FileGroup, Source, data_files, read, setting
+from graveler.spark.reader import FileGroup, Source, data_files, read
 from graveler.spark.schemas import PARQUET, rows_of, stored_schema
 from graveler.spark.writer import save
 
@@ -136,8 +137,12 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
     source = Source(spark, PARQUET, None, {"__globPaths__": "false", "recursiveFileLookup": "true"})
     made: list[Entry] = []
     for part in batches(due, _AT_A_TIME):
-        with source.planning():
-            frames = [_frame(target, source, one, schema, columns) for one in part]
+        uris = [[file.uri for file in data_files(target, one.files)] for one in part]
+        with planning(spark, [uri for some in uris for uri in some]):
+            frames = [
+                _frame(source, some, one, schema, columns)
+                for some, one in zip(uris, part, strict=True)
+            ]
         whole = reduce(lambda left, right: left.unionByName(right), frames)
         # Spark would put frames of one partition each into one partition
         with setting(spark, _UNION, "false"):
@@ -159,13 +164,12 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
 
 
 def _frame(
-    target: View, source: Source, one: Bin, schema: "StructType", columns: tuple[str, ...]
+    source: Source, uris: list[str], one: Bin, schema: "StructType", columns: tuple[str, ...]
 ) -> "DataFrame":
     """Return the rows of a bin, in one task, with its partition columns as text."""
     from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
     from pyspark.sql.types import StructType  # noqa: PLC0415
 
-    uris = tuple(file.uri for file in data_files(target, one.files))
     data = StructType([field for field in schema.fields if field.name not in columns])
     frames = [source.load(FileGroup(apart), data) for apart in read_apart(uris)]
     frame = reduce(lambda left, right: left.unionByName(right), frames).coalesce(1)

@@ -8,9 +8,8 @@ computed from the addresses: a union of thousands of frames takes Spark minutes 
 """
 
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
@@ -19,6 +18,7 @@ from graveler.arguments import PathText, flag, instance, optional, prefix_text, 
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.spark.formats import check_format
+from graveler.spark.loading import load, planning, setting
 from graveler.spark.ports import (
     NULL_PARTITION,
     Files,
@@ -28,7 +28,6 @@ from graveler.spark.ports import (
     is_pattern,
     is_remote,
     partition_columns,
-    plain_paths,
     read_apart,
     spark_uri,
     table_entries,
@@ -40,20 +39,12 @@ from graveler.spark.session import running
 from graveler.spark.verified import verify_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-_LISTED_BY_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_EVERY_PATH: Final = str((1 << 31) - 1)
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
-# a client of Spark Connect does not learn how many cores the cluster has
-_REMOTE_LISTING: Final = 32
 _MOST_GROUPS: Final = 16
-_NO_PATH_HAS: Final = "\0"
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# these settings belong to the session: concurrent reads would restore each other's values
-_planning = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +304,7 @@ class Source:
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
         """Return a frame of each group, with the same types of the partition columns."""
         groups = [replace(group, uris=uris) for group in groups for uris in read_apart(group.uris)]
-        local = all(uri.startswith("file:") for group in groups for uri in group.uris)
-        with self.planning(local=local):
+        with planning(self.spark, [uri for group in groups for uri in group.uris]):
             frames = [self._frame(group) for group in groups]
             if all(len({frame.schema[name].dataType for frame in frames}) == 1 for name in columns):
                 return frames
@@ -342,23 +332,6 @@ class Source:
             return groups
         schema = self.load(FileGroup((min(firsts),)), None).schema
         return [group if group.base else replace(group, schema=schema) for group in groups]
-
-    @contextmanager
-    def planning(self, *, local: bool = False) -> Iterator[None]:
-        """List few files in few tasks, within a ``with`` block; then the session is as it was.
-
-        Args:
-            local: All files are on the driver's own disk, which lists them sooner than tasks do.
-        """
-        cores = 0 if is_remote(self.spark) else self.spark.sparkContext.defaultParallelism
-        # Spark's default suits a cluster: ten thousand tasks for ten thousand files
-        tasks = str(2 * cores or _REMOTE_LISTING)
-        with ExitStack() as settings:
-            settings.enter_context(_planning)
-            settings.enter_context(setting(self.spark, _LISTING, tasks))
-            if local:
-                settings.enter_context(setting(self.spark, _LISTED_BY_TASKS, _EVERY_PATH))
-            yield
 
     def _frame(self, group: FileGroup) -> "DataFrame":
         from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
@@ -396,31 +369,4 @@ class Source:
             reader = reader.schema(schema)
         if group.base:
             reader = reader.option("basePath", group.base)
-        return load(reader, plain_paths(self.spark, group.uris))
-
-
-def load(reader: "DataFrameReader", paths: Sequence[str]) -> "DataFrame":
-    """Return what a reader of Spark loads from paths.
-
-    py4j converts a list in two calls for each of its items, so a classic session gets the paths as
-    one text: of ten thousand paths that is a fourth of the time.
-    """
-    jvm = getattr(getattr(reader, "_spark", None), "_jvm", None)
-    if jvm is None:  # Spark Connect
-        return reader.load(list(paths))
-    array = jvm.java.util.regex.Pattern.compile(_NO_PATH_HAS).split(_NO_PATH_HAS.join(paths))
-    return reader._df(reader._jreader.load(array))
-
-
-@contextmanager
-def setting(spark: "SparkSession", name: str, value: str) -> Iterator[None]:
-    """Change a setting of a session for a ``with`` block."""
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)
+        return load(self.spark, reader, group.uris)

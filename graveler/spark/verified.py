@@ -8,10 +8,11 @@ from urllib.parse import unquote
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Entry
 from graveler.reads.files import refusal
-from graveler.spark.ports import plain_paths, read_apart
+from graveler.spark.loading import load, planning
+from graveler.spark.ports import read_apart
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 _MOST_BYTES: Final = 2**31 - 1
@@ -59,7 +60,8 @@ def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, 
 
     reader = spark.read.format("binaryFile").option("__globPaths__", "false")
     reader = reader.option("recursiveFileLookup", "true")  # no columns of folders
-    frames: list[DataFrame] = [reader.load(plain_paths(spark, apart)) for apart in read_apart(uris)]
+    with planning(spark, uris):
+        frames = [load(spark, reader, apart) for apart in read_apart(uris)]
     frame = reduce(lambda left, right: left.union(right), frames)
     rows = frame.select(col("path"), col("length"), _digest(algorithm)).collect()
     return {_plain(path): (length, digest) for path, length, digest in rows}
