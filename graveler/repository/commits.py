@@ -6,7 +6,8 @@ committer.
 
 The record lists the sealed tokens oldest first, and they are committed from the front. So the tokens
 that a committer built from and those still sealed when it lands overlap: what is left of the former is
-a prefix of the latter, with the voids that commits of some paths have laid over them.
+a prefix of the latter. Voids that commits of some paths have laid behind it stay in the record, and the
+committer reads them: what they hide is not committed.
 
 - Full overlap: no other committer landed.
 - No overlap: another committer landed all of them, or a reset discarded them.
@@ -201,6 +202,7 @@ class _Built:
     Attributes:
         parent: The head.
         tokens: The tokens.
+        read: These, and the voids over them; see `read_for`.
         applied: The tree.
         whole: Whether the tokens were still sealed after they were read. Another committer drops
             the tokens that it has landed, so others may have been read in part.
@@ -208,6 +210,7 @@ class _Built:
 
     parent: Commit
     tokens: tuple[str, ...]
+    read: tuple[str, ...]
     applied: Applied
     whole: bool
 
@@ -312,34 +315,37 @@ class _Committer:
             LookAgain: Another committer landed some of them meanwhile.
             ProtectedBranchError: The branch accepts no commits.
         """
-        parent = tip.head
+        parent, sealed = tip.head, tip.record.sealed_tokens
+        read = read_for(tokens, sealed)
         if not tokens:
             if self._judged is None:
-                self._check(tokens)
+                self._check(tokens, read)
             return Applied(parent.metarange, Summary(), changed=False)
         built, ranges = self._built, self._stores.ranges
         if built is not None and not built.whole:
-            whole = tip.record.sealed_tokens[: len(built.tokens)] == built.tokens
+            count = len(built.tokens)
+            whole = (sealed[:count], read_for(sealed[:count], sealed)) == (built.tokens, built.read)
             self._built = built = replace(built, whole=True) if whole else None
         whole = True
-        if built is not None and self._only_ours_since(built, parent, tokens):
+        if built is not None and self._only_ours_since(built, parent, read):
             changed = not same_records(ranges, parent.metarange, built.applied.metarange)
             applied = replace(built.applied, changed=changed)
         else:
-            applied = self._grown(parent, tokens)
+            applied = self._grown(parent, read)
             # gates must not judge a part, and what rows borrow is confirmed while they are named
             whole = bool(self._borrowed) or self._judged is not False
             if whole:
-                self._check(tokens)
-        self._built = _Built(parent, tokens, applied, whole)
+                self._check(tokens, read)
+        self._built = _Built(parent, tokens, read, applied, whole)
         return applied
 
-    def _check(self, tokens: tuple[str, ...]) -> None:
+    def _check(self, tokens: tuple[str, ...], read: tuple[str, ...]) -> None:
         """Look at the branch after the tokens were read: they are sealed, and may be committed."""
         name, rows = self._order.name, self._borrowed
         unread = self._judged is None
         look = self._stores.refs.look(name, rules=unread, epoch=bool(rows))
-        if overlap(tokens, look.record.sealed_tokens) != tokens:
+        sealed = look.record.sealed_tokens
+        if overlap(tokens, sealed) != tokens or read_for(tokens, sealed) != read:
             raise LookAgain
         if look.rules is not None:
             self._judged = look.rules.check(name, "commit")
@@ -347,10 +353,10 @@ class _Committer:
         if rows and look.epoch is not None:
             confirm(self._stores, tokens, rows, now=look.epoch)
 
-    def _grown(self, parent: Commit, tokens: tuple[str, ...]) -> Applied:
+    def _grown(self, parent: Commit, read: tuple[str, ...]) -> Applied:
         stores, built = self._stores, self._built
-        newest_first = tokens[::-1]
-        if built is None or built.tokens != tokens:
+        newest_first = read[::-1]
+        if built is None or built.read != read:
             everything = self._changes(stores.staging.all(newest_first))
             if self._order.by is not None:
                 return self._order.by(parent.metarange, everything)
@@ -377,20 +383,21 @@ class _Committer:
     def _note(self, key: bytes, write: bytes) -> None:
         self._borrowed[borrowed_row(key, write)] = None
 
-    def _only_ours_since(self, built: _Built, parent: Commit, tokens: tuple[str, ...]) -> bool:
+    def _only_ours_since(self, built: _Built, parent: Commit, read: tuple[str, ...]) -> bool:
         """Return whether the head has changed only by tokens that the tree contains too."""
         commits = self._stores.refs.commits
         landed: tuple[str, ...] = ()
         while parent.generation > built.parent.generation and parent.tokens:
             landed = parent.tokens + landed
             parent = commits.get(parent.parents[0])
-        return parent.id == built.parent.id and landed + tokens == built.tokens
+        return parent.id == built.parent.id and landed + read == built.read
 
 
 def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first of `sealed` that are of `mine` or laid over these, both oldest first.
+    """Return the first of `sealed` that are of `mine`, both oldest first: what is not committed yet."""
+    return tuple(takewhile(mine.__contains__, sealed))
 
-    It is the part of `mine` that is not committed yet.
-    """
-    left = tuple(takewhile(lambda token: token in mine or is_laid(token), sealed))
-    return () if set(left).isdisjoint(mine) else left
+
+def read_for(tokens: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is read to commit the first tokens of `sealed`: these, and the voids behind them."""
+    return (*tokens, *filter(is_laid, sealed[len(tokens) :]))

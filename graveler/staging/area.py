@@ -51,13 +51,13 @@ _REMEMBERED: Final = 1_000
 def laid_token(ids: IdSource) -> str:
     """Return a new token for the voids that a commit lays over older staged writes.
 
-    It stands behind the tokens of those in the branch's record, and is committed with them.
+    It stands behind the tokens of those in the branch's record.
     """
     return f"{_LAID}{ids.unique()}"
 
 
 def is_laid(token: str) -> bool:
-    """Return whether the token is committed with the one before it."""
+    """Return whether the token holds voids."""
     return token.startswith(_LAID)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graveler.committed.apply import apply
 from graveler.errors import (
     GateFailedError,
     GravelerError,
@@ -15,7 +16,9 @@ from graveler.errors import (
 )
 from graveler.gates import checks
 from graveler.globs import matches
-from graveler.repository.commits import _seal  # what a commit does before it dies
+from graveler.publishing.landing import CommitSpec
+from graveler.repository.commits import _seal, commit  # what a commit does before it dies
+from graveler.repository.selective import GivingWay
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
 
 
@@ -67,6 +70,35 @@ def test_a_commit_of_all_paths_is_like_any_other(repo, main):
     assert staged(main) == {}
     with pytest.raises(NoChangesError):
         main.commit("none")
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_full_commit_on_its_way_brings_back_no_older_write(repo, main, monkeypatch, given):
+    """It has sealed the older write; tokens of others stand between that and what hides it."""
+
+    def choose():
+        if given:
+            main.commit_changes([main.store("a/1", b"newest")], message="some")
+        else:
+            main.commit("some", paths=["a/"])
+
+    def build(metarange, changes):
+        if repo.ref("main").commit == before:
+            put(main, "a/1", "d", text="newest")
+            choose()
+        return apply(stores.ranges, metarange, changes, stores.splitting)
+
+    stores, before = repo.stores, main.head
+    monkeypatch.setattr(GivingWay, "clear", lambda _: None)  # it comes late, or never
+    _seal(stores, "main", "")
+    put(main, "e")
+    commit(stores, "main", CommitSpec("all", {}, "ann"), by=build)
+    assert main.get("a/1") == repo.ref("main").get("a/1") == b"newest"
+    assert main.get("d") == b"newest"
+    main.commit("rest")
+    assert tree(repo.ref("main")) | {"c.json": ""} == {
+        "a/1": "newest", "a/2": "new", "b/2": "new", "c.json": "", "d": "newest", "e": "new",
+    }  # fmt: skip
 
 
 def test_commits_that_make_no_sense_are_refused(repo, main):

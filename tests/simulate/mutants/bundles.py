@@ -114,10 +114,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "patch-pick-list",
     ),
     one_edit(
-        "a commit leaves the voids over what it takes",
-        "repository.commits:overlap",
-        "token in mine or is_laid(token)",
-        "token in mine",
+        "a commit takes what voids behind its tokens hide",
+        "repository.commits:read_for",
+        "return (*tokens, *filter(is_laid, sealed[len(tokens) :]))",
+        "return tokens",
         "patch-commit",
     ),
     one_edit(

@@ -189,8 +189,8 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a commit lets the oldest write win",
         f"{_COMMIT}._grown",
-        "newest_first = tokens[::-1]",
-        "newest_first = tokens",
+        "newest_first = read[::-1]",
+        "newest_first = read",
         "sealed-left",
     ),
     one_edit(
@@ -218,7 +218,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "finished work is kept whatever the head has become",
         f"{_COMMIT}._only_ours_since",
-        "return parent.id == built.parent.id and landed + tokens == built.tokens",
+        "return parent.id == built.parent.id and landed + read == built.read",
         "return True",
         "merge-commit",
         "each-writes-and-commits",
@@ -226,7 +226,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "finished work is kept though its tokens were being dropped",
         f"{_COMMIT}._check",
-        "if overlap(tokens, look.record.sealed_tokens) != tokens:",
+        "if overlap(tokens, sealed) != tokens or read_for(tokens, sealed) != read:",
         "if False:",
         "each-writes-and-commits",
         "write-two-commits",
@@ -234,7 +234,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "work counts as whole that no look and no compare-and-set has proved",
         f"{_COMMIT}._applied",
-        "whole = tip.record.sealed_tokens[: len(built.tokens)] == built.tokens",
+        "whole = (sealed[:count], read_for(sealed[:count], sealed)) == (built.tokens, built.read)",
         "whole = True",
         "sealed-left-two-commits",
         "each-writes-and-commits",
