@@ -5,16 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from graveler.arguments import (
-    BranchLike,
-    branch_text,
-    choice,
-    hour_name,
-    text,
-)
-from graveler.arguments import (
-    pairs as check_pairs,
-)
+from graveler.arguments import BranchLike, branch_text, choice, hour_name, text
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
@@ -112,10 +103,9 @@ class Ingestion:
             ProtectedBranchError: The branch takes no commits, or the target no merges.
         """
         hour = None if hour is None else hour_name(hour)
-        check_pairs(metadata, "metadata")
-        self._ensure()
         name = tick_hour(hour, self._stores.clock.now())
-        pairs = check_caller_pairs(f"tick {name}", metadata or {})
+        pairs = check_caller_pairs(f"tick {name}", metadata)
+        self._ensure()
 
         def attempt(_number: int) -> Hour | None:
             self._ticker.tick(name, pairs)
@@ -182,7 +172,6 @@ class Ingestion:
             RefNotFoundError: Its branch was deleted.
         """
         name = branch_text(name, "name")
-        check_pairs(metadata, "metadata")
         check_strategy(strategy)
         chosen = self._gates if gates is None else as_gates(gates)
         pairs = None if metadata is None else check_caller_pairs(f"release {name}", metadata)

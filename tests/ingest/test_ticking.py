@@ -176,6 +176,14 @@ def test_a_policy_or_a_branch_that_cannot_be_is_refused(repo):
         repo.ingestion().tick(FIVE, metadata={"graveler.run": "x"})
 
 
+def test_a_tick_that_is_refused_makes_no_branch(repo):
+    with pytest.raises(InvalidInputError):
+        repo.ingestion().tick("five")
+    with pytest.raises(InvalidInputError):
+        repo.ingestion().tick(FIVE, metadata={"graveler.run": "x"})
+    assert [branch.name for branch in repo.branches(hidden=True)] == ["main"]
+
+
 def test_hours_that_wait_are_published_one_by_one_in_their_order(repo, holding):
     """As after a scheduler that died between committing and publishing."""
     for hour in (5, 6):
