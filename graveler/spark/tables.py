@@ -11,13 +11,13 @@ from graveler.arguments import (
     choice,
     count,
     instance,
-    pairs,
     path_text,
     prefix_text,
     text,
 )
 from graveler.errors import InvalidInputError
-from graveler.model import Commit
+from graveler.model import MESSAGE_BYTES, Commit
+from graveler.names import check_caller_pairs
 from graveler.reads.export import Export
 from graveler.reads.soundness import Depth
 from graveler.repository.merges import MergeResult
@@ -39,7 +39,7 @@ from graveler.spark.session import running
 from graveler.spark.streams_rows import COMPACTION, read_appended
 from graveler.spark.streams_sink import BatchWork, BatchWriter
 from graveler.spark.transactions import Transaction, transaction
-from graveler.spark.writer import WriteOptions
+from graveler.spark.writer import WriteOptions, check_terms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -253,7 +253,7 @@ class Tables:
             self.spark,
             branch,
             message=message,
-            metadata=pairs(metadata, "metadata"),
+            metadata=check_caller_pairs("transaction", metadata),
             txn=None if txn is None else Txn.of(txn),
             landed=self._landed,
         )
@@ -436,13 +436,17 @@ class Tables:
             )
         if choice(options.get("mode", "append"), "mode", ("append", "overwrite")) == "overwrite":
             options.setdefault("partition_overwrite", "static")
+        if not callable(into):
+            into = path_text(into, "into")
+            check_terms(into, **options)
+        app = text(txn_app, "txn_app")
         return BatchWriter(
             self,
             self.repository.branch(branch).name,
-            into if callable(into) else path_text(into, "into"),
-            app=text(txn_app, "txn_app"),
-            message=text(message, "message", empty=True),
-            metadata=pairs(metadata, "metadata") or {},
+            into,
+            app=app,
+            message=text(message, "message", empty=True, most=MESSAGE_BYTES),
+            metadata=check_caller_pairs(f"batch writer {app!r}", metadata),
             checkpoint=text(checkpoint, "checkpoint", empty=True),
             options=options,
         )

@@ -134,13 +134,17 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
             an owner is given and the mode is not ``append``; or files of the table that stay are partitioned
             by other columns.
     """
-    path, format = path_text(path, "path"), text(format, "format")  # noqa: A001 - as above
-    check_format(path, format)
-    partition_by = texts(partition_by, "partition_by")
-    optional(instance, options, "options", kind=Mapping, expected="a mapping")
+    path, partition_by = path_text(path, "path"), texts(partition_by, "partition_by")
+    check_terms(
+        path,
+        mode=mode,
+        format=format,
+        partition_by=partition_by,
+        partition_overwrite=partition_overwrite,
+        options=options,
+        schema=schema,
+    )
     owner = text(owner, "owner", empty=True)
-    choice(mode, "mode", SAVE_MODES)
-    choice(partition_overwrite, "partition_overwrite", ("dynamic", "static"))
     if owner and mode != "append":
         raise InvalidInputError(f"mode {mode!r}: an owner is only for mode 'append'")
     kind = type(df)
@@ -151,7 +155,6 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         )
     mark = f"{sha256(owner.encode()).hexdigest()[:_MARK]}-" if owner else ""
     folder = f"{path.rstrip('/')}/"
-    check_path(folder[:-1])
     partition_by = _partitions(df, partition_by)
     whole = mode == "overwrite" and (not partition_by or partition_overwrite == "static")
     if next(target._unrecorded.entries(f"{folder}_delta_log/"), None) is not None:
@@ -165,7 +168,6 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     if not whole:
         _check_partitions(target, folder, partition_by, mark)
     if schema is not None:
-        choice(schema, "schema", ("same", "evolve"))
         _compare(target, df, folder, format, schema)
     lasting = mode == "overwrite" or owner
     entries = [
@@ -179,6 +181,31 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     elif owner:
         target.delete_many(_owned(target, folder, entries, mark))
     return entries
+
+
+def check_terms(  # noqa: PLR0913 - the options of Spark's writer
+    path: PathText,
+    *,
+    mode: SaveMode = "append",
+    format: str = "parquet",  # noqa: A002 - Spark's own word
+    partition_by: Sequence[str] = (),
+    partition_overwrite: PartitionOverwrite = "dynamic",
+    options: Mapping[str, str] | None = None,
+    schema: SchemaRule | None = None,
+) -> None:
+    """Refuse what `write` cannot do with any frame.
+
+    Raises:
+        InvalidInputError: The message names the argument.
+    """
+    path = path_text(path, "path")
+    check_path(path.rstrip("/"))
+    check_format(path, text(format, "format"))
+    texts(partition_by, "partition_by")
+    choice(mode, "mode", SAVE_MODES)
+    choice(partition_overwrite, "partition_overwrite", ("dynamic", "static"))
+    optional(instance, options, "options", kind=Mapping, expected="a mapping")
+    optional(choice, schema, "schema", choices=("same", "evolve"))
 
 
 def save(

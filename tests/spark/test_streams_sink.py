@@ -245,6 +245,36 @@ def test_a_wrong_argument_is_refused_before_the_query(repo):
         lake.transaction("main", message="load", metadata=no_mapping)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"metadata": {"graveler.x": "1"}}, r"'clicks': metadata 'graveler\.x'"),
+        ({"message": "x" * 100_000}, "message="),
+        ({"format": "delta"}, "Delta table"),
+        ({"partition_by": "dt"}, "partition_by="),
+        ({"partition_overwrite": "some"}, "partition_overwrite="),
+        ({"options": ["header"]}, "options="),
+        ({"schema": "strict"}, "schema="),
+        ({"into": "tables//clicks/"}, "a part of it is empty"),
+    ],
+)
+def test_what_fails_at_any_batch_is_refused_before(repo, given, message):
+    terms: dict[str, Any] = {"into": "clicks/", "txn_app": "clicks"} | given
+    with pytest.raises(InvalidInputError, match=message):
+        Tables(repo, SPARK).batch_writer("main", **terms)
+
+
+def test_a_name_of_graveler_is_no_metadata_of_a_transaction(repo):
+    with pytest.raises(InvalidInputError, match=r"transaction: metadata 'graveler\.run'"):
+        Tables(repo, SPARK).transaction("main", message="x", metadata={"graveler.run": "x"})
+
+
+def test_an_unknown_option_is_refused_before_the_query(repo):
+    unknown: dict[str, Any] = {"owner": "me"}
+    with pytest.raises(TypeError, match="owner"):
+        Tables(repo, SPARK).batch_writer("main", "clicks/", txn_app="clicks", **unknown)
+
+
 def test_a_writer_is_sent_without_the_key_value_store(repo):
     sent = pickle.dumps(Tables(repo, SPARK).batch_writer("main", "clicks/", txn_app="clicks"))
     assert b"sqlite" not in sent
