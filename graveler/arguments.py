@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from os import PathLike, fsencode, fspath
+from os.path import expanduser
 from pathlib import Path, PurePath
 from typing import Any, Final, TypeVar
 
@@ -137,12 +138,20 @@ def prefix_text(value: Any, name: str) -> str:
     return text(value, name, empty=True)
 
 
+def expand_home(value: str | PathLike[str]) -> Path:
+    """Return a path on this machine; ``~`` and ``~user`` at its beginning are home folders.
+
+    A name after ``~`` that no user has stays, as in a shell.
+    """
+    return Path(expanduser(value))  # noqa: PTH111 - pathlib's own raises RuntimeError for that name
+
+
 def file_path(value: Any, name: str) -> Path:
-    """Return the path of a file on this machine."""
+    """Return the path of a file on this machine, as `expand_home` reads it."""
     if isinstance(value, str | PathLike) and isinstance(fspath(value), str) and str(value):
         try:
             if b"\0" not in fsencode(value):
-                return Path(value)
+                return expand_home(value)
         except UnicodeEncodeError:
             pass
     raise _wrong(name, value, "the path of a file: text or a Path that the system can hold")

@@ -58,6 +58,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from graveler.arguments import expand_home
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -255,7 +256,7 @@ def lake_path(target: str | Path) -> Path:
             f"that name is ./{text}"
         )
     if not is_uri(text):
-        return Path(text).expanduser().absolute()
+        return expand_home(text).absolute()
     scheme, _, rest = text.partition(":")
     if scheme.lower() == "file" and rest.startswith("///"):
         way_out = f"give the path itself, {rest[2:]}"
@@ -339,7 +340,7 @@ def _stands_alone(table: str, settings: Any, setting: str) -> bool:
         return True
     value = settings.get(setting) if isinstance(settings, dict) else None
     if table == "cache":
-        return isinstance(settings, dict) and (not value or Path(str(value)).is_absolute())
+        return isinstance(settings, dict) and (not value or expand_home(str(value)).is_absolute())
     return bool(value) and not (isinstance(value, str) and _is_relative(value))
 
 
@@ -409,7 +410,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
                 name: _revealed(tables, "s3", name, "", file) for name in tables.get("s3", {})
             },
             link_options=links,
-            cache_folder=folder / cache_folder if cache_folder else None,
+            cache_folder=folder / expand_home(cache_folder) if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _CACHE_BYTES)),
             splitting={
                 name: str(value) if name == "policy" else int(value)

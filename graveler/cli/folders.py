@@ -1,11 +1,11 @@
 """``graveler put -r`` and ``graveler get -r``: whole folders, in and out."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from graveler.arguments import expand_home
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable, size_text
@@ -89,7 +89,7 @@ def put_folder(  # noqa: PLR0913 - the options of a command
     replace: bool,
 ) -> None:
     """Put a folder on a branch and show what was done."""
-    folder = Path(source)
+    folder = expand_home(source)
     if not folder.is_dir():
         raise UsageError(f"{source!r} is no folder: put a file without -r")
     branch = session.branch(name)

@@ -5,7 +5,16 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from graveler.arguments import RefLike, count, instance, optional, ref_text, text, texts
+from graveler.arguments import (
+    RefLike,
+    count,
+    expand_home,
+    instance,
+    optional,
+    ref_text,
+    text,
+    texts,
+)
 from graveler.committed import Splitting
 from graveler.committed import changed as changed_splitting
 from graveler.errors import InvalidInputError, RefNotFoundError
@@ -192,7 +201,8 @@ class Links:
 
     def _place(self, place: str) -> str:
         book = AddressBook(self._stores.storage)
-        declared = book.place(text(place, "place"))
+        place = text(place, "place")
+        declared = book.place(str(expand_home(place)) if place.startswith("~") else place)
         if declared == book.root or book.key_below(book.root, declared) is not None:
             raise InvalidInputError(
                 f"place {place!r} is in the repository's own storage: its files are linked by "

@@ -1,8 +1,8 @@
 """The storages of a lake's repositories: where each is, and whether a new one may use a storage."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
 from graveler.lake.catalogue import Catalogue, RepositoryRecord
 from graveler.objects.store import ObjectStore
@@ -11,7 +11,7 @@ from graveler.repository.witness.marker import Marker, read_marker
 
 def absolute(storage: str) -> str:
     """Return a root URI that names the same storage from any working folder."""
-    return storage if "://" in storage else f"file://{Path(storage).expanduser().absolute()}"
+    return storage if "://" in storage else f"file://{expand_home(storage).absolute()}"
 
 
 class Storages:

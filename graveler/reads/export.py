@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
 from graveler.model import Entry
 from graveler.objects.address import AddressBook, root_of
@@ -53,7 +54,7 @@ def destination(stores: Stores, place: str | Path) -> ObjectStore:
     Raises:
         InvalidInputError: It is no place, or a repository of the lake is kept there.
     """
-    named = str(place) if "://" in str(place) else str(Path(place).absolute())
+    named = str(place) if "://" in str(place) else str(expand_home(place).absolute())
     uri = AddressBook(stores.storage).place(named)
     for name, root in ((stores.name, stores.storage), *stores.neighbours()):
         if f"{uri}/".startswith(f"{root}/") or f"{root}/".startswith(f"{uri}/"):

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from graveler.arguments import expand_home
 from graveler.config import environment, load_config, set_environment
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.spark.java import find_java
@@ -88,7 +89,7 @@ def session(
     reach: Mapping[str, str] = {}
     if repo is not None:
         options = load_config(repo.stores.location).options_of(repo.storage)
-        folder = None if jars is None else Path(jars)
+        folder = None if jars is None else expand_home(jars)
         reach = s3a_settings(repo.storage, options, jars=folder)
     active, master = _active(), master or environment("SPARK_REMOTE") or "local[*]"
     if master.startswith(_CONNECT) if active is None else is_remote(active):

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from airflow.sdk import Connection
 from airflow.sdk.log import mask_secret
 
+from graveler.arguments import expand_home
 from graveler.config import is_environment_lake
 from graveler.errors import InvalidInputError
 from graveler.privacy import is_uri
@@ -83,7 +83,7 @@ def location_of(connection: Connection, aws: Connection | None = None) -> str:
             f"{what}: {', '.join(given)} belong to a lake whose host is a URI; the lake at {host} "
             "has them in its graveler.toml"
         )
-    if not (is_environment_lake(host) or Path(host).expanduser().is_absolute()):
+    if not (is_environment_lake(host) or expand_home(host).is_absolute()):
         raise InvalidInputError(
             f"{what}: the host {host!r} is a relative path, which is another folder for each "
             "worker: give an absolute path, or the URI of a key-value store"

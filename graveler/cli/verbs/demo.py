@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from graveler.arguments import expand_home
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
@@ -36,7 +37,7 @@ def _demo(
     ] = False,
 ) -> None:
     """Publish hours of real flights through Spark, branches and gates; one hour is damaged."""
-    place = Path(folder).absolute()
+    place = expand_home(folder).absolute()
     _clear(place, fresh=fresh)
     import graveler  # noqa: PLC0415 - only when a verb needs it
     from graveler.demo import run_demo  # noqa: PLC0415

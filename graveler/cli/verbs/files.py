@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from graveler.arguments import expand_home
 from graveler.cli.arguments import Address, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
 from graveler.cli.folders import (
@@ -133,7 +133,7 @@ def _get(  # noqa: PLR0913 - the options of a command
         raise UsageError("--json would mix with the file's bytes: name a FILE to write to")
     view = session.view(ref)
     entry = view.stat(path)
-    target = Path(into)
+    target = expand_home(into)
     if target.is_dir():
         target /= path.rpartition("/")[2]
     if into == _STREAM:
@@ -185,7 +185,7 @@ def _put(  # noqa: PLR0913 - the options of a command
     name, path = Address.parse(target)
     if not path and "/" in name:  # a path without a colon, or a name that no branch has
         Address.of_file(target)
-    file = Path(source)
+    file = expand_home(source)
     pairs = read_pairs(meta)
     choices = Choices(delete, exclude, threads, follow_links)
     if recursive:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from graveler.arguments import text
+from graveler.arguments import expand_home, text
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
@@ -113,7 +113,7 @@ def source_text(source: Any) -> str:
     named = text(str(source) if isinstance(source, PurePath) else source, "source")
     if "://" in named or named.startswith(("/", "file:")):
         return named
-    return f"{Path.cwd()}/{named}"
+    return f"{expand_home(named).absolute()}{'/' * named.endswith('/')}"
 
 
 def source_of(stores: Stores, source: str, below: str = "", *, verify: bool = False) -> Source:

@@ -1,0 +1,69 @@
+"""A path on this machine may begin with ``~``, as in a shell: the home folder."""
+
+from pathlib import Path
+
+import pytest
+
+import graveler
+from graveler.config import load_config
+from graveler.reads.export import destination
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The home folder; the working folder is another one, and stays empty."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    yield tmp_path / "home"
+    assert list(work.iterdir()) == []
+
+
+@pytest.fixture
+def repo(home):
+    with graveler.init("~/lake") as lake:
+        repo = lake.create_repository("tables", storage="~/objects")
+        main = repo.branch("main")
+        main.put("in/a", b"a")
+        main.commit("a file")
+        yield repo
+
+
+def test_a_lake_and_a_storage_are_below_the_home_folder(home, repo):
+    assert repo.stores.location == str(home / "lake")
+    assert repo.storage == f"file://{home}/objects"
+    with graveler.open(Path("~/lake")) as lake:
+        assert list(lake.repositories()) == ["tables"]
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_folders_go_out_and_in(home, repo, kind):
+    assert repo.ref("main").download("in", kind("~/out")).files == 1
+    assert (home / "out" / "a").read_bytes() == b"a"
+    assert repo.branch("main").upload(kind("~/out"), "back").files == 1
+    repo.links.allow("~/out")
+    assert repo.branch("main").import_(kind("~/out"), "linked/").files == 1
+    assert repo.links.disallow("~/out") == f"file://{home}/out"
+
+
+def test_an_export_goes_below_the_home_folder(home, repo):
+    assert destination(repo.stores, "~/exported").root == f"file://{home}/exported"
+
+
+def test_a_dump_goes_out_and_in(home, repo):
+    repo.dump_refs("~/refs.dump")
+    assert (home / "refs.dump").is_file()
+    assert repo.restore_refs("~/refs.dump").branches
+
+
+def test_a_cache_is_below_the_home_folder(home, repo):
+    file = home / "lake" / "graveler.toml"
+    file.write_text(f'{file.read_text()}\n[cache]\nfolder = "~/ranges"\n')
+    assert load_config("~/lake").cache_folder == home / "ranges"
+
+
+def test_a_name_that_no_user_has_is_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with graveler.open("~no-such-user", create=True) as lake:
+        assert lake.location == f"{tmp_path}/~no-such-user"
