@@ -35,6 +35,7 @@ from graveler.model import (
 _SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
 _DIGITS: Final = re.compile(r"-?[0-9]{1,20}")
+_ODD_PART: Final = re.compile(r"(?:^|(?<=/))\.{0,2}/")
 _LARGEST: Final = 2**63 - 1
 _brief: Final = reprlib.Repr()
 _brief.maxstring = _brief.maxother = 80
@@ -130,12 +131,23 @@ def path_text(value: Any, name: str) -> str:
 
 
 def prefix_text(value: Any, name: str) -> str:
-    """Return the beginning of paths: text, or a path object, which means its folder."""
+    """Return the beginning of paths: text, or a path object, which means its folder.
+
+    One with which no path begins is refused: a listing of it would be empty, without a word.
+    """
     if isinstance(value, PurePath):
         value = f"{value.as_posix()}/" if value.parts else ""
     if not isinstance(value, str):
         raise _wrong(name, value, "the beginning of paths: text or a PurePath")
-    return text(value, name, empty=True)
+    plain = plain_prefix(text(value, name, empty=True))
+    if plain != value:
+        raise _wrong(name, value, f"{plain!r}: no path has a part that is empty, '.' or '..'")
+    return value
+
+
+def plain_prefix(prefix: str) -> str:
+    """Return the beginning of paths without the parts that no path has: empty, ``.`` or ``..``."""
+    return _ODD_PART.sub("", prefix)
 
 
 def expand_home(value: str | PathLike[str]) -> Path:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Final
 
 from graveler.arguments import pairs as read_pairs
-from graveler.arguments import path_text
+from graveler.arguments import path_text, plain_prefix
 from graveler.errors import InvalidInputError
 from graveler.model import PATH_BYTES, REF_CHARACTERS
 
@@ -19,7 +19,6 @@ _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _HOUR_FOLDER = re.compile(r"(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/?")
-_FILE_SYSTEM = re.compile(r"^(\.{0,2}/)+")
 _ODD_PART: Final = frozenset({"", ".", ".."})
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
@@ -144,8 +143,8 @@ def check_prefix(what: str, prefix: str) -> None:
     """
     if not isinstance(prefix, str):
         raise InvalidInputError(f"{what}: prefix {prefix!r}: give text")
-    if prefix.startswith(("/", "./", "../")) or "*" in prefix or "//" in prefix:
-        plain = _FILE_SYSTEM.sub("", prefix.partition("*")[0].replace("//", "/"))
+    plain = plain_prefix(prefix.partition("*")[0])
+    if plain != prefix:
         raise InvalidInputError(
             f"{what}: prefix {prefix!r}: no path begins so; give the beginning of paths in the "
             f"repository as it is, {plain!r}, or '' for all"

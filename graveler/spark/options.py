@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from graveler.arguments import moment, whole_number
+from graveler.arguments import moment, prefix_text, whole_number
 from graveler.errors import InvalidInputError
 
 _REF: Final = ("ref", "versionAsOf", "timestampAsOf")
@@ -55,6 +55,9 @@ class Request:
     branch: str = ""
     starting_ref: str = ""
     most: int = 0
+
+    def __post_init__(self) -> None:
+        prefix_text(self.prefix, "prefix")
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Request":

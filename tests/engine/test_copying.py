@@ -109,7 +109,7 @@ def test_a_file_that_replaces_another_one_deletes_nothing(main):
     [
         ("main", "a", "b/", "two files, or two folders"),
         ("main", "a/", "b", "two files, or two folders"),
-        ("main", "a/", "b//", "part of it is empty"),
+        ("main", "a/", "b//", "part that is empty"),
         ("main", "a/", "../", "'.' or '..'"),
         (None, "a/", "a/", "two different places"),
     ],
