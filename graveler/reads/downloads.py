@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
@@ -102,15 +102,17 @@ def download(  # noqa: PLR0913 - one call
 
         if source.folder and next(scan(start), None) is None:
             raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")
-        files = _Files(source, Place(root, kept))
+        mirror = _Mirror(root, scan, start, exclude) if delete else None
+        files = _Files(source, Place(root, kept), mirror)
         try:
             written = _written(files, entries(), threads, progress)
         except KeyboardInterrupt as error:
             error.add_note("download again to go on, the files that are there stay")
             raise
         deleted = 0
-        if delete and root.is_dir():
-            deleted = _delete_others(root, (name for name, _ in entries()), exclude)
+        if mirror is not None and root.is_dir():
+            others = _delete_others(root, (name for name, _ in entries()), exclude)
+            deleted = mirror.deleted + others
     return Transfer(written.files, written.bytes, skipped=written.skipped, deleted=deleted)
 
 
@@ -174,17 +176,74 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
+class _Mirror:
+    """Deletes what stands in the place of a file or of its folders, if the tree does not have it.
+
+    Args:
+        root: The local folder.
+        scan: The tree.
+        start: Key of the folder in the tree.
+        exclude: What stays.
+
+    Attributes:
+        deleted: Files that were deleted.
+    """
+
+    def __init__(self, root: Path, scan: Scan, start: bytes, exclude: Pattern) -> None:
+        self.deleted = 0
+        self._root = root
+        self._scan = scan
+        self._start = start
+        self._exclude = exclude
+        self._folder = ""
+
+    def make_way(self, name: str) -> None:
+        """Delete local files where folders of a name belong, and a folder where its file does."""
+        folder = name.rpartition("/")[0]
+        if folder != self._folder:
+            self._make_folders_free(f"{folder}/")
+            self._folder = folder
+        place = self._root / name
+        if place.is_dir() and not place.is_symlink() and not self._has(f"{name}/"):
+            self._remove(place, f"{name}/")
+
+    def _make_folders_free(self, folder: str) -> None:
+        for at in (at for at, letter in enumerate(folder) if letter == "/"):
+            place = self._root / folder[:at]
+            if os.path.lexists(place) and not place.is_dir() and not self._has(folder[:at]):
+                place.unlink()
+                self.deleted += 1
+
+    def _has(self, name: str) -> bool:
+        """Return whether the tree has a file of a name, or one below a name with a slash at its end."""
+        key = self._start + name.encode()
+        found, _ = next(self._scan(key), (b"", b""))
+        return found.startswith(key) if name.endswith("/") else found == key
+
+    def _remove(self, folder: Path, start: str) -> None:
+        """Remove a folder, but for what is excluded."""
+        for file in walk(folder, Links.LIST, self._exclude, lambda *_: None, start=start):
+            file.path.unlink(missing_ok=True)
+            self.deleted += 1
+        for at, _, _ in os.walk(folder, topdown=False):
+            with suppress(OSError):  # something is excluded
+                Path(at).rmdir()
+
+
 class _Files:
     """The local files of a download."""
 
-    def __init__(self, source: Source, place: Place) -> None:
+    def __init__(self, source: Source, place: Place, mirror: _Mirror | None = None) -> None:
         self.over = Event()
         self._source = source
         self._place = place
+        self._mirror = mirror
 
     def job(self, name: str, entry: Entry) -> _Job:
         """Make the folders for a file; only one thread does."""
         try:
+            if self._mirror is not None:
+                self._mirror.make_way(name)
             return _Job(entry, self._place.of(name))
         except (OSError, InvalidInputError) as error:
             return _Job(entry, None, _unless_full(error))

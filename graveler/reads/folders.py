@@ -80,7 +80,12 @@ class _Folder(NamedTuple):
 
 
 def walk(
-    root: Path, links: Links, exclude: Pattern, fault: Callable[[str, str], object]
+    root: Path,
+    links: Links,
+    exclude: Pattern,
+    fault: Callable[[str, str], object],
+    *,
+    start: str = "",
 ) -> Iterator[LocalFile]:
     """Yield the files below a folder, in byte order of their names.
 
@@ -93,9 +98,10 @@ def walk(
         exclude: What to leave out.
         fault: Called with a name and a reason for what cannot be walked: a link that leads nowhere
             or into a folder that it lies in, a folder that cannot be read.
+        start: What names begin with.
     """
     follow = links is Links.FOLLOW
-    open_folders = [_listed(root, "", fault, follow=follow)]
+    open_folders = [_listed(root, start, fault, follow=follow)]
     while open_folders:
         folder = open_folders[-1]
         if folder is None or (item := next(folder.rest, None)) is None:

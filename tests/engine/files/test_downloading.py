@@ -175,17 +175,61 @@ def test_a_file_in_place_of_a_folder_stops_what_lies_below(filled, here):
     (here / "sub").write_text("a file")
     (here / "a").mkdir()
     with pytest.raises(InvalidInputError) as caught:
-        filled.download("in", here, delete=True)
+        filled.download("in", here)
     for said in ("'in/sub/b'", "'in/sub/deep/c'", "'in/a'", "the other 3 files are there"):
         assert said in str(caught.value)
     assert local(here) == {"sub": "a file", "sub.txt": "4", ".hidden/.d": "5", "größe ü": ""}
 
 
-def test_a_disk_cannot_hold_a_path_that_is_a_folder_too(repo, here):
+@everywhere
+def test_a_mirror_replaces_files_by_folders_and_back(repo, here):
+    main = repo.branch("main")
+    trees = [
+        {"x": "1", "y/a": "2", "y/b/c": "3", "z/a/b": "4"},
+        {"x/a/b": "5", "x/c": "6", "y": "7", "z/a": "8"},
+        {"x/a": "9", "y/b": "10", "z/a/b/c": "11"},
+    ]
+    commits = []
+    for tree in trees:
+        main.delete_many([entry.path for entry in main.entries()])
+        main.put_many({name: text.encode() for name, text in tree.items()})
+        commits.append(main.commit("another tree"))
+    before: dict[str, str] = {}
+    for number in (0, 1, 2, 0, 2, 1, 0):
+        done = repo.ref(commits[number]).download("", here, delete=True)
+        assert local(here) == trees[number]
+        assert done.files == len(trees[number])
+        assert done.deleted == len(before.keys() - trees[number].keys())
+        before = trees[number]
+
+
+def test_a_mirror_removes_links_and_empty_folders_in_the_way(filled, here, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine").write_text("mine")
+    (here / "a" / "empty" / "deeper").mkdir(parents=True)
+    (here / "a" / "link").symlink_to(tmp_path / "other")
+    (here / "sub").symlink_to("nowhere")
+    assert filled.download("in", here, delete=True).deleted == 2
+    assert local(here) == FILES
+    assert local(tmp_path / "other") == {"mine": "mine"}
+
+
+def test_what_is_excluded_stays_in_the_place_of_a_file(filled, here):
+    (here / "a").mkdir()
+    (here / "a" / "b.tmp").write_text("excluded")
+    (here / "a" / "c").write_text("other")
+    with pytest.raises(InvalidInputError, match="'in/a': Is a directory"):
+        filled.download("in", here, delete=True, exclude=["*.tmp"])
+    others = {name: text for name, text in FILES.items() if name != "a"}
+    assert local(here) == {**others, "a/b.tmp": "excluded"}
+
+
+@pytest.mark.parametrize("delete", [False, True])
+def test_a_disk_cannot_hold_a_path_that_is_a_folder_too(repo, here, delete):
     main = repo.branch("main")
     main.put_many({"x": b"file", "x/y": b"below", "z": b""})
     with pytest.raises(InvalidInputError, match="'x/y'"):
-        main.download("", here)
+        main.download("", here, delete=delete, threads=1)
     assert local(here) == {"x": "file", "z": ""}
 
 
