@@ -39,6 +39,7 @@ from graveler.spark.session import running
 from graveler.spark.streams_rows import COMPACTION, read_appended
 from graveler.spark.streams_sink import BatchWork, BatchWriter
 from graveler.spark.transactions import Transaction, transaction
+from graveler.spark.views import check_view
 from graveler.spark.writer import WriteOptions, check_terms
 
 if TYPE_CHECKING:
@@ -547,8 +548,11 @@ class Tables:
         Raises:
             RefNotFoundError: No such ref.
             ObjectNotFoundError: A table has no file; no view is made.
+            InvalidInputError: A view cannot have the name; no view is made.
         """
         instance(tables, "tables", Mapping, "a mapping of names of views to paths")
+        for name in tables:
+            check_view(self.spark, name)
         view = self.repository.ref(ref)
         frames = {
             name: read(view, path, spark=self.spark, **options) for name, path in tables.items()

@@ -145,3 +145,17 @@ def test_no_view_is_made_if_a_table_is_missing(lake, loaded, spark):
     with pytest.raises(ObjectNotFoundError, match="'nothing/'"):
         lake.create_views("main", {"unmade": "t/", "missing": "nothing/"})
     assert not spark.catalog.tableExists("unmade")
+
+
+@pytest.mark.parametrize("name", ["two words", "a.b", "`a`.`b`", "", "a-b", "a`b", 7])
+def test_no_view_is_made_if_a_name_is_none(lake, loaded, spark, name):
+    with pytest.raises(InvalidInputError, match="name of a view"):
+        lake.create_views("main", {"unmade": "t/", name: "t/"})
+    assert not spark.catalog.tableExists("unmade")
+
+
+@pytest.mark.parametrize("name", ["`two words`", "`a.b`", "1x", "select"])
+def test_odd_names_are_names_of_views(lake, loaded, spark, name):
+    lake.create_views("main", {name: "t/"})
+    assert spark.table(f"`{name.strip('`')}`").count() == 3
+    assert spark.catalog.dropTempView(name.strip("`"))

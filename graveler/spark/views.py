@@ -1,0 +1,32 @@
+"""Names of temporary views, checked before a view is made."""
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from graveler.arguments import text
+from graveler.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUOTED: Final = re.compile(r"`(?:[^`]|``)*`")
+
+
+def check_view(spark: "SparkSession", name: Any) -> None:
+    """Refuse what cannot be the name of a temporary view.
+
+    Raises:
+        InvalidInputError: Spark does not read it as a name, or it names a database.
+    """
+    from pyspark.errors import ParseException  # noqa: PLC0415 - heavy: only where it is used
+
+    name = text(name, "name of a view")
+    try:
+        if "." not in _QUOTED.sub("", name):
+            spark.catalog.tableExists(name)  # it parses the name, in a session of Spark Connect too
+            return
+    except ParseException:
+        pass
+    raise InvalidInputError(
+        f"tables: {name!r} is no name of a view: give letters, digits and '_', or put it in backquotes"
+    )
