@@ -1,19 +1,29 @@
 """The choice of a table's files by the values in their paths, before Spark sees them.
 
-A partition column is text in a path: ``day=2026-01-03``. It is compared as what the caller gives, so
-that the number 1 finds ``month=1`` and ``month=01``, and the text "1" only the first.
+A partition column is text in a path: ``day=2026-01-03``. It is compared as what the caller gives, or as
+what its column is, so that the number 1 finds ``month=1`` and ``month=01``, and the text "1" only the first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import InvalidInputError
-from graveler.spark.ports import Files, folder_values, partition_columns
+from graveler.spark.ports import Files, folder_values, is_in_table, partition_columns
+from graveler.spark.schemas import text_partitions
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
 
 _SHOWN: Final = 5
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|[+-]?inf(?:inity)?", re.IGNORECASE
+)
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 
 
 def prune(path: str, files: Files, where: Mapping[str, Any]) -> Files:
@@ -47,6 +57,43 @@ def prune(path: str, files: Files, where: Mapping[str, Any]) -> Files:
     ]
 
 
+def in_partitions_of(written: Collection[str], files: Files, schema: "StructType") -> list[str]:
+    """Return the files of a table that are in the same partitions as those that were written.
+
+    Values are compared as Spark reads them. A column is of numbers or dates if the frame has it so, none of
+    the files was written by it as text, and each value of it is one: else it is text.
+
+    Args:
+        written: Paths below the table's of files that were written.
+        files: All of its files, these among them.
+        schema: The schema of the frame that was written.
+    """
+    values = {name: folder_values(name) for name, _ in files if is_in_table(name)}
+    texts = {pair for pairs in values.values() for pair in pairs if pair[1] is not None}
+    as_text = text_partitions(files)
+    known: dict[tuple[str, str | None], Any] = {}
+    for field in schema.fields:
+        read = _reader_of(field.dataType)
+        if read is not None and field.name not in as_text:
+            own = [pair for pair in texts if pair[0] == field.name]
+            with suppress(ValueError):
+                known |= {pair: (field.name, read(str(pair[1]))) for pair in own}
+    partitions = {
+        name: tuple(known.get(pair, pair) for pair in pairs) for name, pairs in values.items()
+    }
+    wanted = {partitions[name] for name in written}
+    return [name for name, partition in partitions.items() if partition in wanted]
+
+
+def _reader_of(kind: "DataType") -> "Callable[[str], Any] | None":
+    """Return what reads the values of a column, None if they are compared as text."""
+    from pyspark.sql.types import DateType, NumericType  # noqa: PLC0415 - heavy: only where used
+
+    if isinstance(kind, NumericType):
+        return _number
+    return _date if isinstance(kind, DateType) else None
+
+
 def seen_values(files: Files, columns: Sequence[str]) -> str:
     """Return some values of partition columns, for an error."""
     partitions = (dict(folder_values(relative)) for relative, _ in files)
@@ -77,8 +124,22 @@ def _equals(read: Callable[[str], Any], value: Any, text: str | None) -> bool:
         found = None if text is None else read(text)
         # as for Spark, NaN is equal to itself
         return found is not None and bool(found == value or (found != found and value != value))
-    except (ValueError, InvalidOperation):
+    except ValueError:
         return False
+
+
+def _number(text: str) -> Decimal:
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no number")
+    return Decimal(text)
+
+
+def _date(text: str) -> date:
+    """Return a date as Spark casts a text to one."""
+    parts = _DATE.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{text!r} is no date")
+    return date(*map(int, parts.groups()))
 
 
 def _time(text: str) -> datetime:
@@ -90,9 +151,9 @@ _READERS: Final[Mapping[type, Callable[[str], Any]]] = {
     str: str,
     bool: str.lower,
     datetime: _time,
-    date: date.fromisoformat,
-    int: Decimal,
-    float: Decimal,
-    Decimal: Decimal,
+    date: _date,
+    int: _number,
+    float: _number,
+    Decimal: _number,
 }
 """What makes a value of a text, by the type of the wanted value; a bool is an int, a datetime a date."""

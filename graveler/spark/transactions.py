@@ -19,7 +19,7 @@ from graveler.model import MESSAGE_BYTES, Change, Commit, Conflict, Entry
 from graveler.spark.compaction import Bin, rewrite
 from graveler.spark.idempotence import Landed, Txn
 from graveler.spark.reader import ReadOptions, read
-from graveler.spark.writer import WriteOptions, write
+from graveler.spark.writer import WriteOptions, paths_in_partitions, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -179,7 +179,7 @@ class Transaction:
         if self._run is None:
             return []
         entries = write(self._run, df, path, **options)
-        self._claim(f"{path_text(path, 'path').rstrip('/')}/", entries, options)
+        self._claim(df, f"{path_text(path, 'path').rstrip('/')}/", entries, options)
         return entries
 
     def _rewrite(self, folder: str, due: list[Bin]) -> list[Entry]:
@@ -189,12 +189,15 @@ class Transaction:
         self._claims.paths(folder, {entry.path for one in due for _, entry in one.files})
         return rewrite(self._run, self._spark, folder, due)
 
-    def _claim(self, folder: str, entries: list[Entry], options: WriteOptions) -> None:
+    def _claim(
+        self, df: "DataFrame", folder: str, entries: list[Entry], options: WriteOptions
+    ) -> None:
         mode = options.get("mode", "append")
         dynamic = options.get("partition_overwrite", "dynamic") == "dynamic"
         if mode == "overwrite" and dynamic and options.get("partition_by"):
-            for entry in entries:
-                self._claims.folder(f"{entry.path.rpartition('/')[0]}/")
+            base = self._repository.ref(self.base)
+            for path in paths_in_partitions(base, folder, entries, df.schema):
+                self._claims.folder(f"{path.rpartition('/')[0]}/")
         elif mode == "overwrite" or (mode != "append" and entries):
             self._claims.folder(folder)
 

@@ -23,13 +23,14 @@ from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.spark.formats import check_format, refuse_delta
 from graveler.spark.ports import (
     Target,
-    folder_values,
+    View,
     is_hidden,
     is_in_table,
     partition_columns,
     spark_uri,
     table_entries,
 )
+from graveler.spark.pruning import in_partitions_of
 from graveler.spark.reader import read
 from graveler.spark.schemas import PARQUET, SchemaRule, check_schema, described, stored_schema
 
@@ -177,7 +178,7 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     entries.sort(key=lambda entry: entry.path.encode())
     target._link_written(entries)
     if mode == "overwrite":
-        target.delete_many(_replaced(target, folder, entries, whole=whole))
+        target.delete_many(_replaced(target, folder, entries, None if whole else df.schema))
     elif owner:
         target.delete_many(_owned(target, folder, entries, mark))
     return entries
@@ -318,23 +319,35 @@ def _lasting(name: str, mark: str) -> str:
     return folder + slash + mark + _JOB.sub("", file, count=1)
 
 
-def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: bool) -> list[str]:
-    """Return the files that new ones replace: all, or those of the same partitions.
-
-    Values are compared, not folders: other programs escape values in other ways.
-    """
-
-    def partition(path: str) -> object:
-        name = path.removeprefix(folder)
-        return folder_values(name) if is_in_table(name) else None
-
+def _replaced(
+    target: Target, folder: str, entries: Sequence[Entry], schema: "StructType | None"
+) -> list[str]:
+    """Return the files that new ones replace: all, or with a schema those of the same partitions."""
     kept = {entry.path for entry in entries}
-    touched = {partition(path) for path in kept}
-    return [
-        entry.path
-        for entry in target._unrecorded.entries(folder)
-        if entry.path not in kept and (whole or partition(entry.path) in touched)
-    ]
+    if schema is None:
+        paths = [entry.path for entry in target._unrecorded.entries(folder)]
+    else:
+        paths = paths_in_partitions(target._unrecorded, folder, entries, schema)
+    return [path for path in paths if path not in kept]
+
+
+def paths_in_partitions(
+    view: View, folder: str, entries: Sequence[Entry], schema: "StructType"
+) -> list[str]:
+    """Return the paths of a table's files that are in the partitions of entries, theirs among them.
+
+    Values are compared, not folders: other programs escape and spell values in other ways.
+
+    Args:
+        view: Has the table.
+        folder: The table's.
+        entries: What was written.
+        schema: Of the frame that was written.
+    """
+    files = {entry.path: entry for entry in (*view.entries(folder), *entries)}
+    named = [(path.removeprefix(folder), entry) for path, entry in files.items()]
+    written = [entry.path.removeprefix(folder) for entry in entries]
+    return [folder + name for name in in_partitions_of(written, named, schema)]
 
 
 def _owned(target: Target, folder: str, entries: Sequence[Entry], mark: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Which files of a table Spark gets to see."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
-from graveler.spark.pruning import prune
+from graveler.spark.pruning import in_partitions_of, prune
+from graveler.spark.schemas import PARTITIONS
 
 
 def table(*folders):
@@ -31,6 +33,9 @@ def pruned(files, **where: Any):
         ("v=NaN", math.nan, 1),
         ("v=true", True, False),
         ("v=2026-01-03", date(2026, 1, 3), date(2026, 1, 4)),
+        ("v=2026-1-3", date(2026, 1, 3), "2026-01-03"),
+        ("v=20260103", 20260103, date(2026, 1, 3)),
+        ("v=1_0", "1_0", 10),
         ("v=2026-01-03 05%3A00%3A00", datetime(2026, 1, 3, 5, tzinfo=UTC), date(2026, 1, 3)),
         ("v=2026-01-03 05%3A00%3A00.5", datetime(2026, 1, 3, 5, 0, 0, 500_000), "5"),  # noqa: DTZ001
         ("v=__HIVE_DEFAULT_PARTITION__", None, "__HIVE_DEFAULT_PARTITION__"),
@@ -60,3 +65,48 @@ def test_a_column_that_is_in_no_path_is_named():
 def test_a_value_of_no_type_of_paths_is_named():
     with pytest.raises(InvalidInputError, match=r"where: 'dt'=b'1': give text, a number"):
         pruned(table("dt=1"), dt=b"1")
+
+
+def same(kind, written, *folders, by=""):
+    """The folders in the partition of a written one, by a frame with a column `v` of a type."""
+    from pyspark.sql.types import StructType
+
+    schema = StructType().add("n", "integer").add("v", kind)
+    files = [
+        (name, replace(entry, metadata={PARTITIONS: by} if by else {}))
+        for name, entry in table(*folders, written)
+    ]
+    found = in_partitions_of([f"{written}/a"], files, schema)
+    return [name.removesuffix("/a") for name in found if name != f"{written}/a"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "others"),
+    [
+        ("integer", "v=1", ["v=01", "v=+1", "v=1.0"]),
+        ("long", "v=-3", ["v=-03"]),
+        ("decimal(5,2)", "v=1.50", ["v=1.5", "v=01.5"]),
+        ("double", "v=1.0", ["v=1", "v=1.00"]),
+        ("date", "v=2026-01-03", ["v=2026-1-3", "v=2026-01-3"]),
+        ("string", "v=1", []),
+        ("integer", "v=__HIVE_DEFAULT_PARTITION__", []),
+    ],
+)
+def test_a_partition_is_found_in_all_its_spellings(kind, written, others):
+    assert same(kind, written, *others, "v=2026-01-30" if kind == "date" else "v=30") == others
+
+
+def test_a_value_that_is_no_number_makes_its_column_text():
+    assert same("integer", "v=1", "v=01", "v=x") == []
+    assert same("date", "v=2026-01-03", "v=2026-1-3", "v=2026-01-03 05%3A00%3A00") == []
+    assert same("integer", "v=1", "v=01", "v=__HIVE_DEFAULT_PARTITION__") == ["v=01"]
+
+
+def test_a_column_that_was_written_as_text_is_text():
+    text = '{"fields": [{"name": "v", "type": "string"}]}'
+    assert same("integer", "v=1", "v=01", by=text) == []
+    assert same("integer", "v=1", "v=01", by=text.replace("string", "integer")) == ["v=01"]
+
+
+def test_a_file_beside_the_partitions_is_in_none():
+    assert same("integer", "v=1", "x/v=1", "v=1/sub") == []

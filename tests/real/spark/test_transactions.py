@@ -137,6 +137,23 @@ def test_of_two_that_replace_at_the_same_time_one_wins(repo, lake, days, mode, o
     assert left_over(repo) == []
 
 
+def test_a_replaced_partition_is_compared_in_all_its_spellings(repo, lake, days):
+    def other(name):
+        with repo.run(f"another program: {name}") as run:
+            run.put(f"t/dt=01/{name}.parquet", b"1")
+
+    other("a")
+    numbers = days((1, "1")).selectExpr("id", "cast(dt as int) dt")
+
+    def race():
+        with lake.transaction("main", message="outer") as outer:
+            outer.write(numbers, "t/", partition_by=["dt"], mode="overwrite")
+            other("b")
+
+    with pytest.raises(MergeConflictError, match=r"'t/dt=01/b\.parquet'"):
+        race()
+
+
 def test_partitions_are_overwritten_side_by_side(repo, lake, days):
     load(lake, days((0, "a"), (0, "b")))
     with lake.transaction("main", message="outer") as outer:

@@ -104,6 +104,16 @@ def test_a_partition_is_replaced_however_it_is_spelled(spark, branch):
     assert paths(branch, "t/x/") == ["t/x/day=a b/a.parquet"]
 
 
+@pytest.mark.parametrize(("kind", "left"), [("int", ["1", "2"]), ("string", ["01", "1", "2"])])
+def test_a_number_is_replaced_however_it_is_written(spark, branch, kind, left):
+    new = frame(spark, (2, "1"), (2, "2")).selectExpr("id", f"cast(day as {kind}) month")
+    (there,) = gspark.write(branch, frame(spark, (1, "a")).select("id"), "u/")
+    branch.put("t/month=01/a.parquet", branch.get(there.path))
+    gspark.write(branch, new, "t/", mode="overwrite", partition_by=["month"])
+    found = [path.split("/")[1].removeprefix("month=") for path in paths(branch, "t/")]
+    assert found == left
+
+
 def test_what_no_reader_would_see_is_refused(spark, branch):
     with pytest.raises(InvalidInputError, match="'a//b': a part of it is empty"):
         gspark.write(branch, frame(spark, (1, "a")), "a//b")
