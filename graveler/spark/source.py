@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from graveler.lake import Lake
-    from graveler.spark.streams_source import ChangeReader
+    from graveler.spark.streams.source import ChangeReader
 
 
 class Source(DataSource):
@@ -134,7 +134,7 @@ class Source(DataSource):
             )
         self._check_columns(schema)
         try:
-            from graveler.spark.streams_source import ChangeReader  # noqa: PLC0415 - as above
+            from graveler.spark.streams.source import ChangeReader  # noqa: PLC0415 - as above
         except ImportError as error:
             raise MissingDependencyError(
                 f"streams of changes need PySpark 4.2 or newer, and pyarrow: {error}"

@@ -36,8 +36,8 @@ from graveler.spark.merges import merge
 from graveler.spark.packing import SHARE_BYTES, pack
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
-from graveler.spark.streams_rows import COMPACTION, read_appended
-from graveler.spark.streams_sink import BatchWork, BatchWriter
+from graveler.spark.streams.rows import COMPACTION, read_appended
+from graveler.spark.streams.sink import BatchWork, BatchWriter
 from graveler.spark.transactions import Transaction, transaction
 from graveler.spark.views import check_view
 from graveler.spark.writer import WriteOptions, check_terms

@@ -4,7 +4,7 @@ import pytest
 
 import graveler
 from graveler.errors import StateError
-from graveler.spark.streams_rows import COMPACTION, added_files
+from graveler.spark.streams.rows import COMPACTION, added_files
 
 
 @pytest.fixture

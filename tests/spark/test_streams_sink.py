@@ -19,7 +19,7 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
-from graveler.spark.streams_sink import query_id
+from graveler.spark.streams.sink import query_id
 from graveler.spark.tables import Tables
 from graveler.spark.transactions import Transaction
 

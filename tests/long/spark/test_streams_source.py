@@ -19,7 +19,7 @@ from graveler.errors import (
     MissingDependencyError,
     RefNotFoundError,
 )
-from graveler.spark.streams_source import ChangeReader
+from graveler.spark.streams.source import ChangeReader
 
 ALL = ReadAllAvailable()
 
@@ -226,6 +226,6 @@ def test_what_is_a_stream_is_no_frame_and_the_other_way(repo, monkeypatch):
         source(repo, maxCommitsPerTrigger="0")
     spark_4_1 = importlib.import_module("pyspark.sql.streaming.datasource")
     monkeypatch.delattr(spark_4_1, "SupportsTriggerAvailableNow")
-    monkeypatch.delitem(sys.modules, "graveler.spark.streams_source")
+    monkeypatch.delitem(sys.modules, "graveler.spark.streams.source")
     with pytest.raises(MissingDependencyError, match=r"PySpark 4\.2 or newer"):
         made.streamReader(schema=made.schema())

@@ -1,0 +1,1 @@
+"""Streams of Spark: the sink, the source of changes, and the rows that changes append."""
