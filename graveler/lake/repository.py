@@ -467,30 +467,11 @@ class Repository:
         """
         use_cases.strategies.check_strategy(strategy)
         flag(dry_run, "dry_run")
-        source, into, spec = self._merge_spec(source, into, message, metadata, committer)
+        source, into, spec = use_cases.merges.merge_spec(source, into, message, metadata, committer)
         if dry_run:
             commit = resolve_to_name(self.stores.refs, source)
             return use_cases.preview.preview_merge(self.stores, commit, into, strategy=strategy)
         return use_cases.merges.merge_into(self.stores, source, into, spec, strategy=strategy)
-
-    def _merge_spec(
-        self,
-        source: str | Commit | RefLike,
-        into: str | BranchLike,
-        message: str | None,
-        metadata: Mapping[str, str] | None,
-        committer: str,
-    ) -> "tuple[str, str, publishing.CommitSpec]":
-        """Return the source, the branch and the words of a merge, or raise InvalidInputError."""
-        source, into = ref_text(source, "source"), branch_text(into, "into")
-        if source == into:
-            raise InvalidInputError(
-                f"source={source!r}, into={into!r}: give two different branches"
-            )
-        commit_texts(message, committer)
-        words = message or f"merge {source} into {into}"
-        pairs = check_caller_pairs("merge", metadata)
-        return source, into, publishing.CommitSpec(words, pairs, committer)
 
     def revert(  # noqa: PLR0913 - the fields of a commit
         self,

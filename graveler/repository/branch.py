@@ -493,7 +493,7 @@ class Branch(View, BranchLike):
             ProtectedBranchError: The branch accepts no commits.
         """
         flag(allow_empty, "allow_empty")
-        spec = self._spec(message, metadata, committer)
+        spec = commit_spec(self, message, metadata, committer)
         if paths is not None:
             choice = selective.Choice(list(paths_of(paths, "paths")))
             if allow_empty or not choice.patterns:
@@ -536,19 +536,13 @@ class Branch(View, BranchLike):
             NoChangesError: The head has all of these changes.
             ProtectedBranchError: The branch accepts no writes or no commits.
         """
-        spec = self._spec(message, metadata, committer)
+        spec = commit_spec(self, message, metadata, committer)
         entries = each(entries, "entries", Entry, "a graveler.Entry")
         paths = paths_of(deleted, "deleted")
         with held_forms(self.repository, entries, paths) as changes:
             return patches.commit_changes(
                 self.repository, self._name, spec, fence=self._fence, writes=changes
             )
-
-    def _spec(self, message: str, metadata: Mapping[str, str] | None, committer: str) -> CommitSpec:
-        message = text(message, "message", most=MESSAGE_BYTES)
-        committer = text(committer, "committer", empty=True, most=COMMITTER_BYTES)
-        pairs = check_caller_pairs("commit", metadata)
-        return CommitSpec(message, {**pairs, **self._marks()}, committer)
 
     def _keep(self) -> str:
         """Return the tree whose records a commit keeps for equal content; "" for none."""
@@ -577,6 +571,20 @@ class Branch(View, BranchLike):
             branches.reset(self.repository, self._name, fence=self._fence)
         else:
             branches.reset_hard(self.repository, self._name, to)
+
+
+def commit_spec(
+    branch: Branch, message: str, metadata: Mapping[str, str] | None, committer: str
+) -> CommitSpec:
+    """Return the words of a commit on a branch, as a caller gives them, with the branch's own marks.
+
+    Raises:
+        InvalidInputError: The message is empty or too long, or the metadata has a name of graveler's.
+    """
+    message = text(message, "message", most=MESSAGE_BYTES)
+    committer = text(committer, "committer", empty=True, most=COMMITTER_BYTES)
+    pairs = check_caller_pairs("commit", metadata)
+    return CommitSpec(message, {**pairs, **branch._marks()}, committer)
 
 
 def check_writable(branch: Branch) -> None:

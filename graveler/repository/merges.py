@@ -1,15 +1,17 @@
 """Merge: a three-way merge of trees, then one compare-and-set of the destination."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from graveler.arguments import BranchLike, RefLike, branch_text, commit_texts, ref_text
 from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Merged, RawConflict
 from graveler.committed.merge import merge
 from graveler.committed.merge_slices import Tasks
 from graveler.committed.units import names_unit
-from graveler.errors import ConflictError, MergeConflictError, RunStateError
+from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
+from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
@@ -36,6 +38,26 @@ class MergeResult:
 
     commit: Commit
     already: bool
+
+
+def merge_spec(
+    source: str | Commit | RefLike,
+    into: str | BranchLike,
+    message: str | None,
+    metadata: Mapping[str, str] | None,
+    committer: str,
+) -> tuple[str, str, CommitSpec]:
+    """Return the source, the branch and the words of a merge, as a caller gives them.
+
+    Raises:
+        InvalidInputError: An argument is invalid, or the two are the same.
+    """
+    source, into = ref_text(source, "source"), branch_text(into, "into")
+    if source == into:
+        raise InvalidInputError(f"source={source!r}, into={into!r}: give two different branches")
+    commit_texts(message, committer)
+    words = message or f"merge {source} into {into}"
+    return source, into, CommitSpec(words, check_caller_pairs("merge", metadata), committer)
 
 
 def merge_trees(  # noqa: PLR0913 - three trees and how to settle them

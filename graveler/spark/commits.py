@@ -17,6 +17,7 @@ from graveler.objects.store import ObjectStore
 from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.repository import commits
+from graveler.repository.branch import commit_spec
 from graveler.repository.imports.tasks import (
     KEY,
     RESULT,
@@ -179,7 +180,7 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
     return commits.commit(
         repository.stores,
         target.name,
-        target._spec(message, metadata, committer),
+        commit_spec(target, message, metadata, committer),
         allow_empty=allow_empty,
         by=None if method == "process" else tasks.apply,
     )

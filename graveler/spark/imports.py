@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.arguments import PathText, choice, count, flag, instance, prefix_text, text
 from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
-from graveler.repository.branch import Branch
+from graveler.repository.branch import Branch, commit_spec
 from graveler.repository.imports import Imported, source_of, source_text
 from graveler.repository.imports.files import plain
 from graveler.repository.imports.inventory import InventoryRows
@@ -146,7 +146,7 @@ def import_frame(  # noqa: PLR0913 - where to, and how
     flag(replace, "replace")
     if to and not to.endswith("/"):
         raise InvalidInputError(f"to={to!r}: give a folder, as in {to + '/'!r}, or ''")
-    spec = branch._spec(message, metadata, committer)
+    spec = commit_spec(branch, message, metadata, committer)
     stores = branch.repository
     pickle.dumps(stores.objects)  # a storage that executors cannot reach is refused by name
     rows = _rows_of(frame, to)

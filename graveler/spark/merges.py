@@ -17,7 +17,7 @@ from graveler.model import Commit
 from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores
 from graveler.repository.imports.tasks import RESULT, Sliced, result_batch, task_store
-from graveler.repository.merges import MergeResult, merge_into
+from graveler.repository.merges import MergeResult, merge_into, merge_spec
 from graveler.repository.strategies import Strategy, asks, check_strategy, settled_apart
 from graveler.spark.building import in_order, kept
 from graveler.spark.imports import METHODS
@@ -144,7 +144,7 @@ def merge(  # noqa: PLR0913 - what, where, how, and by what
     """Do what `Tables.merge` does."""
     check_strategy(strategy)
     choice(method, "method", METHODS), count(share_bytes, "share_bytes", least=1)
-    source, into, spec = repository._merge_spec(source, into, message, metadata, committer)
+    source, into, spec = merge_spec(source, into, message, metadata, committer)
     tasks = None
     if method == "spark" or (method == "auto" and not asks(strategy)):
         _check_sent(strategy)
