@@ -67,9 +67,14 @@ def pages() -> list[Page]:
     return [page for page in read if page.blocks]
 
 
-def takes_long(page: Page) -> bool:
-    """Return whether a page is one of Spark's beside the first: each starts JVMs of its own."""
-    return page.name.startswith(("docs/guides/spark-", "docs/guides/gateway"))
+def real_pages(*, long: bool) -> list[Page]:
+    """Return the pages whose blocks need an orchestrator or a JVM.
+
+    Args:
+        long: Those of Spark beside the first, each of which starts JVMs of its own; else the others.
+    """
+    apart = ("docs/guides/spark-", "docs/guides/gateway")
+    return [page for page in pages() if page.of("real") and page.name.startswith(apart) == long]
 
 
 def parse(name: str, text: str) -> Page:

@@ -2,14 +2,10 @@
 
 import pytest
 
-from tests.docs.pages import pages, takes_long
+from tests.docs.pages import real_pages
 from tests.docs.playing import play
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in pages() if page.of("real") and not takes_long(page)],
-    ids=lambda page: page.title,
-)
+@pytest.mark.parametrize("page", real_pages(long=False), ids=lambda page: page.title)
 def test_the_blocks_of(page, tmp_path):
     play(page, "real", tmp_path)

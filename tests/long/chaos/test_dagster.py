@@ -1,10 +1,8 @@
 """A few hours of Dagster under chaos; ``make chaos-dagster`` has hundreds, and every failure."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.real.chaos.short import published_in_chaos
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("dagster"), pytest.mark.crash]
 
@@ -17,13 +15,4 @@ KINDS = (
 
 
 def test_main_holds_whole_hours_and_nothing_is_left_behind():
-    command = [sys.executable, "-m", "tests.real.chaos", "dagster", "--kinds", ";".join(KINDS)]
-    done = subprocess.run(
-        [*command, "--leash", "--patience", "400"],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "hours published  4" in done.stdout
-    assert "fsck  clean" in done.stdout
+    published_in_chaos("dagster", KINDS)
