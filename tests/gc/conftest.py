@@ -10,6 +10,8 @@ from graveler.fsck import fsck
 from graveler.lake.factory import connect
 from graveler.spark.checks import TaskCheck
 from tests.harness.check_jobs import jobs
+from tests.harness.gc_lakes import commit
+from tests.harness.worlds import ScriptedWorld
 
 
 @dataclass
@@ -90,3 +92,16 @@ def damage(tmp_path):
         with lake.repository("flights").runs.open("hour 4").step("ingest") as step:
             step.put("step/a", b"step")
         yield Damage(repo)
+
+
+@pytest.fixture
+def world():
+    return ScriptedWorld()
+
+
+@pytest.fixture
+def repo(world):
+    """A repository with nine files."""
+    repo = world.repo(scripted=False)
+    commit(repo, "main", "base", **{f"p{number}": str(number) for number in range(9)})
+    return repo

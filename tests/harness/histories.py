@@ -1,7 +1,8 @@
 """Short histories: a commit of some files in one call, and the messages of a log."""
 
 
-def commit(branch, message, **files):
+def commit(branch, message="c", **files):
+    """Commit files, a `/` in their paths written as `__`; None deletes one."""
     for path, content in files.items():
         if content is None:
             branch.delete(path.replace("__", "/"))

@@ -18,13 +18,8 @@ from graveler.process import Inline
 from graveler.refs.commits import Expired
 from graveler.repository.dumps import restore_refs
 from graveler.testing.clock import FakeClock, SequenceIds
+from tests.harness.histories import commit
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds
-
-
-def commit(branch, message="c", **files):
-    for path, content in files.items():
-        branch.put(path, content.encode())
-    return branch.commit(message)
 
 
 @pytest.fixture

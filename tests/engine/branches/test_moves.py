@@ -13,17 +13,8 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.repository.commits import _seal
-from tests.harness.worlds import ScriptedWorld
-
-
-def commit(branch, message="c", **files):
-    for path, content in files.items():
-        branch.put(path, content.encode())
-    return branch.commit(message)
-
-
-def tree(view):
-    return {entry.path: view.get(entry.path).decode() for entry in view.list()}
+from tests.harness.histories import commit
+from tests.harness.worlds import ScriptedWorld, tree
 
 
 def actions(repo, name=None, **options):

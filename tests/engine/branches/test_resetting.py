@@ -4,16 +4,8 @@ import pytest
 
 from graveler.errors import FencedError, ProtectedBranchError, RefNotFoundError, RunStateError
 from graveler.repository.commits import _seal
-
-
-def commit(branch, message="c", **files):
-    for path, content in files.items():
-        branch.put(path, content.encode())
-    return branch.commit(message)
-
-
-def tree(view):
-    return {entry.path: view.get(entry.path).decode() for entry in view.list()}
+from tests.harness.histories import commit
+from tests.harness.worlds import tree
 
 
 def test_a_hard_reset_moves_the_branch_and_drops_staged_writes(repo):

@@ -17,18 +17,7 @@ from graveler.errors import (
 )
 from graveler.model import Entry, Transfer
 from graveler.reads import downloads, folders
-
-everywhere = pytest.mark.parametrize(
-    "lake", ["memory-memory", "sqlite-local", "sqlite-s3"], indirect=True
-)
-FILES = {
-    "a": "1",
-    "sub/b": "2",
-    "sub/deep/c": "3",
-    "sub.txt": "4",
-    ".hidden/.d": "5",
-    "größe ü": "",
-}
+from tests.engine.files.folders import FILES, everywhere
 
 
 @pytest.fixture

@@ -15,19 +15,8 @@ from graveler.errors import (
 )
 from graveler.model import Transfer
 from graveler.repository import folders, source_file
+from tests.engine.files.folders import FILES, everywhere
 from tests.harness.worlds import tree
-
-everywhere = pytest.mark.parametrize(
-    "lake", ["memory-memory", "sqlite-local", "sqlite-s3"], indirect=True
-)
-FILES = {
-    "a": "1",
-    "sub/b": "2",
-    "sub/deep/c": "3",
-    "sub.txt": "4",
-    ".hidden/.d": "5",
-    "größe ü": "",
-}
 
 
 def fill(root, files):

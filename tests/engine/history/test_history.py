@@ -11,19 +11,8 @@ from graveler.errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
-
-
-def commit(branch, message="c", **files):
-    for path, content in files.items():
-        if content is None:
-            branch.delete(path)
-        else:
-            branch.put(path, content.encode())
-    return branch.commit(message)
-
-
-def tree(view):
-    return {entry.path: view.get(entry.path).decode() for entry in view.list()}
+from tests.harness.histories import commit
+from tests.harness.worlds import tree
 
 
 def test_a_new_repository_has_one_empty_commit(lake, repo):

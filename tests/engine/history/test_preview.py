@@ -13,15 +13,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.model import Change
-
-
-def commit(branch, **files):
-    for path, text in files.items():
-        if text is None:
-            branch.delete(path)
-        else:
-            branch.put(path, text.encode())
-    return branch.commit("c")
+from tests.harness.histories import commit
 
 
 def everything(repo):

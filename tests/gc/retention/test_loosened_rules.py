@@ -5,12 +5,6 @@ import pytest
 from graveler.errors import ExpiredError
 from graveler.fsck import fsck
 from tests.harness.gc_lakes import check_sound, collect, commit, keys, pass_days
-from tests.harness.worlds import ScriptedWorld
-
-
-@pytest.fixture
-def world():
-    return ScriptedWorld()
 
 
 @pytest.fixture

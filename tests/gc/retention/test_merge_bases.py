@@ -1,22 +1,7 @@
 """Merges after a collection: what stays possible, and that a full cache tells the same as an empty one."""
 
-import pytest
-
 from graveler.errors import ExpiredError, MergeConflictError
 from tests.harness.gc_lakes import check_sound, collect, commit, pass_days
-from tests.harness.worlds import ScriptedWorld
-
-
-@pytest.fixture
-def world():
-    return ScriptedWorld()
-
-
-@pytest.fixture
-def repo(world):
-    repo = world.repo(scripted=False)
-    commit(repo, "main", "base", **{f"p{number}": str(number) for number in range(9)})
-    return repo
 
 
 def grow(world, repo, branch, count=3):
