@@ -22,6 +22,7 @@ from graveler.errors import (
 from graveler.kv.dynamodb import DynamoDBKVStore
 from graveler.kv.store import ABSENT, PRESENT
 from graveler.testing.clock import FakeClock
+from tests.harness.servers.connections import ConditionalSuite
 from tests.harness.wires import Wire
 
 
@@ -101,18 +102,8 @@ def _conditional(store: DynamoDBKVStore) -> list[Callable[[], object]]:
     ]
 
 
-def test_a_lost_reply_to_a_conditional_write_is_told(wired: DynamoDBKVStore, wire: Wire) -> None:
-    wire.replies_to_lose = 1
-    with pytest.raises(OutcomeUnknownError, match="read back"):
-        wired.set_if("p", b"k", b"v", ABSENT)
-    # It had landed: who would just have repeated it would have lost against himself.
-    stored = wired.get("p", b"k")
-    assert stored is not None
-    assert stored.value == b"v"
-    wire.replies_to_lose = 1
-    with pytest.raises(OutcomeUnknownError, match="read back"):
-        wired.delete_if("p", b"k", stored.predicate)
-    assert wired.get("p", b"k") is None
+class TestConditional(ConditionalSuite):
+    """Of DynamoDB."""
 
 
 def test_a_lost_reply_to_anything_else_is_asked_for_again(

@@ -1,7 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Barrier, Thread
 
 import pymysql
 import pytest
@@ -22,6 +21,7 @@ from graveler.errors import (
 from graveler.kv.mysql import MySQLKVStore
 from graveler.kv.store import ABSENT, PRESENT
 from graveler.testing.clock import FakeClock
+from tests.harness.servers.connections import ConnectionsSuite
 from tests.harness.wires import Wire
 
 
@@ -68,19 +68,29 @@ def _fail(store: MySQLKVStore, condition: str, number: int) -> None:
             )
 
 
-def _end_all_connections(url: str) -> None:
-    with closing(pymysql.connect(user="root", unix_socket=_socket(url))) as connection:
-        with connection.cursor() as cursor:
-            ours = "FROM information_schema.processlist WHERE db = %s"
-            cursor.execute(f"SELECT id {ours}", [make_url(url).database])
-            for (number,) in cursor.fetchall():
-                cursor.execute(f"KILL {number}")
-            for _ in range(1000):
-                cursor.execute(f"SELECT COUNT(*) {ours}", [make_url(url).database])
-                if cursor.fetchone() == (0,):
-                    return
-                cursor.execute("DO SLEEP(0.01)")
-    pytest.fail("a connection does not end")
+@pytest.fixture
+def end_connections(mysql_url: str) -> Callable[[], None]:
+    """Ends all connections of the store."""
+
+    def end() -> None:
+        with closing(pymysql.connect(user="root", unix_socket=_socket(mysql_url))) as connection:
+            with connection.cursor() as cursor:
+                ours = "FROM information_schema.processlist WHERE db = %s"
+                cursor.execute(f"SELECT id {ours}", [make_url(mysql_url).database])
+                for (number,) in cursor.fetchall():
+                    cursor.execute(f"KILL {number}")
+                for _ in range(1000):
+                    cursor.execute(f"SELECT COUNT(*) {ours}", [make_url(mysql_url).database])
+                    if cursor.fetchone() == (0,):
+                        return
+                    cursor.execute("DO SLEEP(0.01)")
+        pytest.fail("a connection does not end")
+
+    return end
+
+
+class TestMySQLConnections(ConnectionsSuite):
+    scheme = "mysql"
 
 
 def test_a_connection_is_set_up_with_its_bounds(store: MySQLKVStore) -> None:
@@ -105,39 +115,6 @@ def test_the_url_overrides_the_bounds(mysql_url: str) -> None:
     assert raw.connect_timeout == 3  # type: ignore[union-attr]
 
 
-def test_a_lost_reply_to_a_conditional_write_is_told(wired: MySQLKVStore, wire: Wire) -> None:
-    wire.replies_to_lose = 1
-    with pytest.raises(OutcomeUnknownError, match="read back"):
-        wired.set_if("p", b"k", b"v", ABSENT)
-    # It had landed: who would just have repeated it would have lost against himself.
-    stored = wired.get("p", b"k")
-    assert stored is not None
-    assert stored.value == b"v"
-    wire.replies_to_lose = 1
-    with pytest.raises(OutcomeUnknownError, match="read back"):
-        wired.delete_if("p", b"k", stored.predicate)
-    assert wired.get("p", b"k") is None
-
-
-def test_a_lost_reply_to_anything_else_is_asked_for_again(wired: MySQLKVStore, wire: Wire) -> None:
-    wire.replies_to_lose = 1
-    wired.set("p", b"a", b"1")
-    wire.replies_to_lose = 1
-    wired.set_many("p", [(b"b", b"2"), (b"c", b"3")])
-    wire.replies_to_lose = 1
-    wired.delete("p", b"c")
-    wire.replies_to_lose = 1
-    assert list(wired.scan("p")) == [(b"a", b"1"), (b"b", b"2")]
-    wire.replies_to_lose = 1
-    assert wired.get("p", b"c") is None
-    wire.replies_to_lose = 1
-    assert wired.get_many([("p", b"c"), ("p", b"d")]) == [None, None]
-    wire.replies_to_lose = 1
-    wired.drop("p")
-    assert wire.replies_to_lose == 0
-    assert list(wired.scan("p")) == []
-
-
 def test_a_turn_whose_reply_is_lost_is_free_for_the_next(wired: MySQLKVStore, wire: Wire) -> None:
     for lost in (True, False):
         wire.replies_to_lose = int(lost)
@@ -147,44 +124,10 @@ def test_a_turn_whose_reply_is_lost_is_free_for_the_next(wired: MySQLKVStore, wi
         assert had == (not lost)
 
 
-def test_a_server_that_is_gone_is_unavailable(wired: MySQLKVStore, wire: Wire) -> None:
-    wired.set("p", b"k", b"v")
-    wire.cut()
-    for call in [
-        lambda: wired.get("p", b"k"),
-        lambda: wired.set("p", b"k", b"v"),
-        # Nothing was sent, so nothing is unknown.
-        lambda: wired.set_if("p", b"k", b"v", PRESENT),
-        lambda: list(wired.scan("p")),
-    ]:
-        with pytest.raises(BackendUnavailableError, match=r"mysql://127\.0\.0\.1") as caught:
-            call()
-        assert "secret" not in str(caught.value)
-    with wired.turn("main", 0.1) as had:
-        assert not had
-
-
 def test_a_server_never_there_is_unavailable(wire: Wire) -> None:
     wire.cut()
     with pytest.raises(BackendUnavailableError, match="refused"):
         MySQLKVStore(f"mysql://root@127.0.0.1:{wire.port}/db", clock=FakeClock())
-
-
-def test_a_connection_ended_while_idle_is_not_used(store: MySQLKVStore, mysql_url: str) -> None:
-    store.set("p", b"k", b"v")
-    _end_all_connections(mysql_url)
-    store.set_if("p", b"k", b"w", b"v")
-    _end_all_connections(mysql_url)
-    assert list(store.scan("p")) == [(b"k", b"w")]
-
-
-def test_a_scan_outlives_its_connection(store: MySQLKVStore, mysql_url: str) -> None:
-    items = [(b"%06d" % number, b"v") for number in range(1000)]
-    store.set_many("p", items)
-    scan = store.scan("p")
-    first = next(scan)
-    _end_all_connections(mysql_url)
-    assert [first, *scan] == items
 
 
 @pytest.mark.parametrize("number", [1205, 1213])
@@ -325,23 +268,6 @@ def test_a_value_too_large_for_the_server_is_told(store: MySQLKVStore) -> None:
     ]:
         with pytest.raises(InvalidInputError, match="max_allowed_packet"):
             call()
-
-
-def test_batches_in_opposite_order_do_not_block_each_other(store: MySQLKVStore) -> None:
-    items = [(b"%04d" % number, b"v") for number in range(2000)]
-    together = Barrier(2)
-
-    def write(batch: list[tuple[bytes, bytes]]) -> None:
-        for _ in range(5):
-            together.wait(timeout=60)
-            store.set_many("p", batch)
-
-    threads = [Thread(target=write, args=(batch,)) for batch in (items, items[::-1])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert list(store.scan("p")) == items
 
 
 def test_the_table_is_read_in_the_order_of_its_key(store: MySQLKVStore) -> None:

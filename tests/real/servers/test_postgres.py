@@ -1,8 +1,7 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from threading import Barrier, Thread
 from urllib.parse import urlencode
 
 import psycopg
@@ -15,14 +14,14 @@ from graveler.errors import (
     GravelerError,
     InternalError,
     InvalidInputError,
-    OutcomeUnknownError,
     PermissionDeniedError,
     PreconditionFailedError,
     StorageFullError,
 )
 from graveler.kv.postgres import _CREATE, _CREATION_LOCK, PostgresKVStore
-from graveler.kv.store import ABSENT, PRESENT
+from graveler.kv.store import ABSENT, PRESENT, KVStore
 from graveler.testing.clock import FakeClock
+from tests.harness.servers.connections import ConnectionsSuite
 from tests.harness.servers.postgres import for_libpq, guarded_server
 from tests.harness.wires import Wire
 
@@ -82,11 +81,28 @@ def _wait_for(connection: psycopg.Connection, question: str) -> None:
     pytest.fail(f"never came true: {question}")
 
 
-def _end_all_connections(url: str) -> None:
-    with psycopg.connect(for_libpq(url), autocommit=True) as connection:
-        # The second argument: how many milliseconds to wait for the end.
-        connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OURS}")
-        assert connection.execute(f"SELECT count(*) {_OURS}").fetchone() == (0,)
+@pytest.fixture
+def end_connections(postgres_url: str) -> Callable[[], None]:
+    """Ends all connections of the store."""
+
+    def end() -> None:
+        with psycopg.connect(for_libpq(postgres_url), autocommit=True) as connection:
+            # The second argument: how many milliseconds to wait for the end.
+            connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OURS}")
+            assert connection.execute(f"SELECT count(*) {_OURS}").fetchone() == (0,)
+
+    return end
+
+
+class TestPostgresConnections(ConnectionsSuite):
+    scheme = "postgresql"
+
+    def test_batches_in_opposite_order_do_not_block_each_other(self, store: KVStore) -> None:
+        super().test_batches_in_opposite_order_do_not_block_each_other(store)
+        assert isinstance(store, PostgresKVStore)
+        with store._engine.connect() as connection:
+            deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+            assert connection.execute(text(deadlocks)).scalar_one() == 0
 
 
 def test_a_connection_is_set_up_with_its_bounds(store: PostgresKVStore) -> None:
@@ -119,35 +135,6 @@ def test_partitions_compare_bytewise_whatever_the_database_does(store: PostgresK
     assert collation == "C"
 
 
-def test_a_lost_reply_to_a_conditional_write_is_told(wired: PostgresKVStore, wire: Wire) -> None:
-    wire.replies_to_lose = 1
-    with pytest.raises(OutcomeUnknownError, match="read back"):
-        wired.set_if("p", b"k", b"v", ABSENT)
-    # It had landed: who would just have repeated it would have lost against himself.
-    stored = wired.get("p", b"k")
-    assert stored is not None
-    assert stored.value == b"v"
-
-
-def test_a_lost_reply_to_anything_else_is_asked_for_again(
-    wired: PostgresKVStore, wire: Wire
-) -> None:
-    wire.replies_to_lose = 1
-    wired.set("p", b"a", b"1")
-    wire.replies_to_lose = 1
-    wired.set_many("p", [(b"b", b"2"), (b"c", b"3")])
-    wire.replies_to_lose = 1
-    wired.delete("p", b"c")
-    wire.replies_to_lose = 1
-    assert list(wired.scan("p")) == [(b"a", b"1"), (b"b", b"2")]
-    wire.replies_to_lose = 1
-    assert wired.get("p", b"c") is None
-    wire.replies_to_lose = 1
-    wired.drop("p")
-    assert wire.replies_to_lose == 0
-    assert list(wired.scan("p")) == []
-
-
 def test_a_turn_whose_reply_is_lost_is_free_for_the_next(
     wired: PostgresKVStore, wire: Wire
 ) -> None:
@@ -161,44 +148,10 @@ def test_a_turn_whose_reply_is_lost_is_free_for_the_next(
         assert had == (not lost)
 
 
-def test_a_server_that_is_gone_is_unavailable(wired: PostgresKVStore, wire: Wire) -> None:
-    wired.set("p", b"k", b"v")
-    wire.cut()
-    for call in [
-        lambda: wired.get("p", b"k"),
-        lambda: wired.set("p", b"k", b"v"),
-        # Nothing was sent, so nothing is unknown.
-        lambda: wired.set_if("p", b"k", b"v", PRESENT),
-        lambda: list(wired.scan("p")),
-    ]:
-        with pytest.raises(BackendUnavailableError, match=r"postgresql://127\.0\.0\.1") as caught:
-            call()
-        assert "secret" not in str(caught.value)
-
-
 def test_a_server_never_there_is_unavailable(wire: Wire) -> None:
     wire.cut()
     with pytest.raises(BackendUnavailableError, match="refused"):
         PostgresKVStore(f"postgresql://postgres@127.0.0.1:{wire.port}/db", clock=FakeClock())
-
-
-def test_a_connection_ended_while_idle_is_not_used(
-    store: PostgresKVStore, postgres_url: str
-) -> None:
-    store.set("p", b"k", b"v")
-    _end_all_connections(postgres_url)
-    store.set_if("p", b"k", b"w", b"v")
-    _end_all_connections(postgres_url)
-    assert list(store.scan("p")) == [(b"k", b"w")]
-
-
-def test_a_scan_outlives_its_connection(store: PostgresKVStore, postgres_url: str) -> None:
-    items = [(b"%06d" % number, b"v") for number in range(1000)]
-    store.set_many("p", items)
-    scan = store.scan("p")
-    first = next(scan)
-    _end_all_connections(postgres_url)
-    assert [first, *scan] == items
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01"])
@@ -315,26 +268,6 @@ def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str
     with pytest.raises(InvalidInputError, match=reason) as caught:
         PostgresKVStore(f"postgresql://u:s3cret@127.0.0.1:1/d?{query}", clock=FakeClock())
     assert "s3cret" not in str(caught.value)
-
-
-def test_batches_in_opposite_order_do_not_block_each_other(store: PostgresKVStore) -> None:
-    items = [(b"%04d" % number, b"v") for number in range(2000)]
-    together = Barrier(2)
-
-    def write(batch: list[tuple[bytes, bytes]]) -> None:
-        for _ in range(5):
-            together.wait(timeout=60)
-            store.set_many("p", batch)
-
-    threads = [Thread(target=write, args=(batch,)) for batch in (items, items[::-1])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert list(store.scan("p")) == items
-    with store._engine.connect() as connection:
-        deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-        assert connection.execute(text(deadlocks)).scalar_one() == 0
 
 
 def test_openers_of_an_empty_database_wait_for_the_table(
