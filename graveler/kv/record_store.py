@@ -9,7 +9,7 @@ then reads for all of them.
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from threading import Event, RLock, get_ident
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
@@ -53,6 +53,35 @@ class Version(NamedTuple):
 
 ABSENT_VERSION: Final = Version(None, ABSENT)
 """What stands for a record that does not exist."""
+
+
+class _Versioned(Protocol):
+    """A `Version`, or one whose record has a type."""
+
+    @property
+    def record(self) -> Any:
+        """The record."""
+
+
+V = TypeVar("V", bound=_Versioned)
+
+
+def changed(known: V | None, present: Callable[[], V], change: Callable[[Any], R]) -> tuple[V, R]:
+    """Return a version of a record, and what `change` makes of it.
+
+    Args:
+        known: A version that may be outdated; None for none. It is taken if `change` makes another
+            record of it.
+        present: Reads the present version, which is taken else.
+        change: Makes the new record, or returns the one that it was given.
+    """
+    if known is not None:
+        with suppress(GravelerError):
+            new = change(known.record)
+            if new is not known.record:
+                return known, new
+    version = present()
+    return version, change(version.record)
 
 
 class Together:
@@ -210,16 +239,13 @@ class RecordStore(Generic[K, R]):
             OutcomeUnknownError: A reply was lost, and the store does not answer any more.
         """
 
+        def present() -> Version:
+            return Version(*(self.find(name) or (None, ABSENT)))
+
         def attempt(number: int) -> Version | None:
-            version, new = (known if number == 0 else None), None
-            if version is not None:
-                with suppress(GravelerError):
-                    new = change(version.record)
-            if version is None or new is None or new is version.record:
-                version = Version(*(self.find(name) or (None, ABSENT)))
-                new = change(version.record)
-                if new is version.record:
-                    return version
+            version, new = changed(None if number else known, present, change)
+            if new is version.record:
+                return version
             written = self._write(name, new, version.predicate)
             return None if written is None else Version(new, written)
 

@@ -1,16 +1,15 @@
 """The one place that moves or removes a branch: read, change, compare-and-set, repeat."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
 from graveler.errors import (
     BackendUnavailableError,
-    GravelerError,
     OutcomeUnknownError,
     PreconditionFailedError,
     RefNotFoundError,
 )
+from graveler.kv.record_store import changed
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord
 from graveler.refs.branches import Seen
@@ -64,17 +63,12 @@ def moved(  # noqa: PLR0913 - how to read, change and settle
         ThrottledError: 200 races lost in a row.
         OutcomeUnknownError: A reply was lost, and it is unknown whether the change landed.
     """
+    present = read or (lambda: refs.branches.get_for_update(name))
 
     def attempt(number: int) -> Seen | None:
-        seen, new = (known if number == 0 else None), None
-        if seen is not None:
-            with suppress(GravelerError):
-                new = change(seen.record)
-        if seen is None or new is None or new is seen.record:
-            seen = refs.branches.get_for_update(name) if read is None else read()
-            new = change(seen.record)
-            if new is seen.record:
-                return seen
+        seen, new = changed(None if number else known, present, change)
+        if new is seen.record:
+            return seen
         record = seen.record
         # The branch stays the same one, whatever `change` returns: its log continues.
         new = replace(new, born=record.born, moves=record.moves, pages=record.pages)
