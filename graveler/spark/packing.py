@@ -143,7 +143,7 @@ def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
 ) -> PackResult:
     """Do what `Tables.pack` does."""
     flag(everything, "everything"), choice(method, "method", METHODS)
-    count(share_bytes, "share_bytes")
+    count(share_bytes, "share_bytes", least=1)
     stores, name = repository.stores, branch_text(branch, "branch")
     packer = TaskPacker(stores, spark, everything=everything, share_bytes=share_bytes)
     by = (

@@ -93,6 +93,8 @@ def test_few_bytes_are_packed_by_this_process(repo):
     assert tasks.count == 0
     with pytest.raises(InvalidInputError, match="method"):
         pack(repo, tasks, "main", method="cluster")
+    with pytest.raises(InvalidInputError, match="share_bytes"):
+        pack(repo, tasks, "main", everything=True, method="spark", share_bytes=0)
 
 
 def test_a_task_that_cannot_read_a_range_names_it(repo):
