@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, get_args, overload
 
 from graveler import lake, publishing, refs, runs
 from graveler import repository as use_cases
@@ -15,6 +15,7 @@ from graveler.arguments import (
     PathText,
     RefLike,
     branch_text,
+    choice,
     commit_texts,
     count,
     file_path,
@@ -24,6 +25,7 @@ from graveler.arguments import (
     pairs,
     path_text,
     prefix_text,
+    real,
     ref_text,
     text,
 )
@@ -227,9 +229,16 @@ class Repository:
             resume: Do not read again what a stopped check found sound.
             check: Checks ranges and objects, as ``graveler.spark`` does, without `rate` and `resume`; None:
                 this process does.
+
+        Raises:
+            InvalidInputError: There is no such depth of a check, or the rate is none.
         """
         from graveler.fsck import fsck  # noqa: PLC0415 - only a check needs it
+        from graveler.reads.soundness import Depth  # noqa: PLC0415
 
+        choice(objects, "objects", get_args(Depth)), flag(resume, "resume")
+        if optional(real, rate, "rate") == 0:
+            raise InvalidInputError("rate=0: give how many bytes are read in a second, or None")
         candidates = {
             f"run {record.key}": record.candidate
             for record in self.runs.list("PUBLISHING")

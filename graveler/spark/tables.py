@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from graveler.arguments import (
     BranchLike,
@@ -208,7 +208,6 @@ class Tables:
             objects: ``exist`` asks the store for the presence and size of every object, ``checksum`` reads
                 them all, ``none`` leaves them out.
         """
-        objects = cast("Depth", choice(objects, "objects", get_args(Depth)))
         stores = self.repository.stores
         check = TaskCheck(stores, objects, by_spark(self.spark))
         return self.repository.fsck(objects=objects, check=check)

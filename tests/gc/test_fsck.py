@@ -6,6 +6,7 @@ from time import monotonic
 import pytest
 
 import graveler
+from graveler.errors import InvalidInputError
 from graveler.fsck import FsckReport
 from graveler.fsck.objects import Pace
 from graveler.model import Entry
@@ -337,6 +338,16 @@ def test_a_rate_bounds_the_bytes_that_are_read_in_a_second(damage):
     began = monotonic()
     assert damage.fsck(objects="checksum", rate=200.0).sound
     assert monotonic() - began > 40 / 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"objects": "checksums"}, {"objects": None}, {"rate": 0}, {"rate": -1.0}, {"resume": 1}],
+    ids=str,
+)
+def test_an_argument_that_fsck_does_not_know_is_refused(damage, given):
+    with pytest.raises(InvalidInputError, match=next(iter(given))):
+        damage.repo.fsck(**{"objects": "checksum"} | given)
 
 
 def test_a_linked_file_that_was_changed_since_is_named(damage, tmp_path):
