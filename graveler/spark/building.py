@@ -6,7 +6,7 @@ to one task each. Nothing here needs more of a session than Spark Connect has.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graveler.committed import Applied, RangeStore, Splitting
@@ -16,9 +16,14 @@ from graveler.errors import SourceChangedError, ThrottledError
 from graveler.reads.stores import Stores
 from graveler.repository.imports.tasks import KEY, RESULT, SLICE, Fault, Sliced, SliceTask, decoded
 from graveler.repository.links import LinkRules
+from graveler.spark.preflight import preflight
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, Row
+
+Task = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+"""Builds slices of rows; a task of another process calls it."""
 
 SLICE_ROWS: Final = 500_000
 """Rows of a slice, about: a task holds them in memory, some 0.5 KiB each."""
@@ -130,6 +135,17 @@ class Builder:
                 "does not change meanwhile"
             )
         return slices
+
+
+def by_tasks(frame: "DataFrame", task: Task) -> list[Sliced]:
+    """Return the slices that tasks make of a frame.
+
+    Raises:
+        MissingDependencyError: Workers have not the driver's graveler.
+        GravelerError: As `in_order`.
+    """
+    preflight(frame.sparkSession)
+    return in_order(frame.mapInArrow(task, RESULT).collect())
 
 
 def in_order(rows: "Sequence[Row]") -> list[Sliced]:

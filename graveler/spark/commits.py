@@ -20,14 +20,13 @@ from graveler.repository import commits
 from graveler.repository.branch import commit_spec
 from graveler.repository.imports.tasks import (
     KEY,
-    RESULT,
     SLICE,
     Sliced,
     in_key_order,
     run_slice,
     task_store,
 )
-from graveler.spark.building import MOST_SLICES, in_order, kept
+from graveler.spark.building import MOST_SLICES, by_tasks, kept
 from graveler.spark.imports import METHODS
 from graveler.values import Replacement
 
@@ -149,8 +148,7 @@ class TaskCommitter:
         numbers = pa.array((bisect_left(cut.breaks, key) for key in keys), pa.int32())
         frame = self._spark.createDataFrame(table.append_column(SLICE, numbers))
         task = CommitTask(self._stores.objects, cut)
-        made = frame.repartitionById(cut.slices, SLICE).mapInArrow(task, RESULT)
-        slices = in_order(made.collect())
+        slices = by_tasks(frame.repartitionById(cut.slices, SLICE), task)
         seen = sum(each.files for each in slices)
         if len(slices) != cut.slices or seen != len(table):
             raise InternalError(

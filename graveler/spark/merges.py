@@ -16,10 +16,10 @@ from graveler.errors import InvalidInputError
 from graveler.model import Commit
 from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores
-from graveler.repository.imports.tasks import RESULT, Sliced, result_batch, task_store
+from graveler.repository.imports.tasks import Sliced, result_batch, task_store
 from graveler.repository.merges import MergeResult, merge_into, merge_spec
 from graveler.repository.strategies import Strategy, asks, check_strategy, settled_apart
-from graveler.spark.building import in_order, kept
+from graveler.spark.building import by_tasks, kept
 from graveler.spark.imports import METHODS
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ class TaskMerger:
             ThrottledError: A sweep deleted tables during each try.
         """
         task = MergeTask(self.stores.objects, order, slices, self.strategy)
-        tasks = self.spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, RESULT)
-        return list(map(_merged, kept(self.stores.ranges, lambda: in_order(tasks.collect()))))
+        numbers = self.spark.range(0, len(slices), 1, len(slices))
+        return list(map(_merged, kept(self.stores.ranges, lambda: by_tasks(numbers, task))))
 
 
 def merge(  # noqa: PLR0913 - what, where, how, and by what

@@ -15,9 +15,9 @@ from graveler.committed.splitting import Splitting
 from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores
 from graveler.repository import packing
-from graveler.repository.imports.tasks import RESULT, Sliced, result_batch, task_store
+from graveler.repository.imports.tasks import Sliced, result_batch, task_store
 from graveler.repository.packing import PackResult
-from graveler.spark.building import in_order, kept
+from graveler.spark.building import by_tasks, kept
 from graveler.spark.imports import METHODS
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class TaskPacker:
         numbers = range(len(stretches))
         shares = balanced(numbers, lambda number: stretches[number].size, -(-whole // self._share))
         task = PackTask(self._stores.objects, packer.splitting, packer.everything, tree, shares)
-        tasks = self._spark.range(0, len(shares), 1, len(shares)).mapInArrow(task, RESULT)
-        slices = kept(ranges, lambda: in_order(tasks.collect()))
+        frame = self._spark.range(0, len(shares), 1, len(shares))
+        slices = kept(ranges, lambda: by_tasks(frame, task))
         recuts = [Recut(tuple(each.part.infos), each.size) for each in slices]
         return assemble(ranges, tree, stretches, recuts)
 

@@ -289,6 +289,7 @@ class Tables:
             ProtectedBranchError: The branch accepts no commits.
             FencedError: The branch belongs to a run.
             GateFailedError: A gate that the branch requires has refused; the writes stay staged.
+            MissingDependencyError: Workers have not the driver's graveler.
         """
         return commit(
             self.repository,
@@ -337,6 +338,7 @@ class Tables:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
             InvalidInputError: A resolver cannot be sent to tasks, or returns what they cannot take.
             ExpiredError: The tree of a merge base was removed by garbage collection.
+            MissingDependencyError: Workers have not the driver's graveler.
         """
         return merge(
             self.repository,
@@ -377,6 +379,7 @@ class Tables:
             RefNotFoundError: No such branch.
             FencedError: The branch belongs to a run.
             CorruptionError: A range cannot be read; the branch stays as it is.
+            MissingDependencyError: Workers have not the driver's graveler.
         """
         return pack(
             self.repository,

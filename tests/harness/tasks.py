@@ -41,6 +41,11 @@ class _Frame:
         self._parts = parts
         self._task: Any = None
 
+    @property
+    def sparkSession(self) -> Tasks:  # noqa: N802 - Spark's name
+        """The session."""
+        return self._session
+
     def repartitionById(self, count: int, column: str) -> "_Frame":  # noqa: N802 - Spark's name
         (table,) = self._parts
         if self._session.random is not None:

@@ -13,7 +13,12 @@ from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE, read
 from graveler.committed.slices import Cut
 from graveler.committed.splitting import DIRECTORY, HASH
-from graveler.errors import CorruptionError, InvalidInputError, NoChangesError
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    MissingDependencyError,
+    NoChangesError,
+)
 from graveler.model import Entry
 from graveler.spark.commits import CommitTask, TaskCommitter, commit
 from graveler.testing import World
@@ -149,11 +154,29 @@ def test_few_bytes_are_committed_by_this_process(repo, monkeypatch):
         commit(repo, tasks, "main", "words", share_bytes=0)
 
 
-def test_a_process_that_is_asked_for_runs_no_task(repo):
+def test_a_process_that_is_asked_for_runs_no_task(repo, looks):
     tasks = session()
     write(repo.branch("main"))
     commit(repo, tasks, "main", "words", method="process", share_bytes=1)
     assert tasks.count == 0
+    assert looks == []
+
+
+def test_workers_are_looked_at_before_tasks_run(repo, looks, monkeypatch):
+    main, tasks = write(repo.branch("main")), session()
+    commit(repo, tasks, "main", "words", method="spark")
+    assert looks == [tasks]
+
+    def refuse(_):
+        raise MissingDependencyError("a worker lacks graveler")
+
+    monkeypatch.setattr("graveler.spark.building.preflight", refuse)
+    main.put("more", b"1")
+    tasks, head = session(), main.head
+    with pytest.raises(MissingDependencyError):
+        commit(repo, tasks, "main", "words", method="spark")
+    assert tasks.count == 0
+    assert main.head == head
 
 
 def test_a_task_that_cannot_read_a_range_names_it(repo):

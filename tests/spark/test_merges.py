@@ -80,6 +80,14 @@ def test_the_commit_of_tasks_is_that_of_one_process(repo):
     assert by_tasks(repo, tasks).already
 
 
+def test_workers_are_looked_at_before_tasks_run(repo, looks):
+    diverged(repo)
+    by_tasks(repo, tasks := session(), method="auto")
+    assert looks == []
+    merge(repo, tasks, "dev", "other", method="spark")
+    assert looks == [tasks]
+
+
 SOME = range(4, 300, 12)
 
 

@@ -73,11 +73,12 @@ def repo(tmp_path):
         yield repo
 
 
-def test_the_commit_of_tasks_is_that_of_one_process(repo):
+def test_the_commit_of_tasks_is_that_of_one_process(repo, looks):
     other = repo.create_branch("other", source="main")
     tasks = session(copies=True)
     done = pack(repo, tasks, "main", method="spark", share_bytes=1)
     assert tasks.count > 1
+    assert looks == [tasks]
     assert done.before > done.after > 0
     alone = pack(repo, tasks, other, method="process")
     assert replace(alone, commit=None) == replace(done, commit=None)

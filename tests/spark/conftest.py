@@ -1,0 +1,11 @@
+"""What tests without Spark share."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def looks(monkeypatch):
+    """The sessions of which the workers were looked at, in place of a look: there are no workers."""
+    found: list[object] = []
+    monkeypatch.setattr("graveler.spark.building.preflight", found.append)
+    return found
