@@ -66,9 +66,14 @@ def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark
     """Condemn what nothing names, for the mark, and return it.
 
     Raises:
-        StateError: Another mark was begun at the same time.
+        StateError: Another mark was begun at the same time, or among the files is the storage of another
+            repository: nothing is condemned.
     """
-    return _Marking(stores, survey, marks, mark, dry=False).run(rules)
+    try:
+        return _Marking(stores, survey, marks, mark, dry=False).run(rules)
+    except StateError:
+        withdraw(stores, mark.id)
+        raise
 
 
 class _Marking:
@@ -128,11 +133,7 @@ class _Marking:
         self._tidy()
         marked = store_now(self._stores.objects, self._stores.uid)
         done = replace(condemnation, state=MarkState.CONDEMNED, marked=marked)
-        try:
-            return self._marks.move(self._mark.id, (MarkState.MARKING,), lambda _: done)
-        except StateError:
-            withdraw(self._stores, self._mark.id)
-            raise
+        return self._marks.move(self._mark.id, (MarkState.MARKING,), lambda _: done)
 
     def _leave_to_earlier_marks(self) -> set[str]:
         """Leave data files to earlier marks that are not swept yet; return their tokens."""

@@ -156,7 +156,11 @@ class Survey:
         self._scratch.add_addresses(key.encode("utf-8", "surrogatepass") for key in keys)
 
     def data(self) -> Iterator[tuple[ObjectInfo, bool]]:
-        """Yield the data files in the storage and whether something names them."""
+        """Yield the data files in the storage and whether something names them.
+
+        Raises:
+            StateError: Among them is the storage of another repository.
+        """
         named = self._scratch.addresses()
         next_named = next(named, None)
         for done, info in enumerate(self._stores.objects.list()):
@@ -170,6 +174,13 @@ class Survey:
             key = info.key.encode()
             while next_named is not None and next_named < key:
                 next_named = next(named, None)
+            if next_named != key and info.key.endswith(f"/{MARKER}"):
+                place = self._stores.objects.uri(info.key).removesuffix(f"/{MARKER}")
+                raise StateError(
+                    f"{place} is the storage of another repository, and lies within the files of "
+                    f"{self._stores.storage}: they would be deleted as garbage; give each a storage of "
+                    f"its own, or delete {info.key} if that repository is given up"
+                )
             yield info, next_named == key
 
     def lost_lists(self) -> Iterator[str]:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+import graveler
 from graveler.committed.metarange import read
 from graveler.errors import (
     CorruptionError,
@@ -84,6 +85,32 @@ def test_a_storage_of_a_repository_of_another_lake_is_refused(repo):
         repo.gc.mark()
     repo.stores.objects.delete(MARKER)
     repo.gc.mark()
+
+
+@pytest.mark.parametrize("first", ["outer", "inner"])
+def test_a_storage_within_that_of_another_lake_is_left_alone(tmp_path, first):
+    places = {"outer": tmp_path / "x", "inner": tmp_path / "x" / "data" / "y"}
+    repos = {}
+    for name in (first, *places.keys() - {first}):
+        lake = graveler.init(tmp_path / name)
+        repos[name] = lake.create_repository("flights", storage=str(places[name]))
+        commit(repos[name], "main", a="1")
+    outer, inner = repos["outer"], repos["inner"]
+    commit(outer, "dev", a="2")
+    outer.delete_branch("dev")
+    before = keys(outer)
+    with pytest.raises(StateError, match="x/data/y is the storage of another repository"):
+        outer.gc.run(grace=NOW, window=NOW)
+    assert keys(outer) == before
+    assert list(outer.stores.refs.expired.list()) == []
+    assert check_sound(inner) == {"main": {"a": "1"}}
+    main = outer.branch("main")  # a file of a program, of any name, is no such storage
+    copied = inner.stores.objects.get(MARKER)
+    inner.stores.objects.delete(MARKER)
+    key = f"{main.new_address()}/{MARKER}"
+    outer.stores.objects.put(key, copied)
+    main.link("copied", address=key)
+    assert outer.gc.mark().state == "condemned"
 
 
 def test_data_kept_for_an_earlier_storage_owner_is_no_obstacle(repo):
