@@ -134,13 +134,14 @@ class Repository:
             FencedError: The branch belongs to a run.
         """
         flag(everything, "everything"), optional(count, limit, "limit")
+        commit_texts(message, committer)
         return use_cases.packing.pack(
             self.stores,
             branch_text(branch, "branch"),
             everything=everything,
             limit=limit,
-            message=text(message, "message", empty=True),
-            committer=text(committer, "committer", empty=True),
+            message=message,
+            committer=committer,
         )
 
     def maintain(

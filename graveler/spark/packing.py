@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from graveler.arguments import BranchLike, branch_text, choice, count, flag, text
+from graveler.arguments import BranchLike, branch_text, choice, commit_texts, count, flag
 from graveler.committed import Packed, Packer
 from graveler.committed.apply import Tally
 from graveler.committed.metarange import read
@@ -144,6 +144,7 @@ def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
     """Do what `Tables.pack` does."""
     flag(everything, "everything"), choice(method, "method", METHODS)
     count(share_bytes, "share_bytes", least=1)
+    commit_texts(message, committer)
     stores, name = repository.stores, branch_text(branch, "branch")
     packer = TaskPacker(stores, spark, everything=everything, share_bytes=share_bytes)
     by = (
@@ -155,7 +156,7 @@ def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
         stores,
         name,
         everything=everything,
-        message=text(message, "message", empty=True),
-        committer=text(committer, "committer", empty=True),
+        message=message,
+        committer=committer,
         by=by,
     )

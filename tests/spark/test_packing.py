@@ -98,6 +98,17 @@ def test_few_bytes_are_packed_by_this_process(repo):
         pack(repo, tasks, "main", everything=True, method="spark", share_bytes=0)
 
 
+@pytest.mark.parametrize("given", [{"message": "x" * 70_000}, {"committer": "x" * 2_000}], ids=list)
+def test_a_text_that_no_commit_holds_is_refused_at_once(repo, given):
+    tasks, head = session(), repo.branch("main").head
+    with pytest.raises(InvalidInputError, match="give at most"):
+        pack(repo, tasks, "main", method="spark", **given)
+    with pytest.raises(InvalidInputError, match="give at most"):
+        repo.pack("main", **given)
+    assert tasks.count == 0
+    assert repo.branch("main").head == head
+
+
 def test_a_task_that_cannot_read_a_range_names_it(repo):
     head = repo.branch("main").head
     first = read(repo.stores.ranges, head.metarange)[0].id.hex()
