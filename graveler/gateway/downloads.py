@@ -57,8 +57,7 @@ class Download:
                 return
             if self._start:
                 file.seek(self._start)
-            for piece in self._ahead(file):
-                out.write(piece)
+            out.writelines(self._ahead(file))
 
     def _ahead(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield pieces; the next one is read meanwhile."""
