@@ -314,6 +314,7 @@ class BranchRecord:
         born: Unique to this creation of the branch; the order of births is that of time.
         moves: The latest moves, oldest first; ends with the one to ``commit_id``.
         pages: How many pages of older moves were written to the log.
+        voided: How many times staged writes gave way to a commit of their paths.
     """
 
     name: str
@@ -327,3 +328,4 @@ class BranchRecord:
     born: str = ""
     moves: tuple[Move, ...] = ()
     pages: int = 0
+    voided: int = 0

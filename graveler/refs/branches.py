@@ -51,6 +51,7 @@ def encode_branch(record: BranchRecord) -> bytes:
             "born": record.born,
             "moves": record.moves,
             "pages": record.pages,
+            **({"voided": record.voided} if record.voided else {}),
         }
     )
 
@@ -73,6 +74,7 @@ def decode_branch(raw: bytes) -> BranchRecord:
         born=fields.text("born"),
         moves=fields.moves("moves"),
         pages=fields.number("pages"),
+        voided=fields.number("voided", 0),
     )
 
 

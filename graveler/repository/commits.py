@@ -203,6 +203,7 @@ class _Built:
         parent: The head.
         tokens: The tokens.
         read: These, and the voids over them; see `read_for`.
+        voided: How many times staged writes of the branch had given way.
         applied: The tree.
         whole: Whether the tokens were still sealed after they were read. Another committer drops
             the tokens that it has landed, so others may have been read in part.
@@ -211,6 +212,7 @@ class _Built:
     parent: Commit
     tokens: tuple[str, ...]
     read: tuple[str, ...]
+    voided: int
     applied: Applied
     whole: bool
 
@@ -321,6 +323,8 @@ class _Committer:
             if self._judged is None:
                 self._check(tokens, read)
             return Applied(parent.metarange, Summary(), changed=False)
+        if self._built is not None and self._built.voided != tip.record.voided:
+            self._built = None  # it may have writes that were removed since
         built, ranges = self._built, self._stores.ranges
         if built is not None and not built.whole:
             count = len(built.tokens)
@@ -336,7 +340,7 @@ class _Committer:
             whole = bool(self._borrowed) or self._judged is not False
             if whole:
                 self._check(tokens, read)
-        self._built = _Built(parent, tokens, read, applied, whole)
+        self._built = _Built(parent, tokens, read, tip.record.voided, applied, whole)
         return applied
 
     def _check(self, tokens: tuple[str, ...], read: tuple[str, ...]) -> None:

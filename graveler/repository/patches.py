@@ -42,7 +42,7 @@ def commit_changes(
     def build(tip: Tip) -> BranchRecord | None:
         changes = staged_changes((key, writes[key]) for key in keys)
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
-        record = replace(tip.record, sealed_tokens=older.beneath_voids(tip.record.sealed_tokens))
+        record = older.beneath_voids(tip.record, tip.record.sealed_tokens)
         if applied.changed:
             made = make_commit(stores, tree=applied.metarange, parents=(tip.head,), spec=spec)
             return replace(record, commit_id=made.id)

@@ -56,10 +56,11 @@ class GivingWay:
         self._sealed: tuple[str, ...] = ()
         self._token = ""
 
-    def beneath_voids(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the sealed tokens of a record in which the writes count no more.
+    def beneath_voids(self, record: BranchRecord, sealed: tuple[str, ...]) -> BranchRecord:
+        """Return a record with these sealed tokens, in which the writes count no more.
 
-        Behind the given ones stands one with voids, if any of the writes is there.
+        Behind the given tokens stands one with voids, if any of the writes is there. The record counts
+        that: a committer that has read the writes before learns of it, also when they are removed.
         """
         staging = self._stores.staging
         if self._token and self._token not in sealed:
@@ -68,7 +69,9 @@ class GivingWay:
         for chunk in batches(self._rows(sealed[::-1]), CHUNK):
             self._token = self._token or laid_token(self._stores.ids)
             staging.set_many(self._token, [(key, VOID) for key, _ in chunk])
-        return (*sealed, self._token) if self._token else sealed
+        if not self._token:
+            return replace(record, sealed_tokens=sealed)
+        return replace(record, sealed_tokens=(*sealed, self._token), voided=record.voided + 1)
 
     def clear(self) -> None:
         """Remove the writes, once the record has the voids; then what is empty, and the voids.
@@ -196,10 +199,10 @@ class _Work:
         if borrowed:
             confirm(stores, sealed, borrowed)
         self.whole = self._leading(sealed) if applied.changed else ()
-        rest = self.older.beneath_voids(sealed[len(self.whole) :])
+        rest = self.older.beneath_voids(tip.record, sealed[len(self.whole) :])
         if not applied.changed:
-            if rest != sealed:
-                keep_head(stores, replace(tip.record, sealed_tokens=rest), tip.predicate)
+            if rest != tip.record:
+                keep_head(stores, rest, tip.predicate)
             return None
         made = make_commit(
             stores,
@@ -208,7 +211,7 @@ class _Work:
             spec=self._spec,
             tokens=self.whole,
         )
-        return replace(tip.at(made), sealed_tokens=rest)
+        return replace(rest, commit_id=made.id)
 
     def _leading(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
         """Return the first tokens of which the commit takes every write; none if others have some."""

@@ -101,6 +101,29 @@ def test_a_full_commit_on_its_way_brings_back_no_older_write(repo, main, monkeyp
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_a_write_that_gave_way_to_the_head_does_not_come_back(repo, main, given):
+    """A full commit has built its tree of it; the record names its tokens as before, and the head is the same."""
+
+    def build(metarange, changes):
+        built = apply(stores.ranges, metarange, changes, stores.splitting)
+        if not tried:
+            tried.append(built)
+            put(main, "a/1", text="old")
+            with pytest.raises(NoChangesError):
+                if given:
+                    main.commit_changes([main.store("a/1", b"old")], message="as it is")
+                else:
+                    main.commit("as it is", paths=["a/1"])
+            assert main.get("a/1") == b"old"
+        return built
+
+    stores, tried = repo.stores, []
+    commit(stores, "main", CommitSpec("all", {}, "ann"), by=build)
+    assert main.get("a/1") == b"old"
+    assert tree(repo.ref("main")) == {"a/1": "old", "a/2": "new", "b/2": "new", "c.json": "new"}
+
+
 def test_commits_that_make_no_sense_are_refused(repo, main):
     before = staged(main)
     with pytest.raises(NoChangesError, match=r"at none/, x\*"):

@@ -114,6 +114,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "patch-pick-list",
     ),
     one_edit(
+        "a committer keeps a tree with writes that have given way",
+        "repository.commits:_Committer._applied",
+        "if self._built is not None and self._built.voided != tip.record.voided:",
+        "if False:",
+        "partial-back",
+    ),
+    one_edit(
         "a commit takes what voids behind its tokens hide",
         "repository.commits:read_for",
         "return (*tokens, *filter(is_laid, sealed[len(tokens) :]))",

@@ -111,6 +111,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         }.items()
     ),
     Scenario(
+        "partial-back",
+        {"chooser": in_turn(put("a/1", "old"), _choose("a/")), "committer": commit},
+        _staged,
+        checkers=_CHECKERS,
+    ),
+    Scenario(
         "partial-newest",
         {"chooser": in_turn(put("a/1", "new"), _choose("a/")), "committer": commit},
         _two_sealed,
