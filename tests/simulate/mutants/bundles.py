@@ -84,8 +84,8 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a commit of some paths clears them before it lands",
         "repository.selective:_Work.build",
-        "return replace(tip.at(made), sealed_tokens=rest)",
-        "self.older.clear()\n        return replace(tip.at(made), sealed_tokens=rest)",
+        "return replace(rest, commit_id=made.id)",
+        "self.older.clear()\n        return replace(rest, commit_id=made.id)",
         "partial-list",
         "partial-put+1",
     ),
@@ -93,8 +93,8 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "what a commit has of the staged writes stays staged until it is cleared",
         "repository.selective:GivingWay.beneath_voids",
-        "return (*sealed, self._token) if self._token else sealed",
-        "return sealed",
+        "sealed_tokens=(*sealed, self._token)",
+        "sealed_tokens=sealed",
         "partial-pick-commit",
         "partial-pick+1",
     ),
