@@ -1,7 +1,6 @@
 """Imports that replace a folder, beside writers, committers and merges."""
 
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Final
 
 from tests.simulate.checkers import CHECKERS, bundles_show_whole
@@ -9,7 +8,7 @@ from tests.simulate.scenarios.actions import commit, in_turn, list_all, merge, p
 from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
 
-_INVENTORY: Final = Path(gettempdir()) / "graveler-simulated-inventory.csv"
+_INVENTORY: Final = Path(__file__).with_name("inventory.csv")
 _NAMES: Final = ("1", "2", "3")
 _IMPORTED: Final[dict[str, str | None]] = {
     "b/old": None,
@@ -19,8 +18,6 @@ _IMPORTED: Final[dict[str, str | None]] = {
 
 def _folder(c: Client) -> None:
     """Declare the bucket that an inventory names, and give main a folder to replace."""
-    rows = [f"{name},s3://raw/{name},1,e{name}" for name in _NAMES]
-    _INVENTORY.write_text("\n".join(["path,address,size,etag", *rows, ""]), encoding="utf-8")
     c.repository.links.allow("s3://raw/")
     c.put("b/old", "old")
     c.commit()

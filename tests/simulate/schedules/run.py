@@ -141,7 +141,7 @@ class Run:
 
     def _call(self, number: int, process: Process, kind: int) -> Step:
         call = process.pending
-        assert call is not None
+        assert call is not None, f"{process.name} ended sooner than before: {process.failure!r}"
         begins = process.begins
         if begins is not None:
             self.world.history.begin(begins)
