@@ -11,7 +11,7 @@ numpy takes longer to load than a few tables take to read, so this module is imp
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from itertools import accumulate, islice
+from itertools import accumulate, islice, starmap
 from operator import lt
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ import numpy
 
 from graveler.model import BLOCK_BYTES, KEY_BYTES
 from graveler.sstable.block import KEY_TRAILER_BYTES, Columns
+from graveler.sstable.compression import decompress_into, decompressed_size
 from graveler.sstable.format import DamageError
 
 _ROWS: Final = 256
@@ -26,7 +27,7 @@ _LONGEST_RUN: Final = 64
 _LONG: Final = 0x80
 _PUT: Final = 1
 _LOW: Final = 0x7F
-_PADDING: Final = bytes(8)
+_PADDING: Final = 8
 _LONG_KEY: Final = 0x8080
 
 
@@ -55,32 +56,34 @@ class _Places(NamedTuple):
 class Blocks:
     """Blocks that follow each other in a table.
 
-    Attributes:
-        size: Bytes of them.
+    Args:
+        stored: The compression type of each block, and its bytes as they lie in the file.
+
+    Raises:
+        DamageError: A block does not decompress, or its restarts are damaged.
     """
 
-    def __init__(self) -> None:
-        self.size = 0
-        self._data = BytesIO()
-        self._bases: list[int] = []
+    def __init__(self, stored: Sequence[tuple[int, bytes]]) -> None:
+        *bases, size = accumulate(starmap(decompressed_size, stored), initial=0)
+        self._bases = bases
         self._starts: list[Any] = []  # of the runs of each block
         self._ends: list[int] = []  # of the runs of each block together
+        # its memory is filled in place, and becomes bytes without a copy
+        data = BytesIO(bytes(size + _PADDING))
+        with data.getbuffer() as memory:
+            for base, stop, each in zip(bases, [*bases[1:], size], stored, strict=True):
+                with memory[base:stop] as block:
+                    decompress_into(*each, block)
+                    self._add(base, block)
+        self._data = data.getvalue()
 
-    def add(self, block: bytes) -> None:
-        """Add a block, decompressed.
-
-        Raises:
-            DamageError: Its restarts are damaged.
-        """
+    def _add(self, base: int, block: memoryview) -> None:
         count = int.from_bytes(block[-4:], "little")
         end = len(block) - 4 - 4 * count
         if count < 1 or end < 1:
             raise DamageError(f"{count} restarts in a block of {len(block)} bytes")
-        self._starts.append(numpy.frombuffer(block, "<u4", count, end) + self.size)
-        self._bases.append(self.size)
-        self._ends.append(self.size + end)
-        self._data.write(block)
-        self.size += len(block)
+        self._starts.append(numpy.frombuffer(block, "<u4", count, end) + base)
+        self._ends.append(base + end)
 
     def columns(self, separators: Sequence[bytes], after: bytes) -> Iterator[tuple[int, Columns]]:
         """Yield records, with the number of blocks that are complete then.
@@ -98,8 +101,7 @@ class Blocks:
         stops[numpy.subtract(firsts[1:], 1)] = self._ends
         if (starts >= stops).any() or (starts[firsts[:-1]] != self._bases).any():
             return  # restarts do not ascend from the start of the block
-        self._data.write(_PADDING)
-        data = self._data.getvalue()
+        data = self._data
         places = _places(numpy.frombuffer(data, "u1"), starts, stops)
         if places is None:
             return

@@ -5,18 +5,16 @@ Every block is read by its handle, verified and decompressed.
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from mmap import mmap
 from typing import Final
 
-import cramjam
-
 from graveler.errors import CorruptionError
-from graveler.model import BLOCK_BYTES
 from graveler.sstable.block import Batch, Columns, batches, bounds, entries, run_of
+from graveler.sstable.compression import decompress, decompressed_size
 from graveler.sstable.format import (
     CHECKSUMS,
     FOOTER_BYTES,
@@ -28,7 +26,6 @@ from graveler.sstable.format import (
     decode_footer,
     located,
     read_handle,
-    read_varint,
 )
 from graveler.sstable.metadata import (
     ROCKSDB_PROPERTIES,
@@ -44,47 +41,6 @@ _TOGETHER: Final = 4 << 20
 """Bytes of blocks that are decoded together, about."""
 _MANY: Final = 50_000
 """Records that take as long to decode one by one as numpy takes to load."""
-NO_COMPRESSION: Final = 0
-_SNAPPY: Final = 1
-_LZ4: Final = frozenset((4, 5))
-_ZSTD: Final = 7
-
-
-def decompress(kind: int, stored: bytes) -> bytes:
-    """Return the block behind `stored`.
-
-    Args:
-        kind: Compression type, from the block's trailer.
-        stored: The block as stored in the file.
-
-    Raises:
-        DamageError: The type is not known, the bytes do not decompress to the size that
-            they declare, or that size is over ``BLOCK_BYTES``.
-    """
-    if kind == NO_COMPRESSION:
-        return stored
-    size, at = read_varint(stored, 0)
-    if size > BLOCK_BYTES:
-        raise DamageError(f"declares {size} bytes: a block has up to {BLOCK_BYTES}")
-    try:
-        if kind == _SNAPPY:
-            return bytes(cramjam.snappy.decompress_raw(stored))
-        if kind in _LZ4:
-            return _exactly(size, lambda out: cramjam.lz4.decompress_block_into(stored[at:], out))
-        if kind == _ZSTD:
-            return _exactly(size, lambda out: cramjam.zstd.decompress_into(stored[at:], out))
-    except cramjam.DecompressionError as error:
-        raise DamageError(f"compression type {kind}: {error}") from error
-    raise DamageError(f"compression type {kind} is not supported")
-
-
-def _exactly(size: int, fill: Callable[[bytearray], int]) -> bytes:
-    out = bytearray(size)
-    length = fill(out)
-    if length != size:
-        raise DamageError(f"declares {size} bytes, holds {length}")
-    return bytes(out)
-
 
 Data = bytes | bytearray | memoryview | mmap
 """The whole file, in memory or mapped."""
@@ -269,14 +225,16 @@ class TableReader:
         from graveler.sstable.columns import Blocks  # noqa: PLC0415 - it loads numpy
 
         separators, handles = self._index
-        blocks, stop = Blocks(), start
+        stored: list[tuple[int, bytes]] = []
+        size, stop = 0, start
         with suppress(DamageError):
-            while stop < len(handles) and blocks.size < _TOGETHER:
-                blocks.add(self._blocks.read(handles[stop]))
+            while stop < len(handles) and size < _TOGETHER:
+                stored.append(self._blocks.stored(handles[stop]))
+                size += decompressed_size(*stored[-1])
                 stop += 1
-            if blocks.size < 2 * _TOGETHER:
+            if size < 2 * _TOGETHER:
                 after = separators[start - 1] if start else b""
-                yield from blocks.columns(separators[start:stop], after)
+                yield from Blocks(stored).columns(separators[start:stop], after)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value under `key`, None where there is none.

@@ -33,6 +33,7 @@ from graveler.errors import (
 )
 from graveler.privacy import PRIVATE_FILE
 from graveler.sstable.block import encode_block
+from graveler.sstable.compression import NO_COMPRESSION
 from graveler.sstable.format import TRAILER_BYTES, XXH3, Footer, Handle, encode_footer, varint, xxh3
 from graveler.sstable.metadata import (
     HOST,
@@ -42,7 +43,7 @@ from graveler.sstable.metadata import (
     check_identity,
     encode_user_properties,
 )
-from graveler.sstable.reader import NO_COMPRESSION, BlockFile
+from graveler.sstable.reader import BlockFile
 
 _FORMAT_VERSION: Final = 5  # 6 has random checksums: equal records would not give equal bytes
 
