@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from graveler.model import Entry
 from graveler.reads import Stores
-from graveler.reads.files import open_entry, open_unverified
+from graveler.reads.files import open_unverified, verifier_of
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -16,8 +16,9 @@ class Download:
     """Bytes of a file, which is open; they can be sent once.
 
     A whole file is compared with its checksum on the way: if it differs, the last piece is not
-    sent. A thread reads and hashes a piece while the piece before it is sent. What is read from elsewhere than the start is compared in its size alone, and goes from a
-    local file to the socket without a copy.
+    sent. One thread reads a piece, another one hashes the piece before, and meanwhile that one is
+    sent. A part of a file is compared in its size alone, and goes from a local file to the socket
+    without a copy.
 
     Args:
         stores: The repository.
@@ -38,7 +39,8 @@ class Download:
         self._start = start
         self._path = entry.path
         whole = start == 0 and length == entry.size
-        self._file = (open_entry if whole else open_unverified)(stores, entry)
+        self._verifier = verifier_of(stores, entry) if whole else None
+        self._file = open_unverified(stores, entry)
         self._copied = whole or not length or not _is_local(self._file)
 
     def send(self, connection: socket.socket, out: BinaryIO) -> None:
@@ -60,16 +62,30 @@ class Download:
             out.writelines(self._ahead(file))
 
     def _ahead(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield pieces; the next one is read meanwhile."""
-        left = self.length
-        with ThreadPoolExecutor(1) as thread:
-            coming = thread.submit(file.read, min(left, _PIECE_BYTES))
+        """Yield pieces; meanwhile each is hashed, and the next one is read."""
+        feed = _nothing if self._verifier is None else self._verifier.feed
+        at = 0
+
+        def read() -> bytes:
+            return file.read(min(self.length - at, _PIECE_BYTES))
+
+        with ThreadPoolExecutor(2) as threads:
+            coming, hashed = threads.submit(read), threads.submit(_nothing, 0, b"")
             while piece := coming.result():
-                left -= len(piece)
-                coming = thread.submit(file.read, min(left, _PIECE_BYTES))
+                at += len(piece)
+                coming = threads.submit(read)
+                hashed.result()
+                hashed = threads.submit(feed, at - len(piece), piece)
+                if at == self.length:
+                    hashed.result()
                 yield piece
-        if left:
-            raise EOFError(f"{self._path!r} ended {left} bytes early")
+        if at < self.length:
+            feed(at, b"")
+            raise EOFError(f"{self._path!r} ended {self.length - at} bytes early")
+
+
+def _nothing(_start: int, _piece: bytes) -> None:
+    pass
 
 
 def _is_local(file: BinaryIO) -> bool:
