@@ -21,6 +21,7 @@ from graveler.values import value_identity
 
 _FEW: Final = 64
 """Ranges of a side that are compared one by one."""
+_ROWS_AT_ONCE: Final = 512
 
 Side = Sequence[RangeInfo]
 Segment = tuple[tuple[RangeInfo, ...], ...]
@@ -189,13 +190,16 @@ class _Cursor:
 
     def __init__(self, store: RangeStore, infos: Side, start: bytes, stop: bytes | None) -> None:
         self._tables = store.ahead(infos, numbered=True)
+        self._records: list[tuple[bytes, bytes]] = []  # some rows
+        self._behind = 0  # the row behind them
         self._start = start
         self._stop = stop
         self.table: FlatTable | None = None
         self._next_table()
 
     def _next_table(self) -> None:
-        self.row = self.end = 0
+        self.row = self.end = self._behind = 0
+        self._records.clear()
         while self.row >= self.end:
             self.table = next(self._tables, None)
             if self.table is None:
@@ -204,6 +208,19 @@ class _Cursor:
             count = self.table.count
             self.end = count if self._stop is None else self.table.bisect(self._stop, self.row)
             self.ids = self.table.record_ids()
+
+    def record(self) -> tuple[bytes, bytes]:
+        """Return key and value record of the row.
+
+        The more rows are taken one after the other, the more of them are read at once.
+        """
+        if self.table is not None and self.row >= self._behind:
+            follows = self.row == self._behind and self._records
+            count = min(4 * len(self._records) if follows else 1, _ROWS_AT_ONCE)
+            self._behind = min(self.row + count, self.end)
+            run = self.table.run(self.row, self._behind)
+            self._records = list(zip(*run.columns(), strict=True))
+        return self._records[self.row - self._behind]
 
     def advance(self, rows: int) -> None:
         """Go on by some rows of the range."""
@@ -223,24 +240,24 @@ def _joined(
             left.advance(equal)
             right.advance(equal)
             continue
-        key, other = left.table.key(left.row), right.table.key(right.row)
+        (key, value), (other, other_value) = left.record(), right.record()
         if key == other:
-            values = left.table.value(left.row), right.table.value(right.row)
-            if not same(*values):
-                yield RawChange(key, *values)
+            if not same(value, other_value):
+                yield RawChange(key, value, other_value)
             left.advance(1)
             right.advance(1)
         elif key < other:
-            yield RawChange(key, left.table.value(left.row), None)
+            yield RawChange(key, value, None)
             left.advance(1)
         else:
-            yield RawChange(other, None, right.table.value(right.row))
+            yield RawChange(other, None, other_value)
             right.advance(1)
     while left.table is not None:
-        yield RawChange(left.table.key(left.row), left.table.value(left.row), None)
+        yield RawChange(*left.record(), None)
         left.advance(1)
     while right.table is not None:
-        yield RawChange(right.table.key(right.row), None, right.table.value(right.row))
+        key, value = right.record()
+        yield RawChange(key, None, value)
         right.advance(1)
 
 

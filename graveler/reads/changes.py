@@ -25,7 +25,7 @@ from graveler.model import Change, ChangeKind, Commit
 from graveler.names import path_key
 from graveler.reads.stores import Stores
 from graveler.refs import log, walk
-from graveler.values import decode_entry
+from graveler.values import deferred_entry
 
 _FAR: Final = 2_000
 
@@ -35,8 +35,8 @@ def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
     return Change(
         path=key.decode(),
         kind=ChangeKind.of(before, after),
-        before=None if before is None else decode_entry(key, before),
-        after=None if after is None else decode_entry(key, after),
+        before=None if before is None else deferred_entry(key, before),
+        after=None if after is None else deferred_entry(key, after),
     )
 
 

@@ -60,9 +60,12 @@ class MemoryRange(RowList):
         """Yield the rows from key `start` up to `stop`."""
         first = self.bisect(start)
         last = self.count if stop is None else self.bisect(stop)
-        rows = list(zip(self.keys(first, last), self.values(first, last), strict=True))
-        if rows:
-            yield Run.of(rows)
+        if first < last:
+            yield self.run(first, last)
+
+    def run(self, start: int, stop: int) -> Run:
+        """Return the rows from `start` up to `stop`."""
+        return Run.of(list(zip(self.keys(start, stop), self.values(start, stop), strict=True)))
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value behind `key`, None where there is no such record."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from http.client import HTTPConnection
 from itertools import count
 from multiprocessing.connection import Connection
@@ -21,6 +22,7 @@ from graveler import spark as gs
 from graveler.committed.splitting import DEFAULT
 from graveler.gateway import Gateway
 from graveler.lake import Repository
+from graveler.model import Commit
 from graveler.spark.options import Request
 from graveler.spark.trees import TreeReader
 from graveler.testing.world import link_unseen
@@ -257,7 +259,7 @@ def _processors() -> float:
 
 
 def differences(place: Place) -> list[Result]:
-    """Compare two commits of a tree of 200 ranges, of which three differ."""
+    """Compare commits of a tree of 200 ranges, of which three differ, and all."""
     progress("differences by tasks")
     found: list[Result] = in_child(_differences, place)
     return found
@@ -268,7 +270,8 @@ def _differences(place: Place) -> list[Result]:
         repo = lake.create_repository("bench")
         _commit(repo, range(place.compared))
         _commit(repo, range(0, place.compared, place.compared // 3), change=True)
-        left, right = repo.commit("main~1"), repo.commit("main")
+        _commit(repo, range(place.compared), change=True)
+        left, right, whole = (repo.commit(f"main~{back}") for back in (2, 1, 0))
         before, after = (set(ranges_of(repo.ref(commit))) for commit in (left, right))
         request = Request("", "", kind="diff", parallelism=_CORES)
         reader = TreeReader(repo.stores.ranges, request, [left.metarange, right.metarange])
@@ -276,14 +279,20 @@ def _differences(place: Place) -> list[Result]:
         with _spark() as spark:
             tables = gs.attach(repo, spark)
 
-            def by_tasks() -> int:
-                return tables.diff(left, right).count()
+            def by_tasks(other: Commit) -> int:
+                return tables.diff(left, other).count()
 
-            def by_process() -> int:
-                return sum(1 for _ in repo.diff(left, right))
+            def by_process(other: Commit) -> int:
+                return sum(1 for _ in repo.diff(left, other))
 
-            assert by_tasks() == by_process()
-            tasks, process = alternate(by_tasks, by_process, place.repeats)
+            def times(other: Commit) -> tuple[float, float]:
+                assert by_tasks(other) == by_process(other)
+                return alternate(
+                    partial(by_tasks, other), partial(by_process, other), place.repeats
+                )
+
+            tasks, process = times(right)
+            tasks_whole, process_whole = times(whole)
             empty = median(clocked(spark.range(_CORES).count) for _ in range(place.repeats))
     of = f"of {len(before)} and {len(after)} ranges"
     return [
@@ -294,6 +303,13 @@ def _differences(place: Place) -> list[Result]:
             1.2,
             " times the seconds",
             f"{tasks:.2f} s and {process:.3f} s; a Spark job that reads nothing: {empty:.2f} s",
+        ),
+        at_most(
+            f"the same where all of {place.compared:,} entries differ",
+            tasks_whole / process_whole,
+            1.2,
+            " times the seconds",
+            f"{tasks_whole:.2f} s and {process_whole:.2f} s",
         ),
     ]
 
