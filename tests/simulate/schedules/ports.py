@@ -16,7 +16,7 @@ from typing import BinaryIO
 from graveler.errors import ObjectNotFoundError
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
-from tests.simulate.scenarios.shared import OBJECTS, TURNS, Call
+from tests.simulate.scenarios.shared import OBJECTS, TURNS, Access, Call
 from tests.simulate.schedules.processes import Process, written_on
 
 _DAY_BYTES = 2
@@ -127,7 +127,10 @@ class SimulatedObjects(ObjectStore):
 
     Attributes:
         all_steps: No call is left out.
+        put_threads: None, because the order in which threads put objects is not the schedule's.
     """
+
+    put_threads = 0
 
     def __init__(self, process: Process, root: str, *, all_steps: bool) -> None:
         self.process = process
@@ -157,9 +160,11 @@ class SimulatedObjects(ObjectStore):
         if self.all_steps:
             call = Call("put_absent", OBJECTS, key.encode(), self._dated(content))
             return self.process.call(call) is True
+        name = key.encode()
         there = self.find(key) is not None
         if not there:
-            self.process.late[OBJECTS, key.encode()] = self._dated(content)
+            self.process.late[OBJECTS, name] = self._dated(content)
+        self.process.saw(Access(OBJECTS, name, name, writes=False), there)
         return not there
 
     def put_if_absent(self, key: str, body: Body) -> bool:

@@ -29,7 +29,8 @@ class Process:
         late: Writes that no process can miss before this one's next call: objects and commit
             records, which are named by their content. They become visible at the last moment.
         digest: Of all it has seen.
-        beside: What threads of the process touched since its last call, which waits for them.
+        beside: What it touched since its last call without a step: by a thread, which the next call
+            waits for, or by a look whether an object is there.
         day: Its calendar begins then; and what objects say of the time they were written.
         scheduled: Whether its calls wait for a scheduler; else they are made at once.
     """
@@ -106,6 +107,12 @@ class Process:
         self.late.clear()
         if self._greenlet is not None and not self._greenlet.dead:
             self._greenlet.throw(ProcessDied("killed"))
+
+    def saw(self, access: Access, result: object) -> None:
+        """Note what the process learned without a step of its own."""
+        if self.scheduled:
+            self.beside.append(access)
+            self.digest = hash((self.digest, result))
 
     def find_late(self, partition: str, key: bytes) -> bytes | None:
         """Return what the process itself has written there, though others cannot see it yet."""
