@@ -2,7 +2,6 @@
 
 import random
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from threading import Lock
 
 from graveler.clock import Clock, IdSource
@@ -48,12 +47,13 @@ class SequenceIds(IdSource):
     """Ids that count from one, for tests that compare runs."""
 
     def __init__(self, seed: int = 0) -> None:
-        self._numbers = count(1)
+        self._last = 0
         self._random = random.Random(seed)  # noqa: S311 - a test's seed
 
     def unique(self) -> str:
         """Return the next number."""
-        return f"{next(self._numbers):032x}"
+        self._last += 1
+        return f"{self._last:032x}"
 
     def jitter(self) -> float:
         """Return the next number of the seed's sequence."""
