@@ -7,23 +7,21 @@ to one task each. Nothing here needs more of a session than Spark Connect has.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from graveler.committed import Applied, RangeStore, Splitting
 from graveler.committed.slices import Cut, stitch
 from graveler.committed.splitting import HASH_MASK
 from graveler.errors import SourceChangedError, ThrottledError
+from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores
 from graveler.repository.imports.tasks import KEY, RESULT, SLICE, Fault, Sliced, SliceTask, decoded
 from graveler.repository.links import LinkRules
-from graveler.spark.preflight import preflight
+from graveler.spark.preflight import check_job
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, Row
-
-Task = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
-"""Builds slices of rows; a task of another process calls it."""
 
 SLICE_ROWS: Final = 500_000
 """Rows of a slice, about: a task holds them in memory, some 0.5 KiB each."""
@@ -35,6 +33,17 @@ _SAMPLES: Final = 8
 _TRIES: Final = 3
 _BEHIND: Final = b"\xff"
 """No path has this byte: a prefix with it is behind all keys below the prefix."""
+
+
+class Task(Protocol):
+    """Builds slices of rows; a task of another process calls it."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The repository's object store."""
+
+    def __call__(self, rows: "Iterator[pa.RecordBatch]", /) -> "Iterator[pa.RecordBatch]":
+        """Return the rows of the result."""
 
 
 class Survey(NamedTuple):
@@ -141,10 +150,11 @@ def by_tasks(frame: "DataFrame", task: Task) -> list[Sliced]:
     """Return the slices that tasks make of a frame.
 
     Raises:
+        InvalidInputError: The storage is in the memory of this process.
         MissingDependencyError: Workers have not the driver's graveler.
         GravelerError: As `in_order`.
     """
-    preflight(frame.sparkSession)
+    check_job(frame.sparkSession, task.objects)
     return in_order(frame.mapInArrow(task, RESULT).collect())
 
 

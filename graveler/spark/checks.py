@@ -23,7 +23,7 @@ from graveler.reads.soundness import (
     mark_of,
 )
 from graveler.reads.stores import FileStores, Stores
-from graveler.spark.preflight import preflight
+from graveler.spark.preflight import check_job
 from graveler.values import decode_range_info, encode_range_info
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _run(
 
     from graveler.spark.trees import balanced  # noqa: PLC0415 - needs PySpark
 
-    preflight(spark)
+    check_job(spark, ranges, objects)
     entries = sum(info.count for _, info in infos) + len(staged)
     parts = balanced(infos, lambda item: item[1].count, 0) if infos else []
     work = [

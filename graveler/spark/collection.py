@@ -13,7 +13,7 @@ from graveler.committed.references import AddressLists, Ranges, by_one_process
 from graveler.model import RangeInfo
 from graveler.repository.imports.tasks import FAULTS, Fault
 from graveler.spark.imports import METHODS
-from graveler.spark.preflight import preflight
+from graveler.spark.preflight import check_job
 from graveler.spark.session import running
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class AddressReader:
         if not found or (self._method == "auto" and entries < LARGE):
             return by_one_process(lists, found)
         session = self._spark or running()
-        preflight(session)
+        check_job(session, lists)
         return _by_tasks(session, lists, found)
 
 

@@ -4,7 +4,6 @@ A task writes each file whole under its one name, so it may run twice. It gets t
 of the target, and no key-value store.
 """
 
-import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from graveler.reads.downloads import MOST_FAULTS, failure
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
 from graveler.repository.imports.tasks import FAULTS, Fault
-from graveler.spark.preflight import preflight
+from graveler.spark.preflight import check_job
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,8 +90,7 @@ def export(
     target = destination(repository.stores, place)
     copier = Copier(FileStores.of(repository.stores), target, prefix)
     made = Export(repository.name, ref, prefix, since or "")
-    pickle.dumps(copier)  # a store that executors cannot reach is refused by name
-    preflight(tables.spark)
+    check_job(tables.spark, copier)
     begin(target, made)
     columns = ("path", *_FIELDS)
     tasks = _tasks(repository, ref, since, prefix)

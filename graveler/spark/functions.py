@@ -18,9 +18,10 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 from graveler.committed.range_store import RangeStore
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.spark.columns import COLUMNS
-from graveler.spark.lakes import open_lake
+from graveler.spark.lakes import check_opened, open_lake
 from graveler.spark.listings import ListingReader
 from graveler.spark.options import Request
+from graveler.spark.preflight import check_sent
 from graveler.spark.trees import TreeReader
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def plan_trees(place: Place, kind: str, *refs: AnalyzeArgument) -> Planned:
             heads = {branch.name: branch.commit_id for branch in repository.branches()}
             for name, commit in (repository.tags.list() | heads).items():
                 trees.setdefault(name, repository.stores.refs.commits.get(commit).metarange)
-        return Planned(
-            from_arrow_schema(COLUMNS[kind]), ranges=repository.stores.ranges, trees=trees
-        )
+        ranges = repository.stores.ranges
+        check_sent(ranges)
+        return Planned(from_arrow_schema(COLUMNS[kind]), ranges=ranges, trees=trees)
 
 
 def plan_listing(place: Place, kind: str, ref: AnalyzeArgument | None = None) -> Planned:
@@ -151,8 +152,12 @@ def register_sql(spark: "SparkSession", repository: "Repository") -> None:
     Args:
         spark: The session, classic or of Spark Connect.
         repository: The repository. A second call for another one replaces the functions.
+
+    Raises:
+        InvalidInputError: The key-value store of the lake is in the memory of this process.
     """
     place = Place(repository.stores.location, repository.name)
+    check_opened(place.lake)
     for name, handler in _handlers(place).items():
         spark.udtf.register(name, udtf(handler))  # type: ignore[arg-type]  # no decorator
 

@@ -1,6 +1,5 @@
 """Bulk import: the entries of a frame become a commit, and Spark builds its tree."""
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import replace as replaced
 from pathlib import PurePath
@@ -15,7 +14,7 @@ from graveler.repository.imports.inventory import InventoryRows
 from graveler.repository.imports.tasks import KEY
 from graveler.repository.imports.trees import land_tree
 from graveler.spark.building import SLICE_ROWS, Builder, survey
-from graveler.spark.preflight import preflight
+from graveler.spark.preflight import check_job
 from graveler.spark.session import running
 from graveler.spark.sources import frame_of
 
@@ -85,7 +84,7 @@ def import_(  # noqa: PLR0913 - where from, where to, and how
         made = branch.commit(message, metadata=metadata, committer=committer)
         return replaced(done, commit=made.id)
     session = spark or running()
-    preflight(session)
+    check_job(session, branch.repository.objects)
     with frame_of(session, found.pieces()) as frame:
         return import_frame(
             branch,
@@ -148,9 +147,8 @@ def import_frame(  # noqa: PLR0913 - where to, and how
         raise InvalidInputError(f"to={to!r}: give a folder, as in {to + '/'!r}, or ''")
     spec = commit_spec(branch, message, metadata, committer)
     stores = branch.repository
-    pickle.dumps(stores.objects)  # a storage that executors cannot reach is refused by name
     rows = _rows_of(frame, to)
-    preflight(frame.sparkSession)
+    check_job(frame.sparkSession, stores.objects)
     prefix = to.encode()
     found = survey(rows, stores.splitting, slice_rows)
     if not found.rows:

@@ -4,6 +4,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from graveler.config import load_config
+from graveler.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from graveler.lake import Lake
 
@@ -13,6 +16,19 @@ def open_lake(location: str) -> "Lake":
     # as Spark finds the data source, by the name of the module: it stands above this package
     opened: Lake = import_module("pyspark_graveler").DefaultSource.open_lake(location)
     return opened
+
+
+def check_opened(location: str) -> None:
+    """Refuse a lake that another process opens empty.
+
+    Raises:
+        InvalidInputError: Its key-value store is in the memory of this process.
+    """
+    if load_config(location).kv_uri == "mem://":
+        raise InvalidInputError(
+            f"the key-value store of {location} is in the memory of this process, and the processes of "
+            "Spark open the lake by its location: keep it in a database, such as sqlite://kv.sqlite3"
+        )
 
 
 @cache

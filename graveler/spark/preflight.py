@@ -1,5 +1,6 @@
-"""What Spark's workers have: a small task for each core looks, before a job that needs it."""
+"""What a job needs before it runs: stores that tasks can reach, and workers that have what tasks use."""
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -60,6 +61,33 @@ def preflight(
                 "or set PYSPARK_PYTHON to a Python that has it"
             )
     return there[0]
+
+
+def check_sent(*sent: object) -> None:
+    """Refuse by its name a store that tasks cannot reach: Spark would tell of its own pickling only.
+
+    Args:
+        *sent: What tasks get of a repository: stores, or what holds them.
+
+    Raises:
+        InvalidInputError: A store is in the memory of this process.
+    """
+    pickle.dumps(sent)
+
+
+def check_job(spark: "SparkSession", *sent: object) -> None:
+    """Refuse a job of tasks that cannot run, before it begins.
+
+    Args:
+        spark: The session.
+        *sent: As of `check_sent`.
+
+    Raises:
+        InvalidInputError: A store is in the memory of this process.
+        MissingDependencyError: As `preflight`.
+    """
+    check_sent(*sent)
+    preflight(spark)
 
 
 def lacking(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:

@@ -30,10 +30,11 @@ from graveler.spark.commits import commit
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
 from graveler.spark.idempotence import Landed, Txn
-from graveler.spark.lakes import lake_of_process
+from graveler.spark.lakes import check_opened, lake_of_process
 from graveler.spark.merges import SHARE_BYTES as MERGE_BYTES
 from graveler.spark.merges import merge
 from graveler.spark.packing import SHARE_BYTES, pack
+from graveler.spark.preflight import check_sent
 from graveler.spark.reader import ReadOptions, read
 from graveler.spark.session import running
 from graveler.spark.streams.rows import COMPACTION, read_appended
@@ -144,14 +145,21 @@ class Tables:
         return self._metadata("commits", ref)
 
     def _metadata(self, kind: str, ref: str | Commit | RefLike, **options: str) -> "DataFrame":
-        reader = self.spark.read.format("graveler").options(
-            lake=self.repository.stores.location,
-            repository=self.repository.name,
-            kind=kind,
-            ref=self._commit_id(ref),
-            **{name: value for name, value in options.items() if value},
-        )
-        return reader.load()
+        options = self._options(kind, ref=self._commit_id(ref), **options)
+        return self.spark.read.format("graveler").options(**options).load()
+
+    def _options(self, kind: str, **options: str) -> dict[str, str]:
+        """Return the options of the data source, but for those that are not given.
+
+        Raises:
+            InvalidInputError: The repository is in the memory of this process.
+        """
+        stores = self.repository.stores
+        check_opened(stores.location)
+        if kind != "commits":  # the driver lists those
+            check_sent(stores.objects)
+        given = {name: value for name, value in options.items() if value}
+        return {"lake": stores.location, "repository": stores.name, "kind": kind, **given}
 
     def _commit_id(self, ref: str | Commit | RefLike) -> str:
         return self.repository.ref(ref).commit_id
@@ -482,20 +490,15 @@ class Tables:
         """
         if not isinstance(starting_ref, str):
             starting_ref = self._commit_id(starting_ref)
-        options = {
-            "branch": self.repository.branch(branch).name,
+        options = self._options(
+            "changes",
+            branch=self.repository.branch(branch).name,
             # not looked up here: a query with a checkpoint needs none, and it may be gone then
-            "startingRef": starting_ref,
-            "prefix": prefix_text(prefix, "prefix"),
-            "maxCommitsPerTrigger": str(count(max_commits, "max_commits") or ""),
-        }
-        reader = self.spark.readStream.format("graveler").options(
-            lake=self.repository.stores.location,
-            repository=self.repository.name,
-            kind="changes",
-            **{name: value for name, value in options.items() if value},
+            startingRef=starting_ref,
+            prefix=prefix_text(prefix, "prefix"),
+            maxCommitsPerTrigger=str(count(max_commits, "max_commits") or ""),
         )
-        return reader.load()
+        return self.spark.readStream.format("graveler").options(**options).load()
 
     def appended(
         self, changes: "DataFrame", path: PathText, **options: Unpack[ReadOptions]

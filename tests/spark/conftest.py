@@ -7,5 +7,6 @@ import pytest
 def looks(monkeypatch):
     """The sessions of which the workers were looked at, in place of a look: there are no workers."""
     found: list[object] = []
-    monkeypatch.setattr("graveler.spark.building.preflight", found.append)
+    check = "graveler.spark.building.check_job"
+    monkeypatch.setattr(check, lambda session, *_sent: found.append(session))
     return found

@@ -167,10 +167,10 @@ def test_workers_are_looked_at_before_tasks_run(repo, looks, monkeypatch):
     commit(repo, tasks, "main", "words", method="spark")
     assert looks == [tasks]
 
-    def refuse(_):
+    def refuse(*_):
         raise MissingDependencyError("a worker lacks graveler")
 
-    monkeypatch.setattr("graveler.spark.building.preflight", refuse)
+    monkeypatch.setattr("graveler.spark.building.check_job", refuse)
     main.put("more", b"1")
     tasks, head = session(), main.head
     with pytest.raises(MissingDependencyError):

@@ -5,10 +5,14 @@ import sys
 from importlib import import_module
 
 import pytest
+from pyspark.errors import PySparkException
 
+import graveler
 import graveler.spark as gs
+from graveler.committed import Splitting
 from graveler.config import load_config
-from graveler.errors import MissingDependencyError
+from graveler.errors import InvalidInputError, MissingDependencyError
+from graveler.objects.registry import open_store
 
 
 def test_a_worker_of_this_python_lacks_nothing(spark):
@@ -48,3 +52,75 @@ def test_a_session_takes_the_settings_of_a_repository(repo, spark, monkeypatch):
     finally:
         spark.conf.unset("graveler.test")
     assert seen == [(repo.storage, load_config(repo.stores.location).storage_options, None)]
+
+
+JOBS = {
+    "commit": lambda tables: tables.commit("main", "words", method="spark"),
+    "merge": lambda tables: tables.merge("dev", "main", method="spark", share_bytes=1),
+    "pack": lambda tables: tables.pack(everything=True, method="spark"),
+    "import": lambda tables: gs.import_(
+        tables.repository.create_branch("new"),
+        "mem://other/files/",
+        message="words",
+        method="spark",
+    ),
+    "import of a frame": lambda tables: gs.import_frame(
+        tables.repository.branch("main"),
+        tables.spark.range(1).selectExpr(
+            "'k' as path", "'a' as address", "id as size", "'e' as etag"
+        ),
+        message="words",
+    ),
+    "export": lambda tables: tables.export("main", "out"),
+    "collection": lambda tables: gs.collector(tables.repository, tables.spark, method="spark").mark(
+        dry_run=True
+    ),
+    "fsck": lambda tables: tables.fsck(),
+    "entries": lambda tables: tables.entries("main"),
+    "ranges": lambda tables: tables.ranges("main"),
+    "diff": lambda tables: tables.diff("main", "dev"),
+    "changes": lambda tables: tables.changes("main"),
+}
+
+
+@pytest.fixture(scope="module")
+def in_memory(spark, tmp_path_factory):
+    """Tables of a repository whose storage is in memory, and of which two branches differ everywhere."""
+    folder = tmp_path_factory.mktemp("lake") / "lake"
+    with graveler.init(folder, storage_uri="mem://preflight") as lake:
+        repo = lake.create_repository("tables", splitting=Splitting(raggedness=8))
+        main, dev = repo.branch("main"), repo.create_branch("dev")
+        open_store("mem://other").put("files/a", b"1")
+        repo.links.allow("mem://other/files")
+        for part, branch in enumerate((main, dev)):
+            for number in range(part, 40, 2):
+                branch.put(f"k{number:02}", b"1")
+            branch.commit("words")
+        main.put("staged", b"1")
+        yield gs.attach(repo, spark)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_storage_in_memory_is_refused_by_its_name(in_memory, job):
+    with pytest.raises(
+        InvalidInputError, match=r"mem://\w+/tables is in the memory of this process.* on S3$"
+    ):
+        JOBS[job](in_memory)
+
+
+def test_sql_refuses_a_storage_in_memory_by_its_name(in_memory, spark):
+    gs.register_sql(spark, in_memory.repository)
+    with pytest.raises(PySparkException, match="is in the memory of this process"):
+        spark.sql("select * from graveler_entries('main')").collect()
+
+
+def test_a_key_value_store_in_memory_is_no_place_for_frames(spark, tmp_path):
+    with graveler.init(tmp_path / "lake", kv_uri="mem://") as lake:
+        tables = gs.attach(lake.create_repository("tables"), spark)
+        for call in (
+            lambda: tables.commits("main"),
+            lambda: tables.changes("main"),
+            lambda: gs.register_sql(spark, tables.repository),
+        ):
+            with pytest.raises(InvalidInputError, match="keep it in a database"):
+                call()
