@@ -196,20 +196,26 @@ def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
             )
 
 
-def check_caller_pairs(what: str, pairs: Mapping[str, str] | None) -> dict[str, str]:
+def check_caller_pairs(what: str, pairs: Mapping[str, str] | None, *ours: str) -> dict[str, str]:
     """Return the caller's metadata for a commit or a run, refusing names that are ours.
 
     By ``graveler.run``, ``graveler.published`` and the like the kind of a commit is recorded.
 
+    Args:
+        what: Whose pairs, for the message.
+        pairs: The metadata.
+        *ours: How other names begin that are ours in this call.
+
     Raises:
-        InvalidInputError: A name or a value is no text, or a name begins with ``graveler.``.
+        InvalidInputError: A name or a value is no text, or a name begins with ``graveler.`` or as `ours` do.
     """
     checked = read_pairs(pairs, "metadata")
-    if ours := sorted(name for name in checked if name.startswith(_OURS)):
-        raise InvalidInputError(
-            f"{what}: metadata {ours[0]!r}: names that begin with {_OURS!r} are graveler's own: "
-            "choose another"
-        )
+    for start in (_OURS, *ours):
+        if taken := sorted(name for name in checked if name.startswith(start)):
+            raise InvalidInputError(
+                f"{what}: metadata {taken[0]!r}: names that begin with {start!r} are graveler's own: "
+                "choose another"
+            )
     return checked
 
 

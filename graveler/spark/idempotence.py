@@ -20,6 +20,9 @@ from graveler.refs import is_ancestor, log, outside
 if TYPE_CHECKING:
     from graveler.refs import Commits
 
+NAMES: Final = "txn."
+"""How the names begin of the pairs that name a transaction."""
+
 _APP: Final = "txn.app"
 _VERSION: Final = "txn.version"
 _QUERY: Final = "txn.query"

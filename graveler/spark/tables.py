@@ -29,7 +29,7 @@ from graveler.spark.commits import SHARE_BYTES as COMMIT_BYTES
 from graveler.spark.commits import commit
 from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
-from graveler.spark.idempotence import Landed, Txn
+from graveler.spark.idempotence import NAMES, Landed, Txn
 from graveler.spark.lakes import check_opened, lake_of_process
 from graveler.spark.merges import SHARE_BYTES as MERGE_BYTES
 from graveler.spark.merges import merge
@@ -243,7 +243,7 @@ class Tables:
         Args:
             branch: The branch, protected or not; the gates that it requires judge the commit.
             message: Of the commit.
-            metadata: Of the commit.
+            metadata: Of the commit, without names that begin with ``txn.`` or ``spark.compaction``.
             txn: A name of the application and a whole number, such as the day or the batch. A
                 second transaction of the same pair is skipped, also if both run at the same time: its
                 writes do nothing, and `Transaction.skipped` says so. The commit has the pair as
@@ -261,7 +261,7 @@ class Tables:
             self.spark,
             branch,
             message=message,
-            metadata=check_caller_pairs("transaction", metadata),
+            metadata=check_caller_pairs("transaction", metadata, NAMES, COMPACTION),
             txn=None if txn is None else Txn.of(txn),
             landed=self._landed,
         )
@@ -429,7 +429,7 @@ class Tables:
                 to several tables, which land together.
             txn_app: Names the application; one query has it.
             message: Of the commits; "" for one that counts batches.
-            metadata: Of the commits.
+            metadata: Of the commits, as of `transaction`.
             checkpoint: The query's ``checkpointLocation``, needed with Spark Connect, which does not tell
                 the query's id. There, `into` runs in a process of the server, which opens the lake by its
                 location.
@@ -457,7 +457,7 @@ class Tables:
             into,
             app=app,
             message=text(message, "message", empty=True, most=MESSAGE_BYTES),
-            metadata=check_caller_pairs(f"batch writer {app!r}", metadata),
+            metadata=check_caller_pairs(f"batch writer {app!r}", metadata, NAMES, COMPACTION),
             checkpoint=text(checkpoint, "checkpoint", empty=True),
             options=options,
         )
@@ -601,7 +601,15 @@ class Tables:
             return Compaction(None, 0, 0, 0, 0, 0)
         files = sum(len(one.files) for one in due)
         message = message or f"compact {folder}: {files} files"
-        with self.transaction(branch, message=message, metadata={COMPACTION: folder}) as tx:
+        with transaction(
+            self.repository,
+            self.spark,
+            branch,
+            message=message,
+            metadata={COMPACTION: folder},
+            txn=None,
+            landed=self._landed,
+        ) as tx:
             due = small_files(self.repository.ref(tx.base), folder, where, target_bytes)
             old = [entry for one in due for _, entry in one.files]
             made = tx._rewrite(folder, due) if due else []

@@ -249,6 +249,11 @@ def test_a_wrong_argument_is_refused_before_the_query(repo):
     ("given", "message"),
     [
         ({"metadata": {"graveler.x": "1"}}, r"'clicks': metadata 'graveler\.x'"),
+        (
+            {"metadata": {"txn.version": "1"}},
+            r"'clicks': metadata 'txn\.version'.*begin with 'txn\.'",
+        ),
+        ({"metadata": {"spark.compaction": "t/"}}, r"'clicks': metadata 'spark\.compaction'"),
         ({"message": "x" * 100_000}, "message="),
         ({"format": "delta"}, "Delta table"),
         ({"partition_by": "dt"}, "partition_by="),
@@ -264,9 +269,11 @@ def test_what_fails_at_any_batch_is_refused_before(repo, given, message):
         Tables(repo, SPARK).batch_writer("main", **terms)
 
 
-def test_a_name_of_graveler_is_no_metadata_of_a_transaction(repo):
-    with pytest.raises(InvalidInputError, match=r"transaction: metadata 'graveler\.run'"):
-        Tables(repo, SPARK).transaction("main", message="x", metadata={"graveler.run": "x"})
+@pytest.mark.parametrize("name", ["graveler.run", "txn.app", "txn.query", "spark.compaction"])
+@pytest.mark.parametrize("txn", [None, ("clicks", 1)])
+def test_a_name_of_graveler_is_no_metadata_of_a_transaction(repo, name, txn):
+    with pytest.raises(InvalidInputError, match=f"transaction: metadata '{name}'.*choose another"):
+        Tables(repo, SPARK).transaction("main", message="x", metadata={name: "x"}, txn=txn)
 
 
 def test_an_unknown_option_is_refused_before_the_query(repo):
