@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from os import PathLike, fsencode, fspath
 from os.path import expanduser
 from pathlib import Path, PurePath
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from graveler.errors import InvalidInputError
 from graveler.model import (
@@ -42,8 +42,30 @@ _brief.maxstring = _brief.maxother = 80
 T = TypeVar("T")
 
 
+class Home(Protocol):
+    """The repository of a ref."""
+
+    @property
+    def uid(self) -> str:
+        """Unique to it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def location(self) -> str:
+        """Where its lake is."""
+
+
 class RefLike(ABC):
-    """What is accepted where an argument is a ref."""
+    """What is accepted where an argument is a ref.
+
+    Attributes:
+        repository: The repository of which it is.
+    """
+
+    repository: Home
 
     @property
     @abstractmethod
@@ -101,24 +123,43 @@ def optional(check: Any, value: Any, name: str, **options: Any) -> Any:
     return None if value is None else check(value, name, **options)
 
 
-def ref_text(value: Any, name: str) -> str:
-    """Return the expression of a ref: text, a commit, a ref or a branch."""
+def ref_text(value: Any, name: str, *, within: Home | None = None) -> str:
+    """Return the expression of a ref: text, a commit, a ref or a branch.
+
+    Args:
+        value: What was given.
+        name: Of the argument.
+        within: The repository in which the expression is looked up; an object of another one is refused.
+    """
     if isinstance(value, Commit):
         return value.id
     if isinstance(value, RefLike):
-        return value.expression
+        return _expression(value, name, within)
     if not isinstance(value, str) or not value:
         raise _wrong(name, value, "a ref: text, a Commit, a Ref or a Branch")
     return text(value, name)
 
 
-def branch_text(value: Any, name: str) -> str:
-    """Return the name of a branch: text or a branch."""
+def branch_text(value: Any, name: str, *, within: Home | None = None) -> str:
+    """Return the name of a branch: text or a branch; `within` is that of `ref_text`."""
     if isinstance(value, BranchLike):
-        return value.expression
+        return _expression(value, name, within)
     if not isinstance(value, str) or not value:
         raise _wrong(name, value, "the name of a branch, or a Branch")
     return text(value, name)
+
+
+def _expression(value: RefLike, name: str, within: Home | None) -> str:
+    expression = value.expression
+    if within is not None and value.repository.uid != within.uid:
+        other = value.repository
+        raise _wrong(
+            name,
+            value,
+            f"what is of repository {within.name!r} of {within.location}, or text; this is of repository "
+            f"{other.name!r} of {other.location}",
+        )
+    return expression
 
 
 def path_text(value: Any, name: str) -> str:

@@ -171,7 +171,7 @@ class Ingestion:
             NotFoundError: No such quarantine.
             RefNotFoundError: Its branch was deleted.
         """
-        name = branch_text(name, "name")
+        name = branch_text(name, "name", within=self._stores)
         check_strategy(strategy)
         chosen = self._gates if gates is None else as_gates(gates)
         pairs = None if metadata is None else check_caller_pairs(f"release {name}", metadata)

@@ -45,7 +45,7 @@ class Tags:
         Raises:
             AlreadyExistsError: The tag names another commit.
         """
-        name, ref = text(name, "name"), ref_text(ref, "ref")
+        name, ref = text(name, "name"), ref_text(ref, "ref", within=self._stores)
         commit = resolve_to_name(self._stores.refs, ref)
         self._stores.refs.tags.create(name, commit.id)
         return commit
@@ -303,7 +303,7 @@ class Gates:
         Raises:
             RefNotFoundError: There is no such commit, or no gate has judged it.
         """
-        ref = ref_text(ref, "ref")
+        ref = ref_text(ref, "ref", within=self._stores)
         verdicts = Verdicts(self._stores)
         judgement = verdicts.on(ref) or verdicts.on(resolve(self._stores.refs, ref).id)
         if judgement is None:

@@ -137,7 +137,7 @@ class Repository:
         commit_texts(message, committer)
         return use_cases.packing.pack(
             self.stores,
-            branch_text(branch, "branch"),
+            branch_text(branch, "branch", within=self.stores),
             everything=everything,
             limit=limit,
             message=message,
@@ -183,7 +183,7 @@ class Repository:
         Raises:
             RefNotFoundError: No such ref.
         """
-        return use_cases.packing.tree_stats(self.stores, ref_text(ref, "ref"))
+        return use_cases.packing.tree_stats(self.stores, ref_text(ref, "ref", within=self.stores))
 
     @property
     def gates(self) -> "Gates":
@@ -274,7 +274,7 @@ class Repository:
 
     def branch(self, name: str | BranchLike) -> "Branch":
         """Return a branch to read and write, or raise RefNotFoundError."""
-        name = branch_text(name, "name")
+        name = branch_text(name, "name", within=self.stores)
         self.stores.refs.branches.get(name)
         return use_cases.Branch(self.stores, name)
 
@@ -297,7 +297,7 @@ class Repository:
         Raises:
             AlreadyExistsError: The name is taken, and `exist_ok` is not set.
         """
-        name, source = text(name, "name"), ref_text(source, "source")
+        name, source = text(name, "name"), ref_text(source, "source", within=self.stores)
         flag(exist_ok, "exist_ok"), flag(hidden, "hidden")
         use_cases.branches.create_branch(
             self.stores, name, source, exist_ok=exist_ok, hidden=hidden
@@ -306,7 +306,7 @@ class Repository:
 
     def delete_branch(self, name: str | BranchLike) -> None:
         """Remove a branch and what is staged on it; its commits stay."""
-        name = branch_text(name, "name")
+        name = branch_text(name, "name", within=self.stores)
         use_cases.branches.delete_branch(self.stores, name)
 
     def branches(
@@ -334,7 +334,7 @@ class Repository:
                 ``~N``, ``^N`` or ``@`` behind it; ``main@{2}`` is where the branch was two
                 moves ago, ``main@{2013-01-01T05:00Z}`` where it was at that time.
         """
-        expression = ref_text(expression, "expression")
+        expression = ref_text(expression, "expression", within=self.stores)
         return Ref(self.stores, resolve_to_read(self.stores.refs, expression), name=expression)
 
     def view(self, expression: str | Commit | RefLike) -> "View":
@@ -344,13 +344,13 @@ class Repository:
             expression: The name of a branch, or what `ref` takes.
         """
         try:
-            return self.branch(ref_text(expression, "expression"))
+            return self.branch(ref_text(expression, "expression", within=self.stores))
         except (RefNotFoundError, InvalidInputError):
             return self.ref(expression)
 
     def commit(self, expression: str | Commit | RefLike) -> Commit:
         """Return the commit that `expression` names."""
-        expression = ref_text(expression, "expression")
+        expression = ref_text(expression, "expression", within=self.stores)
         return resolve(self.stores.refs, expression)
 
     def log(  # noqa: PLR0913 - where to begin, and what to show
@@ -387,7 +387,7 @@ class Repository:
             InvalidInputError: Both `path` and `prefix`.
             ExpiredError: Garbage collection removed a tree that the path must be looked up in.
         """
-        ref, path = ref_text(ref, "ref"), prefix_text(path, "path")
+        ref, path = ref_text(ref, "ref", within=self.stores), prefix_text(path, "path")
         prefix = prefix_text(prefix, "prefix")
         optional(count, limit, "limit"), flag(first_parent, "first_parent")
         selection = refs.Selection(
@@ -412,7 +412,8 @@ class Repository:
         self, left: str | Commit | RefLike, right: str | Commit | RefLike, *, prefix: PathText = ""
     ) -> Iterator[Change]:
         """Yield what differs from `left` to `right` below `prefix`, in byte order of paths."""
-        left, right = ref_text(left, "left"), ref_text(right, "right")
+        left = ref_text(left, "left", within=self.stores)
+        right = ref_text(right, "right", within=self.stores)
         prefix = prefix_text(prefix, "prefix")
         before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
         return changes.diff_commits(self.stores, before, after, prefix=prefix)
@@ -477,7 +478,9 @@ class Repository:
         """
         use_cases.strategies.check_strategy(strategy)
         flag(dry_run, "dry_run")
-        source, into, spec = use_cases.merges.merge_spec(source, into, message, metadata, committer)
+        source, into, spec = use_cases.merges.merge_spec(
+            self.stores, source, into, message, metadata, committer
+        )
         if dry_run:
             commit = resolve_to_name(self.stores.refs, source)
             return use_cases.preview.preview_merge(self.stores, commit, into, strategy=strategy)
@@ -515,7 +518,8 @@ class Repository:
             NoChangesError: There is nothing to revert.
             InvalidInputError: A merge whose parent is not clear, without `parent`.
         """
-        commit, on = ref_text(commit, "commit"), branch_text(on, "on")
+        commit = ref_text(commit, "commit", within=self.stores)
+        on = branch_text(on, "on", within=self.stores)
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
         use_cases.strategies.check_strategy(strategy)
@@ -558,7 +562,8 @@ class Repository:
             InvalidInputError: A merge whose parent is not clear, without `parent`.
             RunStateError: The commit belongs to a run that was not published.
         """
-        commit, onto = ref_text(commit, "commit"), branch_text(onto, "onto")
+        commit = ref_text(commit, "commit", within=self.stores)
+        onto = branch_text(onto, "onto", within=self.stores)
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
         use_cases.strategies.check_strategy(strategy)
@@ -583,7 +588,7 @@ class Repository:
             limit: At most this many.
             hidden: Without `branch`: include hidden branches and those of runs.
         """
-        branch = None if branch is None else branch_text(branch, "branch")
+        branch = None if branch is None else branch_text(branch, "branch", within=self.stores)
         optional(count, limit, "limit"), flag(hidden, "hidden")
         refs = self.stores.refs
         lines = all_moves(refs, hidden=hidden) if branch is None else branch_moves(refs, branch)
@@ -606,7 +611,7 @@ class Repository:
             ProtectedBranchError: The branch is protected against reset.
             FencedError: The branch is, or was, a run's.
         """
-        branch = branch_text(branch, "branch")
+        branch = branch_text(branch, "branch", within=self.stores)
         count(to, "to", least=1)
         return use_cases.branches.undo(self.stores, branch, to)
 
@@ -647,7 +652,7 @@ class Repository:
         Raises:
             ObjectNotFoundError: The path never existed.
         """
-        path, ref = path_text(path, "path"), ref_text(ref, "ref")
+        path, ref = path_text(path, "path"), ref_text(ref, "ref", within=self.stores)
         return self.runs.why(path, ref)
 
     def ingestion(
@@ -667,7 +672,8 @@ class Repository:
             on_refusal: ``hold`` publishes nothing until the change is mended; ``quarantine``
                 moves the change of the refused hour to a branch of its own and continues.
         """
-        branch, into = branch_text(branch, "branch"), branch_text(into, "into")
+        branch = branch_text(branch, "branch", within=self.stores)
+        into = branch_text(into, "into", within=self.stores)
         from graveler.ingest import Ingestion  # noqa: PLC0415 - only ingestion needs it
 
         return Ingestion(self.stores, branch, into=into, gates=gates, on_refusal=on_refusal)

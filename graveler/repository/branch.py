@@ -403,7 +403,11 @@ class Branch(View, BranchLike):
         """
         path, to = prefix_text(path, "path"), prefix_text(to, "to")
         flag(replace, "replace")
-        view = source if isinstance(source, View) else self._view_of(ref_text(source, "source"))
+        view = (
+            source
+            if isinstance(source, View)
+            else self._view_of(ref_text(source, "source", within=self.repository))
+        )
         if view.repository.uid != self.repository.uid:
             raise InvalidInputError(
                 f"source {view.name!r} is of repository {view.repository.name!r}: only its bytes can "
@@ -566,7 +570,7 @@ class Branch(View, BranchLike):
             ProtectedBranchError: The branch may not be moved so.
             FencedError: The branch is a run's, and `to` was given.
         """
-        to = None if to is None else ref_text(to, "to")
+        to = None if to is None else ref_text(to, "to", within=self.repository)
         if to is None:
             branches.reset(self.repository, self._name, fence=self._fence)
         else:

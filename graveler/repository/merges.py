@@ -41,6 +41,7 @@ class MergeResult:
 
 
 def merge_spec(
+    stores: Stores,
     source: str | Commit | RefLike,
     into: str | BranchLike,
     message: str | None,
@@ -52,7 +53,8 @@ def merge_spec(
     Raises:
         InvalidInputError: An argument is invalid, or the two are the same.
     """
-    source, into = ref_text(source, "source"), branch_text(into, "into")
+    source = ref_text(source, "source", within=stores)
+    into = branch_text(into, "into", within=stores)
     if source == into:
         raise InvalidInputError(f"source={source!r}, into={into!r}: give two different branches")
     commit_texts(message, committer)

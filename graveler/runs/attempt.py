@@ -390,7 +390,7 @@ class RunBranch(Branch):
         Args:
             ref: A ref expression; by default the commit of the target that the run was forked from.
         """
-        name: str | None = optional(ref_text, ref, "ref")
+        name: str | None = optional(ref_text, ref, "ref", within=self.repository)
         stores = self.repository
         base = self._attempt.known.base
         refs = stores.refs

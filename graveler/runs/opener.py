@@ -17,7 +17,16 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Self, TypedDict
 
-from graveler.arguments import BranchLike, Duration, branch_text, choice, duration, pairs, run_key
+from graveler.arguments import (
+    BranchLike,
+    Duration,
+    Home,
+    branch_text,
+    choice,
+    duration,
+    pairs,
+    run_key,
+)
 from graveler.errors import FencedError, InvalidInputError
 from graveler.kv.record_store import ABSENT_VERSION, Version
 from graveler.model import BranchRecord
@@ -84,6 +93,7 @@ class Terms:
         cls,
         key: str,
         *,
+        within: Home | None = None,
         into: str | BranchLike = "main",
         metadata: Mapping[str, str] | None = None,
         on_failure: str = "park",
@@ -92,7 +102,7 @@ class Terms:
         owner: str = "",
         accepts: Callable[[RunRecord | None], None] | None = None,
     ) -> Self:
-        """Return the terms as a caller gives them.
+        """Return the terms as a caller gives them; `within` is the repository of the run.
 
         Raises:
             InvalidInputError: An argument is invalid; the message names it.
@@ -100,7 +110,7 @@ class Terms:
         key = run_key(key)
         return cls(
             key=key,
-            into=branch_text(into, "into"),
+            into=branch_text(into, "into", within=within),
             metadata=check_caller_pairs(f"run {key!r}", pairs(metadata, "metadata")),
             on_failure=choice(on_failure, "on_failure", ("park", "drop")),
             lease=duration(lease, "lease", zero=False),

@@ -70,7 +70,7 @@ class Runs:
             terms: Any of ``into``, ``metadata``, ``on_failure``, ``lease`` and ``ttl``; see
                 `RunTerms`.
         """
-        record = open_run(self._records, Terms.of(key, **terms))
+        record = open_run(self._records, Terms.of(key, within=self._repository, **terms))
         self._reap_later(record.branch)
         return self._run(record)
 
@@ -116,7 +116,7 @@ class Runs:
             FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
         """
         owner = text(owner, "owner", most=RUN_KEY_BYTES)
-        checked = Terms.of(key, owner=owner, accepts=accepts, **terms)
+        checked = Terms.of(key, within=self._repository, owner=owner, accepts=accepts, **terms)
         return self._run(open_or_attach(self._records, checked))
 
     def attach(self, handle: RunHandle | str) -> Run:
@@ -366,7 +366,11 @@ class Runs:
             RunNotFoundError: It is neither a run nor a commit of one.
         """
         key_or_commit = run_or_commit(key_or_commit)
-        return plan(self._records, key_or_commit, into=optional(branch_text, into, "into"))
+        return plan(
+            self._records,
+            key_or_commit,
+            into=optional(branch_text, into, "into", within=self._repository),
+        )
 
     def rollback(
         self,
@@ -404,7 +408,7 @@ class Runs:
         return rollback(
             self._records,
             key_or_commit,
-            into=optional(branch_text, into, "into"),
+            into=optional(branch_text, into, "into", within=self._repository),
             message=message,
             metadata=dict(metadata or {}),
         )
@@ -431,7 +435,7 @@ class Runs:
         Raises:
             ObjectNotFoundError: The path never existed.
         """
-        path, ref = path_text(path, "path"), ref_text(ref, "ref")
+        path, ref = path_text(path, "path"), ref_text(ref, "ref", within=self._repository)
         return why(self._records, path, ref)
 
     @contextmanager

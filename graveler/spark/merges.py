@@ -144,7 +144,7 @@ def merge(  # noqa: PLR0913 - what, where, how, and by what
     """Do what `Tables.merge` does."""
     check_strategy(strategy)
     choice(method, "method", METHODS), count(share_bytes, "share_bytes", least=1)
-    source, into, spec = merge_spec(source, into, message, metadata, committer)
+    source, into, spec = merge_spec(repository.stores, source, into, message, metadata, committer)
     tasks = None
     if method == "spark" or (method == "auto" and not asks(strategy)):
         _check_sent(strategy)

@@ -145,7 +145,8 @@ def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
     flag(everything, "everything"), choice(method, "method", METHODS)
     count(share_bytes, "share_bytes", least=1)
     commit_texts(message, committer)
-    stores, name = repository.stores, branch_text(branch, "branch")
+    stores = repository.stores
+    name = branch_text(branch, "branch", within=stores)
     packer = TaskPacker(stores, spark, everything=everything, share_bytes=share_bytes)
     by = (
         None

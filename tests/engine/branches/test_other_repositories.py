@@ -1,0 +1,103 @@
+"""A ref or a branch of another repository is no argument, though this one has a branch of its name."""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.ingest import Ingestion
+from graveler.lake import Repository
+from graveler.lake.places import Gates, Tags
+from graveler.repository import Branch
+from graveler.runs import Run, Runs
+from graveler.spark.tables import Tables
+from graveler.testing import World
+
+OTHERS: dict[str, Any] = {
+    "tables": {},
+    "source": "dev",
+    "into": "main",
+    "left": "main",
+    "right": "dev",
+    "commit": "dev",
+}
+TERMS = ["repository.run", "runs.open", "runs.open_or_attach"]
+FACES = {
+    "repository": Repository,
+    "tags": Tags,
+    "gates": Gates,
+    "branch": Branch,
+    "runs": Runs,
+    "run": Run,
+    "ingestion": Ingestion,
+    "tables": Tables,
+}
+
+
+def takers():
+    """Every public call with each of its arguments that may be a ref or a branch."""
+    for face, kind in FACES.items():
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            for argument, parameter in inspect.signature(method).parameters.items():
+                if name[0] != "_" and "Like" in str(parameter.annotation):
+                    yield f"{face}.{name}", argument
+    for call in TERMS:
+        yield call, "into"
+
+
+@pytest.fixture
+def lake():
+    with World().open() as lake:
+        for name in ("here", "there"):
+            repo = lake.create_repository(name)
+            for branch in (repo.branch("main"), repo.create_branch("dev")):
+                branch.put(f"{branch.name}/{name}", b"1")
+                branch.commit(name)
+        yield lake
+
+
+def faces(repo):
+    return {
+        "repository": repo,
+        "tags": repo.tags,
+        "gates": repo.gates,
+        "branch": repo.branch("main"),
+        "runs": repo.runs,
+        "run": repo.runs.open("hour"),
+        "ingestion": repo.ingestion(),
+        "tables": Tables(repo, None),  # type: ignore[arg-type]  # nothing comes to Spark
+    }
+
+
+def called(lake, call: str, **given: Any) -> None:
+    face, _, name = call.partition(".")
+    method = getattr(faces(lake.repository("here"))[face], name)
+    parameters = inspect.signature(method).parameters.values()
+    for needed in parameters:
+        if needed.default is needed.empty and needed.kind in (
+            needed.POSITIONAL_OR_KEYWORD,
+            needed.KEYWORD_ONLY,
+        ):
+            given.setdefault(needed.name, OTHERS.get(needed.name, "text"))
+    result = method(**given)
+    if isinstance(result, AbstractContextManager):
+        with result:
+            pass
+    elif isinstance(result, Iterator):
+        next(result, None)
+
+
+@pytest.mark.parametrize(("call", "argument"), list(takers()))
+def test_a_branch_of_another_repository_is_refused(lake, call, argument):
+    other = lake.repository("there").branch("dev")
+    with pytest.raises(InvalidInputError, match=r"of repository '?there"):
+        called(lake, call, **{argument: other})
+
+
+def test_every_call_that_takes_a_ref_is_known():
+    known = {call for call, _ in takers()}
+    assert {"repository.merge", "branch.copy", "tags.create", "tables.read", "run.view"} <= known
+    assert len(known) > 40
