@@ -6,6 +6,7 @@ twice. It gets the object store and no key-value store.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from graveler.arguments import choice
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 LARGE: Final = 2_000_000
 """Entries of the ranges that stay, from which on Spark reads them: half a minute for one process."""
 
-_ROWS: Final = "part int, id binary, kept boolean"
+_ROWS: Final = "part int, number long, id binary, kept boolean"
 _RESULT: Final = "address binary, fault string"
 _LISTED: Final = 20
 """How many times as fast a list is read as its range."""
@@ -89,11 +90,16 @@ def _by_tasks(
     from graveler.spark.trees import balanced  # noqa: PLC0415 - needs PySpark
 
     parts = balanced(ranges, _weight, 0)
-    rows = [(number, info.id, kept) for number, part in enumerate(parts) for info, kept in part]
+    numbers = count()
+    rows = [
+        (place, next(numbers), info.id, kept)
+        for place, part in enumerate(parts)
+        for info, kept in part
+    ]
     frame = spark.createDataFrame(rows, _ROWS).repartitionById(len(parts), "part")
     found = frame.mapInArrow(AddressTask(lists), _RESULT).distinct().orderBy("address")
     for address, fault in found.toLocalIterator():
-        if fault is not None:  # without an address: before all others
+        if fault is not None:  # the first one, before all addresses
             raise Fault.read(fault).error()
         yield bytes(address)
 
@@ -114,21 +120,20 @@ class AddressTask:
     lists: AddressLists
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield the addresses in the ranges of rows; a range that cannot be read gives its fault."""
+        """Yield the addresses in the ranges of rows; a range that cannot be read gives its fault.
+
+        In place of an address a fault has the number of the range. Its first byte is 0, so that faults
+        come before addresses, and in the order of the ranges.
+        """
         import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
         for batch in batches:
-            rows = zip(
-                batch.column("id").to_pylist(), batch.column("kept").to_pylist(), strict=True
-            )
-            for identifier, kept in rows:
+            columns = (batch.column(name).to_pylist() for name in ("number", "id", "kept"))
+            for number, identifier, kept in zip(*columns, strict=True):
                 fault = None
                 try:
                     found = self.lists.addresses(identifier, kept=kept)
                 except FAULTS as error:
-                    found, fault = [b""], Fault.of(error).encode().decode()
-                columns = [
-                    pa.array(found, pa.binary()),
-                    pa.array([fault] * len(found), pa.string()),
-                ]
-                yield pa.RecordBatch.from_arrays(columns, ["address", "fault"])
+                    found, fault = [number.to_bytes(8)], Fault.of(error).encode().decode()
+                made = [pa.array(found, pa.binary()), pa.array([fault] * len(found), pa.string())]
+                yield pa.RecordBatch.from_arrays(made, ["address", "fault"])
