@@ -28,6 +28,7 @@ from graveler.repository.imports.tasks import (
 )
 from graveler.spark.building import MOST_SLICES, by_tasks, kept
 from graveler.spark.imports import METHODS
+from graveler.spark.loading import frame_of_table
 from graveler.values import Replacement
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class TaskCommitter:
         table = pa.Table.from_batches(rows)
         keys = chain.from_iterable(batch.column(KEY).to_pylist() for batch in rows)
         numbers = pa.array((bisect_left(cut.breaks, key) for key in keys), pa.int32())
-        frame = self._spark.createDataFrame(table.append_column(SLICE, numbers))
+        frame = frame_of_table(self._spark, table.append_column(SLICE, numbers))
         task = CommitTask(self._stores.objects, cut)
         slices = by_tasks(frame.repartitionById(cut.slices, SLICE), task)
         seen = sum(each.files for each in slices)

@@ -20,6 +20,7 @@ from graveler.reads.downloads import MOST_FAULTS, failure
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
 from graveler.repository.imports.tasks import FAULTS, Fault
+from graveler.spark.loading import check_limit
 from graveler.spark.preflight import check_job
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def export(
     target = destination(repository.stores, place)
     copier = Copier(FileStores.of(repository.stores), target, prefix)
     made = Export(repository.name, ref, prefix, since or "")
+    check_limit(tables.spark)
     check_job(tables.spark, copier)
     begin(target, made)
     columns = ("path", *_FIELDS)

@@ -1,17 +1,21 @@
-"""Loading many files in one frame: listed in a few tasks, their paths taken as they are."""
+"""What goes into one frame: many files, listed in a few tasks, or a table of Arrow."""
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from graveler.errors import InvalidInputError
 from graveler.spark.ports import is_remote, plain_paths
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _LISTED_BY_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_ROWS: Final = "10000"
 _EVERY_PATH: Final = str((1 << 31) - 1)
 # a client of Spark Connect does not learn how many cores the cluster has
 _REMOTE_LISTING: Final = 32
@@ -50,6 +54,37 @@ def load(spark: "SparkSession", reader: "DataFrameReader", uris: Sequence[str]) 
         return reader.load(paths)
     split = spark._jvm.java.util.regex.Pattern.compile(_NO_PATH_HAS).split  # type: ignore[union-attr]
     return reader._df(reader._jreader.load(split(_NO_PATH_HAS.join(paths))))
+
+
+def frame_of_table(spark: "SparkSession", table: "pa.Table") -> "DataFrame":
+    """Return a frame of a table of Arrow.
+
+    A limit of 0 rows in a batch stands for none, but PySpark cuts the table by it as it is.
+    """
+    with _planning:
+        if _most(spark) > 0:
+            return spark.createDataFrame(table)
+        with setting(spark, _BATCH, _BATCH_ROWS):
+            return spark.createDataFrame(table)
+
+
+def check_limit(spark: "SparkSession") -> None:
+    """Refuse frames of data sources in Python where a batch has no limit: Spark's own reader of them fails.
+
+    Raises:
+        InvalidInputError: There is no limit.
+    """
+    with _planning:
+        most = _most(spark)
+    if most <= 0:
+        raise InvalidInputError(
+            f"{_BATCH}={most}: without a limit Spark cannot read the data source graveler: set it to "
+            f"{_BATCH_ROWS}, as by spark.conf.set({_BATCH!r}, {_BATCH_ROWS})"
+        )
+
+
+def _most(spark: "SparkSession") -> int:
+    return int(spark.conf.get(_BATCH) or _BATCH_ROWS)
 
 
 @contextmanager

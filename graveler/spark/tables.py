@@ -31,6 +31,7 @@ from graveler.spark.compaction import Compaction, small_files
 from graveler.spark.exports import export
 from graveler.spark.idempotence import NAMES, Landed, Txn
 from graveler.spark.lakes import check_opened, lake_of_process
+from graveler.spark.loading import check_limit
 from graveler.spark.merges import SHARE_BYTES as MERGE_BYTES
 from graveler.spark.merges import merge
 from graveler.spark.packing import SHARE_BYTES, pack
@@ -152,8 +153,10 @@ class Tables:
         """Return the options of the data source, but for those that are not given.
 
         Raises:
-            InvalidInputError: The repository is in the memory of this process.
+            InvalidInputError: The repository is in the memory of this process, or Spark cannot read data
+                sources in Python as the session is.
         """
+        check_limit(self.spark)
         stores = self.repository.stores
         check_opened(stores.location)
         if kind != "commits":  # the driver lists those

@@ -9,6 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import cloudpickle
 
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+class _Conf(dict[str, str]):
+    """The settings of a session that tasks and the driver read."""
+
+    def __init__(self) -> None:
+        super().__init__({_BATCH: "10000"})
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
 
 class Tasks:
     """Runs each task twice, the last one first.
@@ -19,19 +31,22 @@ class Tasks:
 
     Attributes:
         count: How many tasks the last frame had.
+        conf: The settings.
     """
 
     def __init__(self, *, copies: bool = False, random: Random | None = None) -> None:
         self.copies = copies
         self.random = random
         self.count = 0
+        self.conf = _Conf()
 
     def range(self, _start: int, stop: int, _step: int, _parts: int) -> "_Frame":
         """Return a frame of one number for each task."""
         return _Frame(self, [pa.table({"id": [number]}) for number in range(stop)])
 
     def createDataFrame(self, table: pa.Table) -> "_Frame":  # noqa: N802 - Spark's name
-        """Return a frame of these rows."""
+        """Return a frame of these rows; cut as by PySpark, which takes no limit below 1."""
+        table.to_batches(max_chunksize=int(self.conf[_BATCH]))
         return _Frame(self, [table])
 
 

@@ -139,6 +139,17 @@ def test_a_write_that_replaces_does_so_in_a_task(repo):
     assert done.summary.changed == 66
 
 
+@pytest.mark.parametrize("most", ["0", "-1", "10000"])
+def test_a_batch_without_limit_is_committed(repo, most):
+    tasks, name = session(), "spark.sql.execution.arrow.maxRecordsPerBatch"
+    tasks.conf.set(name, most)
+    head = repo.branch("main").head
+    write(repo.branch("main"))
+    assert commit(repo, tasks, "main", "words", method="spark").parents == (head.id,)
+    assert tasks.count
+    assert tasks.conf.get(name) == most
+
+
 def test_few_bytes_are_committed_by_this_process(repo, monkeypatch):
     tasks = session(copies=True)
     write(repo.branch("main"))
