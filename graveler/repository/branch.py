@@ -278,6 +278,7 @@ class Branch(View, BranchLike):
     ) -> Entry:
         path, content_type = path_text(path, "path"), media_type(content_type)
         pairs(metadata, "metadata")
+        body = uploads.located(body, "body")
         return writes.upload(path, body, content_type, dict(metadata or {}))
 
     def link(

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from graveler.arguments import path_text
+from graveler.arguments import file_path, path_text
 from graveler.errors import FencedError, GravelerError, InvalidInputError
 from graveler.model import Entry, Transfer
 from graveler.names import check_path
@@ -175,13 +175,18 @@ def put_many(
     return Transfer(chunks.staged, chunks.bytes)
 
 
+def located(body: Body, name: str) -> Body:
+    """Return a body; if it is a file, by its path on this machine, as `file_path` reads it."""
+    return file_path(body, name) if isinstance(body, Path) else body
+
+
 def _pair(item: Any, at: int) -> tuple[str, Body]:
     """Return the path and the body of an item."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InvalidInputError(f"items[{at}]={type(item).__name__}: give pairs (path, body)")
     path = path_text(item[0], f"items[{at}][0]")
     check_path(path)
-    return path, item[1]
+    return path, located(item[1], f"items[{at}][1]")
 
 
 def _taken(path: str, body: Body, store: Callable[[str, Body], Entry]) -> _Put:

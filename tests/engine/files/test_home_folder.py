@@ -6,6 +6,7 @@ import pytest
 
 import graveler
 from graveler.config import load_config
+from graveler.errors import InvalidInputError
 from graveler.reads.export import destination
 
 
@@ -45,6 +46,20 @@ def test_folders_go_out_and_in(home, repo, kind):
     repo.links.allow("~/out")
     assert repo.branch("main").import_(kind("~/out"), "linked/").files == 1
     assert repo.links.disallow("~/out") == f"file://{home}/out"
+
+
+def test_a_body_is_below_the_home_folder(home, repo):
+    (home / "body").write_bytes(b"body")
+    main, body = repo.branch("main"), Path("~/body")
+    main.put("one", body)
+    assert main.put_many({"two": body}).files == 1
+    main.link_many([main.store("three", body)])
+    assert {path: main.get(path) for path in ("one", "two", "three")} == dict.fromkeys(
+        ("one", "two", "three"), b"body"
+    )
+    for call in (lambda path: main.put("a", path), lambda path: main.put_many({"a": path})):
+        with pytest.raises(InvalidInputError, match="that the system can hold"):
+            call(Path("a\0"))
 
 
 def test_an_export_goes_below_the_home_folder(home, repo):
