@@ -4,7 +4,6 @@ The library's own repeating is off: it would send a conditional write that has l
 report a failed condition when only the reply was lost.
 """
 
-from http import HTTPStatus
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -29,6 +28,8 @@ try:
     import boto3
     from botocore import exceptions as boto
     from botocore.config import Config
+
+    from graveler import aws
 except ImportError as error:
     raise MissingDependencyError(
         f'DynamoDB needs {error.name}: pip install "graveler[dynamodb]"'
@@ -39,17 +40,6 @@ _TRIES: Final = 8
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 
-_making: Final = Lock()
-
-_NO_CREDENTIALS: Final = (
-    boto.NoCredentialsError,
-    boto.PartialCredentialsError,
-    boto.CredentialRetrievalError,
-    boto.TokenRetrievalError,
-    boto.ProfileNotFound,
-)
-_NEVER_SENT: Final = (boto.EndpointConnectionError, boto.ConnectTimeoutError)
-_BAD_ARGUMENT: Final = (boto.ParamValidationError, boto.InvalidRegionError, boto.NoRegionError)
 _RIGHTS: Final = (
     "graveler needs dynamodb:DescribeTable, GetItem, PutItem, DeleteItem, "
     "BatchWriteItem, Query and Scan on the table, and CreateTable if it does not exist"
@@ -152,12 +142,7 @@ class DynamoDBClient:
             try:
                 with held_off:
                     reply = getattr(self._connected(), operation)(**parameters)
-            except (
-                boto.BotoCoreError,
-                boto.HTTPClientError,
-                boto.ClientError,
-                ValueError,
-            ) as error:
+            except (boto.BotoCoreError, boto.ClientError, ValueError) as error:
                 failure = self._translated(operation, error, conditional=conditional)
                 again = isinstance(failure, BackendUnavailableError | ThrottledError)
                 if not again:
@@ -191,7 +176,7 @@ class DynamoDBClient:
         try:
             # boto3.client, not a session of our own: what the program has set up for boto3
             # holds here too. Making one is not thread-safe.
-            with _making:
+            with aws.MAKING:
                 return boto3.client(
                     "dynamodb",
                     endpoint_url=self._table.endpoint or None,
@@ -212,13 +197,11 @@ class DynamoDBClient:
         what = f"{operation} on DynamoDB table {self._table.name}: {error}"
         if isinstance(error, boto.ClientError):
             return _refused(error, what, conditional=conditional)
-        if isinstance(error, _NO_CREDENTIALS):
-            return PermissionDeniedError(
-                f"{what}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            )
-        if isinstance(error, (*_BAD_ARGUMENT, ValueError)):
+        if isinstance(error, aws.NO_CREDENTIALS):
+            return PermissionDeniedError(f"{what}; {aws.CREDENTIALS}")
+        if isinstance(error, aws.BAD_ARGUMENT):
             return InvalidInputError(f"{what}; fix the URI: dynamodb://table?region=eu-central-1")
-        if conditional and not isinstance(error, _NEVER_SENT):
+        if conditional and not isinstance(error, aws.NEVER_SENT):
             return OutcomeUnknownError(f"{what}; the reply was lost, read back")
         return BackendUnavailableError(f"{what}; check endpoint and network, and repeat")
 
@@ -231,11 +214,10 @@ def pause(attempt: int, clock: Clock, ids: IdSource) -> None:
 def _refused(
     error: boto.ClientError, what: str, *, conditional: bool
 ) -> GravelerError | ConditionFailed:
-    code = str(error.response.get("Error", {}).get("Code", ""))
-    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    refusal = aws.Refusal.of(error)
+    code, broken = refusal.code, refusal.is_broken
     if code == "ConditionalCheckFailedException":
         return ConditionFailed(what)
-    broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if broken and conditional and code not in _CODES:
         return OutcomeUnknownError(f"{what}; it may have been written, read back")
     kind, way_out = _CODES.get(

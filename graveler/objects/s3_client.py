@@ -4,11 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from http import HTTPStatus
-from threading import Lock
 from typing import Any, Final, Self
-
-from botocore import exceptions as boto
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -30,15 +26,16 @@ from graveler.process import held_off
 try:
     import boto3
     import botocore.session
+    from botocore import exceptions as boto
     from botocore.config import Config
     from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
+
+    from graveler import aws
 except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
 
 _CONNECTIONS: Final = MOST_THREADS  # kept open; threads beyond these open their own
-
-_making = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +160,7 @@ class S3Client:
         settings = self._settings
         # boto3.client, not a session of our own: what the program has set up for boto3 holds
         # here too, and the second client costs 4 ms, not 60. Making one is not thread-safe.
-        with held_off, _making, s3_errors(f"connect to S3 for bucket {self._bucket}"):
+        with held_off, aws.MAKING, s3_errors(f"connect to S3 for bucket {self._bucket}"):
             # a role has a session of its own, whose credentials are renewed
             make = _assume(settings).client if settings.role_arn else boto3.client
             client = make(
@@ -191,16 +188,6 @@ def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
     # otherwise the library holds the bytes of a stream back until the store sends 100-continue
     params["headers"].pop("Expect", None)
 
-
-_NO_CREDENTIALS: Final = (
-    boto.NoCredentialsError,
-    boto.PartialCredentialsError,
-    boto.CredentialRetrievalError,
-    boto.TokenRetrievalError,
-    boto.ProfileNotFound,
-)
-_NEVER_SENT: Final = (boto.EndpointConnectionError, boto.ConnectTimeoutError)
-_BAD_ARGUMENT: Final = (boto.ParamValidationError, boto.InvalidRegionError, boto.NoRegionError)
 
 _REPEAT: Final = "repeat"
 _WAIT: Final = "wait and repeat"
@@ -266,35 +253,32 @@ def s3_errors(what: str) -> Iterator[None]:
         yield
     except boto.ClientError as error:
         raise _refused(error, what) from error
-    except _NO_CREDENTIALS as error:
+    except aws.NO_CREDENTIALS as error:
         raise PermissionDeniedError(
-            f"{what}: {error}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-            "or the options access_key and secret_key"
+            f"{what}: {error}; {aws.CREDENTIALS}, or the options access_key and secret_key"
         ) from error
-    except (*_BAD_ARGUMENT, ValueError) as error:
+    except aws.BAD_ARGUMENT as error:
         raise InvalidInputError(f"{what}: {error}; fix the URI or its options") from error
-    except (boto.BotoCoreError, boto.HTTPClientError) as error:
+    except boto.BotoCoreError as error:
         raise BackendUnavailableError(
             f"{what}: {error}; check endpoint_url and the network, and repeat"
         ) from error
 
 
 def _refused(error: boto.ClientError, what: str) -> GravelerError:
-    code = str(error.response.get("Error", {}).get("Code", ""))
-    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    refusal = aws.Refusal.of(error)
     otherwise = (
         (BackendUnavailableError, _REPEAT)
-        if broken
+        if refusal.is_broken
         else (InvalidInputError, "the store does not take this request")
     )
-    kind, way_out = _CODES.get(code) or _STATUSES.get(status) or otherwise
+    kind, way_out = _CODES.get(refusal.code) or _STATUSES.get(refusal.status) or otherwise
     return kind(f"{what}: {error}; {way_out}")
 
 
 def may_have_landed(error: BackendUnavailableError) -> bool:
     """Return whether a write that failed with this error may have taken effect."""
-    return not isinstance(error.__cause__, _NEVER_SENT)
+    return not isinstance(error.__cause__, aws.NEVER_SENT)
 
 
 def lost_reply(error: BackendUnavailableError) -> bool:

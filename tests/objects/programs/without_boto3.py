@@ -7,7 +7,7 @@ from graveler.errors import MissingDependencyError
 from graveler.objects import open_store
 
 modules: dict[str, Any] = sys.modules
-modules["boto3"] = None
+modules["boto3"] = modules["botocore"] = None
 try:
     open_store("s3://bucket")
 except MissingDependencyError as error:
