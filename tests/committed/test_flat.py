@@ -4,6 +4,7 @@ import sys
 from bisect import bisect_left
 from functools import partial
 from itertools import chain
+from operator import length_hint
 from unittest.mock import patch
 
 import numpy
@@ -160,9 +161,9 @@ def test_a_damaged_byte_is_found_by_the_first_read_that_needs_it(answer):
             refused.append(at)
             continue
         assert table.count == 3
-        assert built.__length_hint__() == 1  # the index is read when it is needed
+        assert length_hint(built) == 1  # the index is read when it is needed
         assert answer(table) == expected, at
-        healed += [at] * (1 - built.__length_hint__())
+        healed += [at] * (1 - length_hint(built))
     index = flat.HEADER.size + 8
     assert refused == list(range(index))  # header and page sums
     assert set(range(index, index + 24 + 16 + 16 + 8)) <= set(healed)
