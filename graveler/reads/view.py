@@ -435,16 +435,20 @@ def settled(stores: Stores, name: str, read: Callable[[BranchRecord], _T]) -> _T
     for attempt in range(_ATTEMPTS):
         result = read(record)
         now = stores.refs.branches.get(name)
-        if (now.staging_token, now.sealed_tokens, now.commit_id) == (
-            record.staging_token,
-            record.sealed_tokens,
-            record.commit_id,
-        ):
+        if _shown(now) == _shown(record):
             return result
         record = now
         if attempt > 1:
             backoff(stores.clock, stores.ids, attempt)
     raise ThrottledError(f"branch {name!r} moved during {_ATTEMPTS} readings; try again")
+
+
+def _shown(record: BranchRecord) -> tuple[object, ...]:
+    """Return what of a record says what the branch shows: the others change without its content.
+
+    Where writes gave way to what the head has, the tokens and the head are as before afterwards.
+    """
+    return record.staging_token, record.sealed_tokens, record.commit_id, record.voided
 
 
 def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:

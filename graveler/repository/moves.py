@@ -92,6 +92,8 @@ class _Move:
             ObjectNotFoundError: Nothing is left to move.
         """
         before, self._record = self._record, record
+        if before.voided != record.voided:
+            raise LookAgain  # what gave way is moved no more, and may have been removed since
         if (before.commit_id, before.sealed_tokens) == (record.commit_id, record.sealed_tokens):
             return
         stores = self._stores

@@ -124,6 +124,27 @@ def test_a_write_that_gave_way_to_the_head_does_not_come_back(repo, main, given)
     assert tree(repo.ref("main")) == {"a/1": "old", "a/2": "new", "b/2": "new", "c.json": "new"}
 
 
+def test_a_listing_shows_no_write_that_has_given_way(repo, main, monkeypatch):
+    """It reads the older write before, the newer one after: the record and the head are as they were."""
+
+    def page(self, partition, start, limit):
+        if start > b"b/2" and not committed:
+            committed.append(start)
+            with pytest.raises(NoChangesError):
+                main.commit("as it is", paths=["c.json"])
+        return read(self, partition, start, limit)
+
+    kv, committed = type(repo.stores.staging._kv), list[bytes]()
+    _seal(repo.stores, "main", "")
+    put(main, *(f"b/3/{number}" for number in range(100)))
+    put(main, "c.json", text="old")
+    _seal(repo.stores, "main", "")
+    read = kv._page
+    monkeypatch.setattr(kv, "_page", page)
+    assert tree(main)["c.json"] == "old"
+    assert committed
+
+
 def test_commits_that_make_no_sense_are_refused(repo, main):
     before = staged(main)
     with pytest.raises(NoChangesError, match=r"at none/, x\*"):

@@ -285,7 +285,22 @@ def merge(repo):
     repo.merge("dev", into="main")
 
 
-@pytest.mark.parametrize("beside", [overwrite, add, write_and_commit, reset, merge])
+def commit_other(repo):
+    main = repo.branch("main")
+    main.commit_changes([main.store("a/2", b"given")], message="given")
+
+
+def commit_as_it_was(repo):
+    """The head has this already, so that only what is staged gives way."""
+    main = repo.branch("main")
+    with suppress(NoChangesError):
+        main.commit_changes([main.store("a/2", b"a/2")], message="as it was")
+
+
+BESIDE = [overwrite, add, write_and_commit, reset, merge, commit_other, commit_as_it_was]
+
+
+@pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.usefixtures("chunks")
 def test_a_move_beside_other_operations(beside):
     """The result is that of one order of the two; a write that is repeated is at both places."""

@@ -121,6 +121,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "partial-back",
     ),
     one_edit(
+        "a listing does not notice that writes have given way",
+        "reads.view:_shown",
+        "record.commit_id, record.voided",
+        "record.commit_id",
+        "partial-back-list",
+    ),
+    one_edit(
         "a commit takes what voids behind its tokens hide",
         "repository.commits:read_for",
         "return (*tokens, *filter(is_laid, sealed[len(tokens) :]))",

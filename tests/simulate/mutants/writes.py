@@ -93,11 +93,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "the second look sees the live token only",
         "reads.view:settled",
-        "(now.staging_token, now.sealed_tokens, now.commit_id) == (\n"
-        "            record.staging_token,\n"
-        "            record.sealed_tokens,\n"
-        "            record.commit_id,\n"
-        "        )",
+        "_shown(now) == _shown(record)",
         "now.staging_token == record.staging_token",
         "sealed-left",
         "write-commit-read",

@@ -66,6 +66,15 @@ def _two_sealed(c: Client) -> None:
     c.put("b/1", "staged")
 
 
+def _back_sealed(c: Client) -> None:
+    """Seal a path with another one, then what the head has at it behind a third one."""
+    _staged(c)
+    c.seal()
+    c.put("a/0", "staged")
+    c.put("a/1", "old")
+    c.seal()
+
+
 _BESIDE: Final[dict[str, Program]] = {
     "put": put("a/1", "new"),
     "delete": lambda c: c.delete("a/1"),
@@ -114,6 +123,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "partial-back",
         {"chooser": in_turn(put("a/1", "old"), _choose("a/")), "committer": commit},
         _staged,
+        checkers=_CHECKERS,
+    ),
+    Scenario(
+        "partial-back-list",
+        {"chooser": _choose("a/1"), "lister": list_all},
+        _back_sealed,
         checkers=_CHECKERS,
     ),
     Scenario(
