@@ -63,7 +63,7 @@ class GivingWay:
         that: a committer that has read the writes before learns of it, also when they are removed.
         """
         staging = self._stores.staging
-        if self._token and self._token not in sealed:
+        if self._token and self._token not in record.sealed_tokens:
             staging.drop(self._token)  # of a lost race
         self._sealed, self._token = sealed, ""
         for chunk in batches(self._rows(sealed[::-1]), CHUNK):

@@ -145,6 +145,18 @@ def test_a_listing_shows_no_write_that_has_given_way(repo, main, monkeypatch):
     assert committed
 
 
+def test_voids_stay_while_the_record_names_them(repo, main):
+    """The reply to the write that named them was lost; the next try takes their token off the branch."""
+    stores, keys = repo.stores, [b"a/1"]
+    _seal(stores, "main", "")
+    older = GivingWay(stores, "main", lambda tokens: stores.staging.get_many(tokens, keys).items())
+    record, predicate = stores.refs.branches.get_for_update("main")
+    named = older.beneath_voids(record, record.sealed_tokens)
+    stores.refs.branches.replace(named, predicate)
+    older.beneath_voids(named, ())
+    assert main.get("a/1") == b"old"
+
+
 def test_commits_that_make_no_sense_are_refused(repo, main):
     before = staged(main)
     with pytest.raises(NoChangesError, match=r"at none/, x\*"):
