@@ -133,7 +133,7 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
     files = [file for one in due for file in one.files]
     columns = partition_columns([relative for relative, _ in files])
     whole_table = table_entries(target._unrecorded, folder, nested=False)
-    schema = stored_schema(whole_table) or read(target, folder, nested=False, spark=spark).schema
+    schema = stored_schema(whole_table) or _schema(target, spark, folder)
     source = Source(spark, PARQUET, None, {"__globPaths__": "false", "recursiveFileLookup": "true"})
     made: list[Entry] = []
     for part in batches(due, _AT_A_TIME):
@@ -161,6 +161,12 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
     target._link_written(made)
     target.delete_many(entry.path for _, entry in files)
     return made
+
+
+def _schema(target: Target, spark: "SparkSession", folder: str) -> "StructType":
+    """Return all columns of a table, by all of its footers: one that is not found is not rewritten."""
+    options = {"mergeSchema": "true"}
+    return read(target, folder, nested=False, options=options, spark=spark).schema
 
 
 def _frame(

@@ -1,7 +1,10 @@
 """Compaction: the same table in fewer files."""
 
+import io
 from datetime import date
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import graveler.spark as gs
@@ -118,3 +121,15 @@ def test_a_lost_row_stops_the_compaction(repo, lake, load, monkeypatch):
     with pytest.raises(CorruptionError, match="2 rows were rewritten as 1: nothing has landed"):
         lake.compact("main", "t/")
     assert repo.commit("main") == before
+
+
+def test_columns_of_other_programs_are_kept(repo, lake):
+    main = repo.branch("main")
+    for name, columns in {"a": {"id": [1]}, "b": {"id": [2], "x": ["new"]}}.items():
+        body = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table(columns), body)
+        main.put(f"t/{name}.parquet", body.getvalue())
+    main.commit("put")
+    lake.compact("main", "t/")
+    assert len(paths(repo)) == 1
+    assert rows(lake.read("main", "t/")) == [(1, None), (2, "new")]
