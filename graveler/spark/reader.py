@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _MOST_GROUPS: Final = 16
+_GUESSED: Final = {"csv", "json"}
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -142,8 +143,10 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     The files are looked up once, here: the frame does not show later commits. ``key=value``
     folders below `path` become columns. Parquet files that `write` has written bring the schema in
     their entries, the types of these columns included, and no footer is read. For other files Spark
-    guesses; a column is text if no guess fits all files, and a `schema` decides. As everywhere in
-    Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
+    guesses; a partition column is text if no guess fits all files, or if the address of a file lacks
+    the folders of its path, and a `schema` decides. A column that only some partitions have is null
+    in the others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are
+    skipped.
 
     Args:
         view: A ref, branch, run, step or candidate.
@@ -206,9 +209,59 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
         if schema is None and format == PARQUET and not options:
             of_uri = {file.uri: entry for file, (_, entry) in zip(files, entries, strict=True)}
             groups = source.with_schema(groups, view, of_uri)
-        frames = source.frames(groups, partitions)
-    whole = reduce(lambda left, right: left.unionByName(right), frames)
+        whole = _united(source.frames(groups, partitions), partitions, path)
     return _selected(whole, names, path)
+
+
+def _united(frames: "Sequence[DataFrame]", partitions: tuple[str, ...], path: str) -> "DataFrame":
+    """Return frames of groups as one, with the columns that any of them has; partition columns are last.
+
+    Raises:
+        InvalidInputError: A column has types that Spark does not put together.
+    """
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
+
+    try:
+        whole = reduce(
+            lambda left, right: left.unionByName(right, allowMissingColumns=True), _as_text(frames)
+        )
+        names = whole.columns
+    except AnalysisException as error:
+        raise InvalidInputError(
+            f"{path!r}: its partitions have columns of one name that Spark does not read as one "
+            f"({str(error).splitlines()[0]}): give a schema"
+        ) from error
+    if len(names) == len(frames[0].columns):
+        return whole
+    last = [name for name in names if name in partitions]
+    return whole.select(*map(_quoted, [*(name for name in names if name not in last), *last]))
+
+
+def _as_text(frames: "Sequence[DataFrame]") -> "Sequence[DataFrame]":
+    """Return frames in which a column is text that is text in some and a number, a date or a time in others.
+
+    Spark would make numbers of it, and fail at the first text that is none.
+    """
+    from pyspark.sql.types import AtomicType, DataType, StringType  # noqa: PLC0415 - as above
+
+    kinds: dict[str, set[DataType]] = {}
+    for field in (field for frame in frames for field in frame.schema):
+        kinds.setdefault(field.name, set()).add(field.dataType)
+    texts = [
+        name
+        for name, found in kinds.items()
+        if len(found) > 1
+        and StringType() in found
+        and all(isinstance(kind, AtomicType) for kind in found)
+    ]
+    return [
+        frame.withColumns(
+            {name: frame[_quoted(name)].cast("string") for name in texts if name in frame.columns}
+        )
+        if texts
+        else frame
+        for frame in frames
+    ]
 
 
 def _has_types(schema: "StructType | str | None", columns: tuple[str, ...]) -> bool:
@@ -239,8 +292,12 @@ def _selected(frame: "DataFrame", names: tuple[str, ...], path: str) -> "DataFra
             f"columns: {path!r} has no {', '.join(map(repr, missing))}: choose of "
             f"{', '.join(frame.columns)}"
         )
-    quoted = (name.replace("`", "``") for name in names)
-    return frame.select(*(f"`{name}`" for name in quoted))
+    return frame.select(*map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    """Return the name of a column as an expression of Spark."""
+    return "`{}`".format(name.replace("`", "``"))
 
 
 @contextmanager
@@ -304,12 +361,31 @@ class Source:
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
         """Return a frame of each group, with the same types of the partition columns."""
         groups = [replace(group, uris=uris) for group in groups for uris in read_apart(group.uris)]
-        with planning(self.spark, [uri for group in groups for uri in group.uris]):
+        uris = [uri for group in groups for uri in group.uris]
+        with planning(self.spark, uris):
             frames = [self._frame(group) for group in groups]
+            if self._guesses_differ(frames, columns):
+                whole = self.load(FileGroup(tuple(uris)), None).schema
+                groups = [replace(group, schema=whole) for group in groups]
+                frames = [self._frame(group) for group in groups]
             if all(len({frame.schema[name].dataType for frame in frames}) == 1 for name in columns):
                 return frames
             with setting(self.spark, _INFERENCE, "false"):
                 return [self._frame(group) for group in groups]
+
+    def _guesses_differ(self, frames: "Sequence[DataFrame]", columns: tuple[str, ...]) -> bool:
+        """Return whether Spark guesses other types of the same columns for some groups than for others.
+
+        Then it guesses of all files. It finds columns of CSV files by their places, and of JSON by
+        their names, so that JSON may have others.
+        """
+        if self.schema is not None or self.format.lower() not in _GUESSED:
+            return False
+        found = [[field for field in frame.schema if field.name not in columns] for frame in frames]
+        if all(fields == found[0] for fields in found):
+            return False
+        names = [[field.name for field in fields] for fields in found]
+        return self.format.lower() != "csv" or all(some == names[0] for some in names)
 
     def with_schema(
         self, groups: list[FileGroup], view: View, entries: Mapping[str, Entry]

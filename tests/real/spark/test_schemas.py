@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 import graveler.frames
 import graveler.spark as gs
-from graveler.errors import SchemaChangedError
+from graveler.errors import InvalidInputError, SchemaChangedError
 from graveler.spark.schemas import PARTITIONS, ROWS, SCHEMA, check_schema
 
 
@@ -27,6 +27,10 @@ def write(branch, spark):
 
 def names(text):
     return [field["name"] for field in json.loads(text)["fields"]]
+
+
+def rows(frame):
+    return sorted(tuple(row) for row in frame.collect())
 
 
 def types(frame):
@@ -180,3 +184,44 @@ def test_order_and_nulls_are_no_part_of_a_schema(rule):
 
     one = schema(("a", "integer", True), ("b", "string", False))
     check_schema("t/", one, schema(("b", "string", True), ("a", "integer", False)), rule)
+
+
+def test_partitions_of_other_programs_may_have_other_columns(branch, put_parquet, spark):
+    put_parquet("t/dt=1/a.parquet", id=[1], n=[{"a": 1}])
+    put_parquet("t/dt=2/a.parquet", id=[2], n=[{"a": 2, "b": 3}], x=["new"])
+    frame = gs.read(branch, "t/", spark=spark)
+    assert frame.columns == ["id", "n", "x", "dt"]
+    assert rows(frame.select("id", "n.b", "x", "dt")) == [(1, None, None, "1"), (2, 3, "new", "2")]
+
+
+def test_a_column_that_is_text_in_some_partitions_is_text(branch, put_parquet, spark):
+    put_parquet("t/dt=1/a.parquet", id=[1])
+    put_parquet("t/dt=2/a.parquet", id=["01 x"])
+    put_parquet("t/dt=3/a.parquet", x=[1])
+    frame = gs.read(branch, "t/", columns=["id", "dt"], spark=spark)
+    assert sorted(frame.collect(), key=str) == [("01 x", "2"), ("1", "1"), (None, "3")]
+
+
+def test_columns_that_do_not_go_together_are_an_error(branch, put_parquet, spark):
+    put_parquet("t/dt=1/a.parquet", id=[1])
+    put_parquet("t/dt=2/a.parquet", id=[[2]])
+    with pytest.raises(InvalidInputError, match=r"'t/'.*first column.*give a schema"):
+        gs.read(branch, "t/", spark=spark)
+
+
+@pytest.mark.parametrize(("kind", "options"), [("json", {}), ("csv", {"inferSchema": "true"})])
+def test_columns_are_guessed_of_all_files(branch, write, spark, kind, options):
+    write([(1, "1")], "n int, dt string", format=kind, partition_by=["dt"])
+    write([("x", "2")], "n string, dt string", format=kind, partition_by=["dt"])
+    branch.put("t/dt=3/a", b'{"n": 2.5}' if kind == "json" else b"2.5")
+    frame = gs.read(branch, "t/", format=kind, options=options, spark=spark)
+    assert types(frame) == ["string", "string"]
+    assert rows(frame) == [("1", "1"), ("2.5", "3"), ("x", "2")]
+
+
+def test_json_without_a_value_is_read(branch, write, spark):
+    write([(1, None, 1)], "id int, s string, n int", format="json", partition_by=["n"])
+    write([(2, "b", 2)], "id int, s string, n int", format="json", partition_by=["n"])
+    frame = gs.read(branch, "t/", format="json", spark=spark)
+    assert frame.dtypes == [("id", "bigint"), ("s", "string"), ("n", "int")]
+    assert rows(frame) == [(1, None, 1), (2, "b", 2)]
