@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeGuard, cast
 
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_OLDER_READERS: Final = "spark.sql.sources.useV1SourceList"
+_FILE: Final = "_metadata"  # a column of frames of files, unless a file has one of that name
 _MOST_GROUPS: Final = 16
 _GUESSED: Final = {"csv", "json"}
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -202,7 +204,7 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
         uris = (file.uri for file in files)
         verify_files(spark, list(zip((entry for _, entry in entries), uris, strict=True)))
     partitions, groups = group_files(files)
-    if _has_types(schema, partitions):
+    if _has_types(schema, partitions) and _tells_files(spark, format, schema):
         groups = merge_groups(groups, partitions)
     source = Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
     with _noticing_lost_files(path):
@@ -264,9 +266,21 @@ def _as_text(frames: "Sequence[DataFrame]") -> "Sequence[DataFrame]":
     ]
 
 
-def _has_types(schema: "StructType | str | None", columns: tuple[str, ...]) -> bool:
+def _has_types(
+    schema: "StructType | str | None", columns: tuple[str, ...]
+) -> "TypeGuard[StructType]":
     """Return whether a schema has the types of all these columns."""
     return schema is not None and not isinstance(schema, str) and {*columns} <= {*schema.names}
+
+
+def _tells_files(spark: "SparkSession", format: str, schema: "StructType") -> bool:  # noqa: A002
+    """Return whether a frame of files has the address of each row's file, beside a schema's columns.
+
+    Spark's newer readers of files, which a session can choose, have not.
+    """
+    older = spark.conf.get(_OLDER_READERS, "") or ""
+    names = {name.strip() for name in older.lower().split(",")}
+    return format.lower() in names and _FILE not in {name.lower() for name in schema.names}
 
 
 def _nothing(path: str) -> ObjectNotFoundError | InvalidInputError:
@@ -336,7 +350,7 @@ def _in_address(name: str) -> "Column":
     """Return the value of a partition column, as text, from the address of a row's file."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - its usual name; heavy
 
-    text = F.regexp_extract(F.col("_metadata.file_path"), f"^.*/{name}=([^/]*)/", 1)
+    text = F.regexp_extract(F.col(f"{_FILE}.file_path"), f"^.*/{name}=([^/]*)/", 1)
     for _ in range(2):  # as Spark escapes a value in a path, and as a URI escapes a path
         text = F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
     return F.nullif(text, F.lit(NULL_PARTITION))

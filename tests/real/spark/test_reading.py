@@ -3,6 +3,7 @@ from pyspark.sql.types import DateType, IntegerType, StringType
 
 from graveler import spark as gspark
 from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.spark.loading import setting
 
 DAYS = "id int, day string"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -111,6 +112,16 @@ def test_partitions_named_like_patterns_are_read(spark, branch, monkeypatch):
     assert rows(gspark.read(branch, "t/", spark=spark)) == twice
     monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)  # columns from the addresses
     assert rows(gspark.read(branch, "t/", spark=spark)) == twice
+
+
+@pytest.mark.parametrize("columns", ["id int, p string", "_metadata int, p string"])
+@pytest.mark.parametrize("older", ["csv, Parquet", ""])
+def test_many_writes_are_read_where_rows_name_no_file(spark, branch, monkeypatch, columns, older):
+    for row in ((1, "a"), (2, "b")):
+        gspark.write(branch, spark.createDataFrame([row], columns), "t/", partition_by=["p"])
+    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)
+    with setting(spark, "spark.sql.sources.useV1SourceList", older):
+        assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (2, "b")]
 
 
 def test_many_files_are_read_once_each_session_unchanged(spark, branch):
