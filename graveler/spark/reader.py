@@ -256,14 +256,14 @@ def _as_text(frames: "Sequence[DataFrame]") -> "Sequence[DataFrame]":
         and StringType() in found
         and all(isinstance(kind, AtomicType) for kind in found)
     ]
-    return [
-        frame.withColumns(
-            {name: frame[_quoted(name)].cast("string") for name in texts if name in frame.columns}
-        )
-        if texts
-        else frame
-        for frame in frames
-    ]
+    for name in texts:
+        frames = [
+            frame.withColumn(name, frame[_quoted(name)].cast("string"))
+            if name in frame.columns
+            else frame
+            for frame in frames
+        ]
+    return frames
 
 
 def _has_types(
