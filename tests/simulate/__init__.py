@@ -1,4 +1,5 @@
-"""The shipped code under a scheduler of ours: every interleaving, every fault, and its judges.
+"""Run the shipped code under a scheduler: every interleaving, every fault, and the checkers.
 
-``python -m tests.simulate`` explores and prints a table; ``docs/design`` says how and why.
+``python -m tests.simulate`` explores the scenarios and prints a table. The design note
+``docs/design/0008-simulation.md`` describes the method.
 """

@@ -1,9 +1,9 @@
-"""What ``make simulate`` runs, and the one command that repeats what failed.
+"""The commands: ``make simulate`` runs the first one, and ``replay`` repeats a failure.
 
 ::
 
     python -m tests.simulate                            # everything
-    python -m tests.simulate SCENARIO …                 # these alone, to the end; SCENARIO+2
+    python -m tests.simulate SCENARIO …                 # only these, to the end; SCENARIO+2
     python -m tests.simulate random FIRST COUNT
     python -m tests.simulate lakes FIRST COUNT
     python -m tests.simulate mutants WORD …
@@ -24,7 +24,7 @@ from tests.simulate.witnesses import WITNESSES
 
 
 class _Told:
-    """Tells each step of a run before it is taken."""
+    """Prints each step of a run before it is taken."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -48,7 +48,7 @@ def _text(call: Call | None) -> str:
 
 
 def replay(name: str, text: str) -> int:
-    """Repeat one schedule or seed, and tell each step and what became of it."""
+    """Repeat one schedule or seed; print each step, the operations and the verdict."""
     if name == "random":
         scenario = scenario_of(int(text))
     else:
@@ -70,7 +70,7 @@ def replay(name: str, text: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line says; return how much was wrong."""
+    """Run the command line; return the number of failures."""
     what = arguments[0] if arguments else ""
     if what == "replay":
         with simulating():

@@ -1,4 +1,4 @@
-"""What is known when a schedule has ended: what the checkers judge, and nothing else."""
+"""The record of a schedule that has ended: the only input of the checkers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tests.simulate.history import Contents, Operation
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """A commit that is reached from a branch, or was returned to a process."""
+    """A commit that a branch reaches, or that an operation returned."""
 
     parents: tuple[str, ...]
     tree: Contents
@@ -18,17 +18,17 @@ class CommitFacts:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One history, and what is left at rest.
+    """One history, and the state of the stores at rest.
 
     Attributes:
-        operations: All that began; the last ones are those of the process that recovers: it
-            lists every branch and commits it.
-        commits: By id; those that garbage collection has taken are not there.
-        heads: Of the branches that are there, after the last commit.
-        sealed: Their sealed tokens, after the last commit.
-        orphans: Tokens with staged writes that no branch names.
-        broken: What was seen to go wrong on the way.
-        struck: Bits of the operations that met a fault.
+        operations: All operations that began. The last ones are those of the recovery process,
+            which lists and commits every branch.
+        commits: The commits by id, without those that garbage collection has deleted.
+        heads: The heads of the existing branches, after the last commit.
+        sealed: The sealed tokens of these branches, after the last commit.
+        orphans: Tokens that have staged writes and that no branch names.
+        broken: Violations that were seen during the schedule.
+        struck: The bits of the operations that met a fault.
         allowed: Names of errors that any operation may end with.
     """
 
@@ -48,7 +48,7 @@ class Evidence:
         return [found for kind in kinds for found in self._by_kind.get((kind, branch), ())]
 
     def writes(self, branch: str, path: str) -> list[Operation]:
-        """Return what wrote the path, made branches included: they write every path."""
+        """Return the operations that wrote the path; the creation of a branch writes every path."""
         return self._by_path.get((branch, path)) or self._by_path.get((branch, ""), [])
 
     def paths(self, branch: str) -> set[str]:
@@ -56,7 +56,7 @@ class Evidence:
         return {path for name, path in self._by_path if name == branch and path}
 
     def ancestors(self, branch: str) -> set[str]:
-        """Return the commits that the branch's head is or comes from."""
+        """Return the head of the branch and all its ancestors."""
         pending, seen = [self.heads[branch]], set[str]()
         while pending:
             identifier = pending.pop()

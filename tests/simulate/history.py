@@ -1,7 +1,8 @@
 """The operations of the processes and their results, in the order in which they were observable.
 
-An operation begins with its first call and ends with its last one: both as close together
-as they can be, so that as many operations as possible are ordered, and the most is asked.
+An operation begins with its first call and ends with its last call. This is the shortest
+interval that the definition allows. As many pairs of operations as possible are therefore
+ordered, and the checkers are as strict as possible.
 """
 
 from collections.abc import Mapping
@@ -16,22 +17,22 @@ class Operation:
     """One operation of one process.
 
     Attributes:
-        bit: A power of two of its own.
-        process: Who asked.
+        bit: A power of two that identifies the operation.
+        process: The process that ran it.
         kind: ``put``, ``delete``, ``read``, ``list``, ``commit``, ``merge``, ``reset``, …
-        branch: Of which branch.
-        writes: The value each path gets by it, None for a deletion.
-        path: What was read.
-        paths: What a commit of some paths takes.
-        empty: It makes a commit whether anything changed or not.
-        message: Of the commit that it makes.
-        before: The bits of all that had ended before it began; None while it has not.
-        done: It ended, well or not.
-        result: What was returned; of a commit, the id.
-        error: What was raised.
-        head: Of a commit that found nothing to do: the head it saw last.
+        branch: The branch that it works on.
+        writes: The value that it gives each path, None for a deletion.
+        path: The path that it reads.
+        paths: The paths that a commit of some paths takes.
+        empty: Whether it makes a commit even if nothing changed.
+        message: The message of the commit that it makes.
+        before: The bits of the operations that had ended before it began; None before it begins.
+        done: Whether it ended, with or without an error.
+        result: What it returned; the id for a commit.
+        error: The error that it raised.
+        head: The head that it saw last, for a commit that found nothing to do.
         calls: How many calls of stores it made.
-        lost: How many of its compare-and-sets were refused.
+        lost: How many of its compare-and-sets failed.
     """
 
     bit: int
@@ -53,12 +54,12 @@ class Operation:
 
     @property
     def ok(self) -> bool:
-        """It ended, and well."""
+        """Whether it ended without an error."""
         return self.done and self.error is None
 
     @property
     def began(self) -> bool:
-        """It made at least one call."""
+        """Whether it made at least one call."""
         return self.before is not None
 
     def __str__(self) -> str:
@@ -76,8 +77,8 @@ class History:
     """The operations of one schedule.
 
     Attributes:
-        operations: In the order of their beginnings, as far as they have begun.
-        completed: The bits of those that have ended.
+        operations: The operations that have begun, in the order of their beginnings.
+        completed: The bits of the operations that have ended.
     """
 
     def __init__(self, earlier: "History | None" = None) -> None:
@@ -85,11 +86,11 @@ class History:
         self.completed: int = 0 if earlier is None else earlier.completed
 
     def begin(self, operation: Operation) -> None:
-        """Note that the operation makes its first call."""
+        """Record that the operation makes its first call."""
         operation.before = self.completed
         self.operations.append(operation)
 
     def end(self, operation: Operation) -> None:
-        """Note that the operation has ended."""
+        """Record that the operation has ended."""
         operation.done = True
         self.completed |= operation.bit

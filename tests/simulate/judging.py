@@ -1,4 +1,4 @@
-"""From a run that has ended to what is wrong with it."""
+"""Collect the evidence of a run that has ended, and judge it."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,9 +18,9 @@ _RECOVERY = 60
 
 
 def judge(scenario: Scenario, run: Run) -> str:
-    """Say what is wrong with a run that has ended, or "".
+    """Return what is wrong with a run that has ended, or "".
 
-    A new process lists every branch and commits it first, as the next user would.
+    Before the judgement, a new process lists and commits every branch, as the next user would.
     """
     for process in run.processes:
         if process.failure is not None:
@@ -33,7 +33,7 @@ def judge(scenario: Scenario, run: Run) -> str:
 
 
 def gather(scenario: Scenario, run: Run) -> Evidence:
-    """Return what there is to judge."""
+    """Return the evidence of the run."""
     run.world.later()
     process = run.world.process(_RECOVERY, "recovery")
     repository = run.world.open(process)
@@ -46,7 +46,7 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
         client.commit(name)
         if isinstance(
             operations[-1].error, ExpiredError
-        ):  # it withdrew what a dead borrower staged
+        ):  # the commit withdrew the writes that a dead borrower had staged
             client.list(name)
             client.commit(name)
     records = {record.name: record for record in repository.branches(hidden=True)}
@@ -70,7 +70,7 @@ _MAKERS = frozenset({"commit", "commit_paths", "merge", "revert"})
 
 
 def _missing(run: Run, repository: Repository, heads: Iterable[str]) -> list[str]:
-    """Return the uploaded files that a branch names and that are not there."""
+    """Return the uploaded files that a branch names and that do not exist."""
     return [
         f"{name}: {entry.path} is at {entry.address}, and there is nothing"
         for name in heads
@@ -88,7 +88,7 @@ def _orphans(run: Run, records: Iterable[BranchRecord]) -> list[str]:
 def _commits(
     repository: Repository, heads: Iterable[str], told: Iterable[str]
 ) -> dict[str, CommitFacts]:
-    """Return the facts of all that is reached, and of what was returned and still exists."""
+    """Return the facts of all reachable commits, and of returned commits that still exist."""
     found: dict[str, CommitFacts] = {}
     pending = list(heads)
     while pending:

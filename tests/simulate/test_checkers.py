@@ -1,4 +1,4 @@
-"""Each checker on a history that breaks its promise, and on one that keeps it."""
+"""Each checker judges a history that breaks its guarantee, and one that keeps it."""
 
 from itertools import count
 
@@ -15,7 +15,7 @@ Trees = dict[str, dict[str, str]]
 
 
 def op(kind, *, after=(), done=True, **fields):
-    """An operation that began when those of `after`, and all before them, had ended."""
+    """An operation that began after those of `after`, and all before them, had ended."""
     before = 0
     for earlier in after:
         before |= earlier.bit | earlier.before
@@ -42,7 +42,7 @@ def commit(identifier, **fields):
 
 
 def evidence(*operations, trees=None, heads=None, **fields):
-    """Commits are a line, in the order given; the last one is the head of main."""
+    """Evidence whose commits form a line in the given order; the last one is the head of main."""
     commits: dict[str, CommitFacts] = {}
     parent: tuple[str, ...] = ()
     told = {o.result: o.message for o in operations if o.kind in {"commit", "merge"} and o.ok}
@@ -200,7 +200,7 @@ def landed_twice():
 
 
 def guessed():
-    """Two branches that both kept their own merge again: one of the values is taken, or none."""
+    """Two branches that kept their own values merge again: one value is taken, or none."""
 
     def merged(theirs, made):
         trees = {
@@ -221,7 +221,7 @@ def guessed():
 
 
 def guessed_at_the_start():
-    """The value of one branch is lost to that of another one, which did not know it."""
+    """The value of one branch replaces that of another, although neither knew the other."""
     commits = {
         "0": CommitFacts((), {"k": "old"}, "0"),
         "x": CommitFacts(("0",), {"k": "x"}, "x"),

@@ -1,4 +1,4 @@
-"""Every way to get the protocol wrong is found out; `make simulate` hunts the deep mutants too."""
+"""Every mutant of the protocol is detected; `make simulate` also hunts the deep mutants."""
 
 import pytest
 

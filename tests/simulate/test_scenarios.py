@@ -1,4 +1,4 @@
-"""The first schedules of every small scenario; `make simulate` goes through all of them."""
+"""The first schedules of every small scenario; `make simulate` runs all of them."""
 
 import pytest
 

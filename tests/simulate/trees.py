@@ -1,13 +1,15 @@
-"""Trees are built once: what the same inputs gave before is given again.
+"""A cache for trees: the same inputs give the same result without a second computation.
 
-Building, merging and reading a tree are functions of immutable, content-addressed inputs,
-and by far the slowest part of a schedule. So they are remembered, over all schedules and
-scenarios, with the objects they read and made: where they are given again, the objects read
-must be there for the process that asks (else the shipped function runs, and fails as it
-does), and the objects made are put as it would have put them. What a function takes from an
-iterator, staged writes say, is taken first and all of it: those are the steps of a commit.
-A simulated process has therefore no range cache.
-Where every call is a step, nothing is remembered.
+Building, merging and reading a tree are functions of immutable, content-addressed inputs.
+They are by far the slowest part of a schedule. The cache keeps their results across all
+schedules and scenarios, together with the objects that they read and wrote.
+
+When a result is reused, the objects that it read must exist for the calling process. If one
+is missing, the shipped function runs and fails as usual. The objects that the result wrote
+are put, as the function would put them. If a function takes an iterator, for example staged
+writes, the cache reads the iterator completely first: these reads are the steps of a commit.
+
+A simulated process therefore has no range cache. If every call is a step, the cache is off.
 """
 
 import inspect
@@ -35,7 +37,7 @@ _PLAIN = (str, bytes, int, type(None), Enum)
 
 
 class _Recorder(MemoryStore):
-    """Lets objects through, and notes which."""
+    """Forwards reads of objects, and records what is read and written."""
 
     def __init__(self, objects: SimulatedObjects) -> None:
         super().__init__("recorder")
@@ -57,7 +59,7 @@ class _Recorder(MemoryStore):
 
 
 class _Tables(RangeStore):
-    """Reads every table from the objects, but takes it apart once."""
+    """Reads every table from the objects, but decodes it once."""
 
     apart: ClassVar[dict[tuple[bytes, bytes | None], list[Piece]]] = {}
 
@@ -69,7 +71,7 @@ class _Tables(RangeStore):
 
 
 class _Memory:
-    """What one function gave, by its arguments."""
+    """The results of one function, by its arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -104,7 +106,7 @@ def _is_stream(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether equal values stand for equal things permanently."""
+    """Return whether two equal values always mean the same thing."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return isinstance(value, _PLAIN) or (
@@ -134,7 +136,7 @@ def _remembering(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _users() -> Iterator[ModuleType]:
-    """Yield the modules that use trees: all that make none."""
+    """Yield the modules that use trees and do not implement them."""
     for package in ("refs", "repository", "runs", "gc", "lake"):
         root = import_module(f"{graveler.__name__}.{package}")
         yield root
@@ -147,7 +149,7 @@ _WRAPPED: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 @contextmanager
 def remembered_trees() -> Iterator[None]:
-    """Let every module that uses trees remember them while the block runs."""
+    """Wrap the tree functions of every module that uses trees while the block runs."""
     replaced: list[tuple[ModuleType, str, Any]] = []
     for module in _users():
         for name, value in list(vars(module).items()):
@@ -165,5 +167,5 @@ def remembered_trees() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Forget all trees: what is remembered is of the functions as they were."""
+    """Clear the cache: its results are those of the functions before an edit."""
     _WRAPPED.clear()

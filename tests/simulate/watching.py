@@ -1,4 +1,4 @@
-"""Looking at every write as it is made."""
+"""Checks on every write of the shared stores."""
 
 from functools import lru_cache
 
@@ -7,10 +7,10 @@ from tests.simulate.scenarios.shared import Shared
 
 
 class Watch:
-    """Sees every write of the shared stores, and notes those that no promise allows.
+    """Sees every write of the shared stores, and records the forbidden ones.
 
     Args:
-        shared: What to watch.
+        shared: The stores to watch.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -19,7 +19,7 @@ class Watch:
         shared.watch = self.see
 
     def see(self, partition: str, key: bytes, before: bytes | None, after: bytes | None) -> None:
-        """Look at a write before it is made."""
+        """Check a write before it is made."""
         if key.startswith(b"branch/"):
             named = _tokens(after)
             self._given_up |= _tokens(before) - named

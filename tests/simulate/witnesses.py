@@ -1,7 +1,7 @@
-"""What the protocol does not promise, shown: schedules that anyone can replay.
+"""Two behaviours that the protocol allows, as schedules that can be replayed.
 
-``make`` finds each schedule again step by step, in case the code takes other steps than
-when it was recorded.
+``make`` finds each schedule again, step by step. This is useful when the code makes other
+calls than when the schedule was recorded.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from tests.simulate.schedules.run import KINDS, Run
 
 @dataclass(frozen=True)
 class Witness:
-    """A behaviour that is allowed, however odd.
+    """An unusual behaviour that the protocol allows.
 
     Attributes:
-        scenario: Where it can be seen.
+        scenario: The scenario in which it occurs.
         make: Takes the steps that show it.
         recorded: The schedule, as text.
     """
@@ -42,19 +42,19 @@ def _one(c: Client) -> None:
 
 
 class _Director:
-    """Tells processes when to go on."""
+    """Takes the steps of a run by the names of its processes."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._number = {process.name: at for at, process in enumerate(run.processes)}
 
     def calls(self, name: str, count: int = 1) -> None:
-        """Let a process make so many calls."""
+        """Let a process make `count` calls."""
         for _ in range(count):
             self._run.take(self._number[name] * KINDS)
 
     def operations(self, name: str, count: int = 1) -> None:
-        """Let a process come to the end of so many operations."""
+        """Let a process complete `count` operations."""
         history = self._run.world.history
         for _ in range(count):
             completed = history.completed
@@ -62,7 +62,7 @@ class _Director:
                 self.calls(name)
 
     def until(self, name: str, call: str) -> None:
-        """Let a process go on until it stands before such a call."""
+        """Let a process continue until its next call is this one."""
         process = self._run.processes[self._number[name]]
         while process.pending is not None and process.pending.name != call:
             self.calls(name)
@@ -73,10 +73,10 @@ def _one_three_two(run: Run) -> None:
     director.operations("observer", 2)  # sees 1
     director.operations("first")
     director.until("first", "set")
-    director.calls("first")  # writes 2, and has not looked again
+    director.calls("first")  # writes 2, and has not read the record again
     director.operations("second", 2)  # reads 2, writes 3
-    director.operations("observer", 2)  # sees 3; its commit seals the token that both wrote to
-    director.operations("first")  # looks again, and writes 2 once more
+    director.operations("observer", 2)  # sees 3; its commit seals the token of both writes
+    director.operations("first")  # reads the record again, and writes 2 once more
     director.operations("observer", 2)  # sees 2
 
 
@@ -96,8 +96,8 @@ def _banana(run: Run) -> None:
     here, there = "nancy", "anna"
     director.operations("committer")
     for _ in range(_COMMITS - 1):
-        director.calls(here, 3)  # too late under the old token, looks, writes under the new one
-        director.calls(there)  # looks, and will be too late
+        director.calls(here, 3)  # too late under the old token, reads, writes under the new one
+        director.calls(there)  # reads, and will be too late
         director.operations("committer")
         here, there = there, here
     director.operations(here)

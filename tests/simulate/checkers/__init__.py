@@ -1,4 +1,4 @@
-"""One checker for each guarantee; each says what is wrong with the evidence, if anything."""
+"""One checker for each guarantee; a checker yields what is wrong with the evidence."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -76,7 +76,7 @@ EVERYWHERE: tuple[Checker, ...] = (
     everything_is_committed_at_rest,
     nothing_staged_is_left_behind,
 )
-"""Those that need not know what an operation does."""
+"""The checkers that do not depend on the values that an operation writes."""
 
 
 def verdict(evidence: Evidence, checkers: Iterable[Checker] = CHECKERS) -> str:

@@ -1,4 +1,4 @@
-"""What many writes of one operation are, and what a commit of some paths holds."""
+"""Checkers of operations with many writes, and of commits of some paths."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +12,7 @@ _BUNDLES = ("copy", "import")
 def bundles_show_whole(evidence: Evidence) -> Iterator[str]:
     """A commit or a listing has all writes of a copy or an import, or none.
 
-    For worlds in which nothing else gives a path such a value, or overwrites it.
+    This checker is for worlds in which no other operation writes these values or overwrites them.
     """
     for bundle in evidence.of_kind(*_BUNDLES):
         for name, tree in _trees(evidence, bundle.branch):
@@ -34,7 +34,7 @@ def _trees(evidence: Evidence, branch: str) -> Iterator[tuple[str, Mapping[str, 
 
 
 def chosen_paths_are_committed_alone(evidence: Evidence) -> Iterator[str]:
-    """A commit of some paths holds what came before at these, and leaves the others as they were."""
+    """A commit of some paths holds the earlier writes of these paths, and changes no other path."""
     for operation in evidence.of_kind("commit_paths"):
         facts = evidence.commits.get(operation.result or "")
         if not operation.ok or facts is None or facts.message != operation.message:

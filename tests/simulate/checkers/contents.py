@@ -1,4 +1,4 @@
-"""What readings and commits hold."""
+"""Checkers of the values that reads return and commits hold."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ def _readings(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
 
 
 def _commits(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
-    """Judge every commit that was acknowledged, is in a history, or was refused as unnecessary."""
+    """Judge every commit that was acknowledged, is in a history, or had nothing to commit."""
     told = {op.message: op for op in evidence.of_kind("commit", "merge", "revert") if op.began}
     for operation in told.values():
         identifier = operation.result if operation.ok else operation.head
@@ -49,24 +49,24 @@ def _commits(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
 
 
 def reads_see_what_happened(evidence: Evidence) -> Iterator[str]:
-    """A reading gives the value of a write that did not happen after it."""
+    """A read returns the value of a write that did not begin after the read."""
     return (text for wrong, text in _readings(evidence) if wrong in _UNREAL)
 
 
 def reads_are_fresh(evidence: Evidence) -> Iterator[str]:
-    """A reading gives no value that was overwritten before it began."""
+    """A read returns no value that was overwritten before the read began."""
     return (text for wrong, text in _readings(evidence) if wrong is Wrong.STALE)
 
 
 def no_write_is_lost(evidence: Evidence) -> Iterator[str]:
-    """What was acknowledged is present in every later read."""
+    """Every acknowledged write is visible to every later read."""
     return (text for wrong, text in _readings(evidence) if wrong is Wrong.LOST)
 
 
 def listings_show_one_version(evidence: Evidence) -> Iterator[str]:
-    """A listing that shows one path as a merge left it shows none of its paths as before.
+    """A listing shows all paths of a merge as they are after it, or all as they are before it.
 
-    For worlds in which nothing that is staged lies over what is merged.
+    This checker is for worlds in which no staged write hides a merged path.
     """
     for listing in evidence.of_kind("list"):
         for merge in evidence.of_kind("merge", branch=listing.branch):
@@ -84,29 +84,29 @@ def _is_older(evidence: Evidence, path: str, value: str | None, merge: Operation
 
 
 def commits_hold_a_listing(evidence: Evidence) -> Iterator[str]:
-    """A commit holds nothing that no listing could have shown."""
+    """A commit holds only what a listing could have shown."""
     return (text for wrong, text in _commits(evidence) if wrong in _UNREAL)
 
 
 def commits_hold_what_came_before(evidence: Evidence) -> Iterator[str]:
-    """A commit holds what was acknowledged before it began, or something newer."""
+    """A commit holds the writes that were acknowledged before it began, or newer writes."""
     return (text for wrong, text in _commits(evidence) if wrong in {Wrong.STALE, Wrong.LOST})
 
 
 def deletions_stay(evidence: Evidence) -> Iterator[str]:
-    """What was deleted does not come back."""
+    """A deleted value does not reappear."""
     for source in (_readings, _commits):
         yield from (text for wrong, text in source(evidence) if wrong is Wrong.RESURRECTED)
 
 
 def discarded_stays_discarded(evidence: Evidence) -> Iterator[str]:
-    """What a reset or the deletion of a branch has discarded does not come back."""
+    """A value that a reset or the deletion of a branch discarded does not reappear."""
     for source in (_readings, _commits):
         yield from (text for wrong, text in source(evidence) if wrong is Wrong.DISCARDED)
 
 
 def refs_hold_still(evidence: Evidence) -> Iterator[str]:
-    """A commit or a tag lists what it held when it was made, whenever it is read."""
+    """Every listing of a commit or a tag has the same contents."""
     first: dict[str, Operation] = {}
     for operation in evidence.of_kind("list_ref"):
         if operation.ok:

@@ -1,9 +1,9 @@
-"""May this value be what was read there and then?
+"""Decide whether a read may return a value.
 
-A reading may give the value of any write that did not happen after it, and was not, before
-it began, followed by another acknowledged one. What a reset or the deletion of a branch may
-have discarded counts for nothing from then on, and must not be seen where it was surely
-discarded.
+A read may return the value of a write under two conditions. The write did not begin after the
+read ended. And no other write that follows it was acknowledged before the read began. A write
+that a reset or the deletion of a branch may have discarded need not be visible afterwards. If
+it was certainly discarded, it must not be visible.
 """
 
 from enum import Enum
@@ -24,10 +24,10 @@ class Wrong(Enum):
 
 
 _DIRECT = frozenset({"merge", "revert", "create", "hard_reset"})
-"""What writes the head itself, and nothing staged."""
+"""The operations that write the head and stage nothing."""
 
 NOTHING = Operation(0, "none", "create", "", before=0, done=True)
-"""Before everything, every path was written with nothing."""
+"""The initial write: it gives every path no value."""
 
 
 def judge(
@@ -36,11 +36,12 @@ def judge(
     """Return what is wrong with `value`, seen at `path` by an operation.
 
     Args:
-        evidence: All that happened.
-        read: What saw it; of a merge or revert, only what was committed before it counts.
-        branch: Where it looked.
-        path: What at.
-        value: None: nothing was there.
+        evidence: The record of the schedule.
+        read: The operation that saw the value. For a merge or revert, only writes that were
+            committed before it count.
+        branch: The branch that it read.
+        path: The path that it read.
+        value: The value that it saw; None if the path did not exist.
     """
     writes = [NOTHING, *evidence.writes(branch, path)]
     same = [write for write in writes if _value(write, path) == value]
@@ -70,7 +71,7 @@ def _follows(one: Operation, other: Operation) -> bool:
 
 
 def _counts(evidence: Evidence, write: Operation, read: Operation) -> bool:
-    """Return whether a read at that time must see this write, or a later one."""
+    """Return whether the read must see this write or a later one."""
     if write is NOTHING or not write.ok or not precedes(write, read):
         return False
     if read.kind in {"merge", "revert"} and write.kind not in _DIRECT:
@@ -95,7 +96,7 @@ def _may_undo(evidence: Evidence, undo: Operation, write: Operation, read: Opera
 
 
 def _discarded(evidence: Evidence, write: Operation, read: Operation) -> bool:
-    """Return whether the write was surely discarded before the reading began."""
+    """Return whether the write was certainly discarded before the read began."""
     for undo in evidence.of_kind("reset", "drop", "hard_reset", branch=write.branch):
         if not (undo.ok and precedes(write, undo) and precedes(undo, read)):
             continue

@@ -1,4 +1,4 @@
-"""What merges make of two histories."""
+"""The checker of merges."""
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations
@@ -10,7 +10,11 @@ _Values = set[str | None]
 
 
 def merges_never_guess(evidence: Evidence) -> Iterator[str]:
-    """A merge has at each path what all best common ancestors agree on, or there is none."""
+    """A merge has at each path the three-way result over its best common ancestors.
+
+    The base is the merge of all best common ancestors. If the ancestors conflict, or if their
+    order matters, then two different values conflict. A merge with a conflict does not land.
+    """
     for operation in evidence.of_kind("merge"):
         made = evidence.commits.get(operation.result or "")
         if not operation.ok or made is None or made.message != operation.message:
@@ -31,7 +35,7 @@ def _merged(evidence: Evidence, source: str, dest: str, path: str) -> _Values:
 
 
 def _outcomes(evidence: Evidence, commits: Sequence[str], path: str) -> _Values:
-    """Return what merging the commits gives, in every order."""
+    """Return the possible values after merging the commits, over all orders."""
     if not commits:
         return {None}
     found: _Values = set()

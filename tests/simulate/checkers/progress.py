@@ -1,4 +1,4 @@
-"""That things come to an end, and what is left then."""
+"""Checkers of progress, and of the state at rest."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ _FAULTS_OF = {"sweep": {"StateError"}, "mark": {"StateError"}}
 
 
 def operations_end(evidence: Evidence) -> Iterator[str]:
-    """An operation makes a bounded number of calls for each one that goes on beside it."""
+    """The number of calls of an operation is bounded by the number of concurrent operations."""
     for operation in evidence.operations:
         beside = sum(_beside(operation, other) for other in evidence.operations)
         collects = operation.kind in {"mark", "sweep"}
@@ -38,7 +38,7 @@ def _beside(one: Operation, other: Operation) -> bool:
 
 
 def only_expected_errors(evidence: Evidence) -> Iterator[str]:
-    """An operation fails for a reason that there is."""
+    """An operation fails only with an error of its kind, an allowed error, or after a fault."""
     for operation in evidence.operations:
         if operation.error is None:
             continue
@@ -53,14 +53,14 @@ def only_expected_errors(evidence: Evidence) -> Iterator[str]:
 
 
 def nothing_is_sealed_at_rest(evidence: Evidence) -> Iterator[str]:
-    """After one commit beside which nothing happens, no sealed token is left."""
+    """After one commit without concurrent operations, no sealed token is left."""
     for branch, tokens in evidence.sealed.items():
         if tokens:
             yield f"{branch} is at rest and has {len(tokens)} sealed tokens"
 
 
 def everything_is_committed_at_rest(evidence: Evidence) -> Iterator[str]:
-    """One commit beside which nothing happens holds all that a listing showed before it."""
+    """One commit without concurrent operations holds all that the listing before it showed."""
     last: dict[str, Operation] = {}
     for operation in evidence.of_kind("list"):
         if operation.ok and operation.process == "recovery":
@@ -73,10 +73,10 @@ def everything_is_committed_at_rest(evidence: Evidence) -> Iterator[str]:
 
 
 def nothing_staged_is_left_behind(evidence: Evidence) -> Iterator[str]:
-    """What is staged goes with the commit that has it, or with its branch.
+    """Staged writes are removed after the commit that holds them, or with their branch.
 
-    But for what a writer writes under a token that another process has sealed meanwhile, or
-    a process leaves that dies: that is for a later sweep.
+    There are two exceptions, which a later sweep removes: writes under a token that another
+    process sealed in the meantime, and the writes that a dead process left.
     """
     writes = evidence.of_kind("put", "delete")
     overtaken = any(write.calls > CALLS_OF_A_WRITE or write.error for write in writes)

@@ -1,4 +1,4 @@
-"""Where commits are."""
+"""Checkers of commits and refs."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from tests.simulate.history import precedes
 
 
 def commits_stay_in_history(evidence: Evidence) -> Iterator[str]:
-    """An acknowledged commit is an ancestor of its branch, unless that was moved back since."""
+    """An acknowledged commit is an ancestor of its branch, unless the branch was moved back."""
     for branch in evidence.heads:
         reached = evidence.ancestors(branch)
         moved = list(evidence.of_kind("drop", "hard_reset", branch=branch))
@@ -20,7 +20,7 @@ def commits_stay_in_history(evidence: Evidence) -> Iterator[str]:
 
 
 def commits_land_once(evidence: Evidence) -> Iterator[str]:
-    """No operation makes two commits of one history, whatever reply was lost."""
+    """An operation makes at most one commit of a history, even if a reply was lost."""
     made = {op.message for op in evidence.of_kind("commit", "merge", "revert")}
     for branch in evidence.heads:
         messages = Counter(
@@ -32,7 +32,7 @@ def commits_land_once(evidence: Evidence) -> Iterator[str]:
 
 
 def nothing_immutable_was_written(evidence: Evidence) -> Iterator[str]:
-    """Commits and tags are written once; a token that was given up is never named again."""
+    """Commits and tags are written once, and no branch names a token again after giving it up."""
     return iter(evidence.broken)
 
 

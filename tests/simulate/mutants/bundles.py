@@ -89,7 +89,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "partial-list",
         "partial-put+1",
     ),
-    # of what gives way to a commit
+    # of writes that give way to a commit
     one_edit(
         "what a commit has of the staged writes stays staged until it is cleared",
         "repository.selective:GivingWay.beneath_voids",

@@ -1,4 +1,4 @@
-"""Wrong garbage collection, and wrong borrowers beside it."""
+"""Wrong garbage collection and wrong borrowers."""
 
 from tests.simulate.mutants.patch import Edit, Mutant, one_edit
 

@@ -1,4 +1,4 @@
-"""The mutants, and whether the scenarios find one out."""
+"""The mutants, and the search for a scenario that detects one."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tests.simulate.schedules.explore import explore, wander
 
 _MOST = 6_000
 _WALKS = 60
-"""Random schedules before the exploration: many mutants show at once in one of them."""
+"""The number of random schedules before the exploration: they detect many mutants quickly."""
 
 MUTANTS: tuple[Mutant, ...] = (
     *writes.MUTANTS,
@@ -21,20 +21,20 @@ MUTANTS: tuple[Mutant, ...] = (
     *collection.MUTANTS,
     *bundles.MUTANTS,
 )
-"""Ways to get the protocol wrong. Every one must be found out."""
+"""Errors in the protocol. Each must be detected."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """How a mutant was found out.
+    """The result of the hunt for a mutant.
 
     Attributes:
-        mutant: Which.
-        scenario: Where it showed; "" if nowhere.
-        schedules: How many it took, over all scenarios tried.
+        mutant: The mutant.
+        scenario: The scenario that detected it; "" if none did.
+        schedules: The number of schedules, over all scenarios tried.
         violation: What was wrong.
-        schedule: What shows it.
-        seconds: How long it took.
+        schedule: The schedule that shows the violation.
+        seconds: The time that the hunt took.
     """
 
     mutant: Mutant
@@ -46,13 +46,13 @@ class Kill:
 
 
 def hunt(mutant: Mutant, *, further: bool = True) -> Kill:
-    """Run the mutant's scenarios until one is wrong; then all others, if `further`."""
+    """Run the mutant's scenarios until one fails, and then all others if `further` is set."""
     began = perf_counter()
     schedules = 0
     names = list(_order(mutant, further=further))
     with simulating():
         for name in names:
-            find(name).prepared()  # by the code as it is
+            find(name).prepared()  # by the unedited code
     with mutated(mutant), simulating():
         for name in names:
             found = wander(find(name), judge, _WALKS)

@@ -1,4 +1,4 @@
-"""Breaking the shipped code on purpose, one place at a time, and mending it again."""
+"""Edit the shipped code on purpose, one place at a time, and restore it."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -13,17 +13,17 @@ from tests.simulate.trees import forget
 
 
 class OutdatedMutantError(Exception):
-    """The shipped code is no longer what the mutant was made for: update the mutant."""
+    """An edit no longer matches the shipped code: update the mutant."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One change of a function's text.
+    """One change of a function's source.
 
     Attributes:
         where: ``module:function`` or ``module:Class.method``, below ``graveler``.
-        old: What is there, once.
-        new: What comes in its place.
+        old: The text to replace; it occurs once.
+        new: The text that replaces it.
     """
 
     where: str
@@ -33,13 +33,13 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A protocol that is wrong in one respect.
+    """A protocol with one error.
 
     Attributes:
-        name: Says what is wrong.
-        edits: Make it so.
-        scenarios: Where it should show, the likeliest first.
-        deep: It shows after seconds of schedules; only ``make simulate`` hunts it.
+        name: A description of the error.
+        edits: The edits that introduce it.
+        scenarios: The scenarios that should detect it, the likeliest first.
+        deep: Whether its detection takes seconds; only ``make simulate`` hunts a deep mutant.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Mutant:
 
 @contextmanager
 def mutated(mutant: Mutant) -> Iterator[None]:
-    """Let the shipped code be the mutant's while the block runs.
+    """Replace the shipped code with the mutant's code while the block runs.
 
-    The code object of each function is exchanged, so that every importer has the new one.
+    The code object of each function is replaced, so that every importer uses the new code.
 
     Raises:
-        OutdatedMutantError: An edit does not fit the code any more.
+        OutdatedMutantError: An edit no longer matches the code.
     """
     with ExitStack() as stack:
         places = dict.fromkeys(edit.where for edit in mutant.edits)

@@ -1,4 +1,4 @@
-"""What the processes of several scenarios do, and how their worlds begin."""
+"""Programs and preparations that several scenarios share."""
 
 from tests.simulate.scenarios.scenario import Program
 from tests.simulate.schedules.client import Client
@@ -7,14 +7,14 @@ GONE = frozenset({"RefNotFoundError"})
 
 
 def start(c: Client) -> None:
-    """Give main a committed path, and one staged."""
+    """Give main a committed path and a staged path."""
     c.put("k", "old")
     c.commit()
     c.put("j", "staged")
 
 
 def recut(c: Client) -> None:
-    """Give main ranges that the policy now would end elsewhere, and staged writes."""
+    """Give main staged writes, and ranges that the current policy would end elsewhere."""
     c.put("k", "old")
     c.put("l", "old")
     c.commit()
@@ -26,7 +26,7 @@ def recut(c: Client) -> None:
 
 
 def sealed(c: Client) -> None:
-    """Let a committer die after it sealed, and write one of its paths again."""
+    """Let a committer die after its seal, and write one of its paths again."""
     start(c)
     c.put("k", "sealed")
     c.seal()
@@ -40,7 +40,7 @@ def two_sealed(c: Client) -> None:
 
 
 def branches(c: Client) -> None:
-    """Give two branches a commit each that main has not."""
+    """Give each of two branches a commit that main does not have."""
     c.put("k", "old")
     c.commit()
     for name in ("one", "two"):

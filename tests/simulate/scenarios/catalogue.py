@@ -18,7 +18,7 @@ from tests.simulate.scenarios.scenario import Scenario
 from tests.simulate.schedules.run import CRASH, LATE, REPLY_LOST, WRITE_LOST
 
 FAULTS = (CRASH, REPLY_LOST, WRITE_LOST)
-"""A process dies at any step; the reply to a conditional write is lost, or the write is."""
+"""A process dies at any step, or a conditional write or its reply is lost."""
 
 
 SMALL: tuple[Scenario, ...] = (
@@ -32,7 +32,7 @@ SMALL: tuple[Scenario, ...] = (
     *selections.SCENARIOS,
     *patches.SCENARIOS,
 )
-"""Without faults; each is explored with them as well."""
+"""The scenarios without faults. Each is explored with faults as well."""
 
 
 _TWICE = ("write-commit", "overwrite-commit", "sealed-left-write", "reset-sealed", "merge-commit")
@@ -56,17 +56,17 @@ _LATE = (
 
 
 def with_faults(scenario: Scenario, budget: int = 1) -> Scenario:
-    """Return the scenario with so many faults in each schedule."""
+    """Return the scenario with at most `budget` faults in each schedule."""
     return replace(scenario, name=f"{scenario.name}+{budget}", faults=FAULTS, budget=budget)
 
 
 def with_late_writes(scenario: Scenario) -> Scenario:
-    """Return the scenario with one conditional write that arrives when it was given up."""
+    """Return the scenario with one conditional write that arrives after it was given up."""
     return replace(scenario, name=f"{scenario.name}+late", faults=(LATE,), budget=1)
 
 
 def every_scenario() -> Iterator[Scenario]:
-    """Yield each small scenario without a fault and with one, and some with two."""
+    """Yield each small scenario without faults and with one fault, and some with two."""
     for scenario in SMALL:
         yield scenario
         yield with_faults(scenario)
@@ -77,7 +77,7 @@ def every_scenario() -> Iterator[Scenario]:
 
 
 def find(name: str) -> Scenario:
-    """Return a scenario by its name; ``name+2`` has up to two faults, ``name+late`` a late write."""
+    """Return a scenario by name; ``name+2`` has up to two faults, ``name+late`` a late write."""
     plain, _, budget = name.partition("+")
     for scenario in SMALL:
         if scenario.name == plain:

@@ -1,4 +1,4 @@
-"""Garbage collection beside writers, borrowers and branches that come back."""
+"""Garbage collection with concurrent writers, borrowers and restored branches."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -24,18 +24,18 @@ REFUSED = frozenset({"ExpiredError", "ObjectNotFoundError", "NoChangesError"})
 
 
 def _uploads(c: Client) -> None:
-    """Stage files that no commit has, some of them under a sealed token."""
+    """Stage files that no commit holds, some of them under a sealed token."""
     c.upload("k", "sealed")
     c.seal()
     c.upload("j", "staged")
 
 
 _FORSAKEN: dict[str, str] = {}
-"""The head of a branch that is deleted, from the preparation to the schedules."""
+"""The head of the deleted branch, which the preparation passes to the schedules."""
 
 
 def _forsaken(c: Client) -> None:
-    """Leave tables in the storage, and a commit, that nothing names."""
+    """Leave a commit and tables in the storage to which nothing refers."""
     c.put("k", "old")
     c.commit()
     c.create_branch("dev", contents={"k": "old"})
@@ -58,7 +58,7 @@ def _mark(c: Client) -> None:
 
 
 def sweep(c: Client) -> None:
-    """Sweep what is condemned and ripe."""
+    """Sweep every mark that can be swept."""
 
     def sweep(repo: Repository, _: str) -> None:
         for mark in list(repo.gc.marks()):
@@ -69,7 +69,7 @@ def sweep(c: Client) -> None:
 
 
 def _half_swept(c: Client) -> None:
-    """Let a sweep die when it has deleted a table, before it says so."""
+    """Let a sweep die after it deleted a table and before it records the deletion."""
     _condemned(c)
     stores = c.repository.stores
     (mark,) = c.repository.gc.marks()
@@ -86,22 +86,22 @@ def _half_swept(c: Client) -> None:
 
 
 def _again(c: Client) -> None:
-    """Make a tree that is equal to a forsaken one."""
+    """Make a tree that is equal to a tree without references."""
     c.put("d", "x")
     c.commit()
 
 
 def _back(c: Client) -> None:
-    """Name a forsaken commit."""
+    """Create a branch at a commit without references."""
     c.create_branch("back", _FORSAKEN["dev"], contents={"k": "old", "d": "x"})
 
 
 _LENT: list[Entry] = []
-"""The contents of a condemned commit, as read before."""
+"""The contents of a condemned commit, as read before the schedule."""
 
 
 def _lent(c: Client) -> None:
-    """Condemn a commit with bytes in the storage that nothing else names."""
+    """Condemn a commit whose bytes in the storage have no other reference."""
     c.put("k", "old")
     c.commit()
     c.create_branch("dev", contents={"k": "old"})
@@ -113,7 +113,7 @@ def _lent(c: Client) -> None:
 
 
 def _half_collected(c: Client) -> None:
-    """Let a sweep die when it has decided what it deletes."""
+    """Let a sweep die after it decided what to delete."""
     _lent(c)
     stores = c.repository.stores
     (mark,) = c.repository.gc.marks()
@@ -131,7 +131,7 @@ def _borrow(c: Client) -> None:
 
 
 def _patch(c: Client) -> None:
-    """Commit an entry that borrows, without staging it."""
+    """Commit a borrowing entry without staging it."""
 
     def make(repo: Repository, message: str) -> str:
         made = repo.branch("main").commit_changes(_LENT, message=message, committer="simulated")

@@ -1,4 +1,4 @@
-"""The conditions under which schedules are run."""
+"""The conditions under which schedules run."""
 
 import gc
 import logging
@@ -12,11 +12,15 @@ from tests.simulate.trees import remembered_trees
 
 @contextmanager
 def simulating() -> Iterator[None]:
-    """Remember trees, stage bundles of four rows apart, look for garbage rarely, and do not log the clean-up that faults stop."""
+    """Set the conditions of a simulation while the block runs.
+
+    Trees are cached. A bundle stages its rows in chunks of four. Python collects its garbage
+    rarely. The errors of background clean-up that faults cause are not logged.
+    """
     thresholds = gc.get_threshold()
     log = logging.getLogger("graveler.process")
     was_off = log.disabled
-    gc.set_threshold(200_000, 10, 10)  # a schedule leaves little, and there are many
+    gc.set_threshold(200_000, 10, 10)  # a schedule leaves little garbage
     log.disabled = True
     try:
         with remembered_trees(), patch.object(bundles, "CHUNK", 4):

@@ -1,4 +1,4 @@
-"""Copies beside writers, committers, merges, other copies, deletions and collections."""
+"""Copies with concurrent writers, committers, merges, other copies, deletions and collections."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,11 +13,11 @@ from tests.simulate.schedules.client import Client
 _WHOLE = (*CHECKERS, bundles_show_whole)
 _SMALL: Final = ("1", "2")
 _LARGE: Final = ("1", "2", "3", "4")
-"""As many rows as a chunk: see conditions.py."""
+"""As many files as a chunk has rows: see conditions.py."""
 
 
 def _folder(*names: str) -> Program:
-    """Give main a folder with these files, and a branch with the same and one of its own."""
+    """Give main a folder with these files, and a branch with the same folder and one more file."""
 
     def prepare(c: Client) -> None:
         for name in names:
@@ -39,7 +39,7 @@ def _copy(*names: str) -> Program:
 
 
 def _mirror(c: Client) -> None:
-    """Copy, and delete what is at the destination and not copied, what comes meanwhile or not."""
+    """Copy a folder, and delete all other files at the destination, including concurrent ones."""
     writes = {**{f"b/{name}": name for name in _SMALL}, "b/old": None, "b/new": None}
     c.copy("dev", "a/", "b/", replace=True, writes=writes)
 
@@ -57,7 +57,7 @@ def _copy_of(folder: str) -> Program:
 
 
 def _one_copy_is_there(evidence: Evidence) -> Iterator[str]:
-    """Of two copies to one folder the later one is there, whole."""
+    """After two copies to one folder, the folder holds one copy, and no mixture."""
     tree = evidence.commits[evidence.heads["main"]].tree
     there = {value[0] for path, value in tree.items() if path.startswith("b/")}
     if len(there) > 1:
@@ -65,11 +65,11 @@ def _one_copy_is_there(evidence: Evidence) -> Iterator[str]:
 
 
 _HEADS: dict[str, str] = {}
-"""Commits that were made in preparation, by their branches."""
+"""The commits of the preparation, by branch."""
 
 
 def _lent(c: Client) -> None:
-    """Give a branch uploaded files, which nothing else names."""
+    """Give a branch uploaded files that have no other reference."""
     c.put("k", "old")
     c.commit()
     c.create_branch("dev", contents={"k": "old"})

@@ -1,4 +1,4 @@
-"""Merges, reverts and resets beside writers; branches and tags that come and go."""
+"""Merges, reverts, resets, branches and tags, with concurrent writers."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ from tests.simulate.schedules.client import Client
 
 
 def _fork(c: Client) -> None:
-    """Give two branches a value each for one path."""
+    """Give each of two branches its own value for one path."""
     c.put("k", "old")
     c.commit()
     for name in ("one", "two"):
@@ -35,7 +35,7 @@ def _fork(c: Client) -> None:
 
 
 def _cross(source: str, into: str) -> Program:
-    """Merge what the source was in the beginning and keep our own; then merge what it is now."""
+    """Merge the initial state of the source with `dest-wins`; then merge its current state."""
 
     def keep(repository: Repository, message: str) -> str:
         commit = _COMMITS[source]
@@ -54,11 +54,11 @@ def _recreate(c: Client) -> None:
 
 
 _COMMITS: dict[str, str] = {}
-"""Commits that were made in preparation, by what they are for."""
+"""The commits of the preparation, by purpose."""
 
 
 def _bad(c: Client) -> None:
-    """Commit a change to revert, and a good one after it."""
+    """Commit a change that is to be reverted, and a good change after it."""
     c.put("k", "old")
     _COMMITS["before"] = c.commit()
     c.put("r", "bad")
@@ -76,7 +76,7 @@ def _hard_reset(c: Client) -> None:
 
 
 def _three(c: Client) -> None:
-    """Make three commits, one upon the other."""
+    """Make three commits in a line."""
     for number in "123":
         c.put("k", number)
         c.commit()
@@ -91,7 +91,7 @@ def _undo(c: Client) -> None:
 
 
 def _went_back_once(evidence: Evidence) -> Iterator[str]:
-    """Some order of one reset and one commit explains the end."""
+    """One of the two orders of a reset and a commit explains the final state."""
     went = any(op.ok for op in evidence.of_kind("hard_reset"))
     commits = [op for op in evidence.of_kind("commit") if op.process == "writer"]
     tree = dict(evidence.commits[evidence.heads["main"]].tree)

@@ -1,4 +1,4 @@
-"""Imports that replace a folder, beside writers, committers and merges."""
+"""Imports that replace a folder, with concurrent writers, committers and merges."""
 
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ _IMPORTED: Final[dict[str, str | None]] = {
 
 
 def _folder(c: Client) -> None:
-    """Declare the bucket that an inventory names, and give main a folder to replace."""
+    """Declare the bucket of an inventory, and give main a folder that an import replaces."""
     c.repository.links.allow("s3://raw/")
     c.put("b/old", "old")
     c.commit()
@@ -32,7 +32,7 @@ def _import(c: Client) -> None:
 
 
 def _import_over(c: Client) -> None:
-    """As `_import`; what is put meanwhile may be deleted."""
+    """As `_import`, but the import may delete concurrent puts."""
     c.import_(str(_INVENTORY), "b/", writes={**_IMPORTED, "b/new": None})
 
 

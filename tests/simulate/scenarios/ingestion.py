@@ -1,4 +1,4 @@
-"""Ticks of one hour at the same time."""
+"""Concurrent ticks of one hour."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def _refuses(candidate: Candidate) -> bool:
 
 
 def _ingested(c: Client) -> None:
-    """Commit an hour on an ingestion branch; nothing of it is published."""
+    """Commit an hour on an ingestion branch, and do not publish it."""
     c.put("k", "old")
     c.commit()
     c.create_branch("ingest", contents={"k": "old"})
@@ -49,7 +49,7 @@ def _no_bad_path(candidate: Candidate) -> bool:
 
 
 def _held(c: Client) -> None:
-    """Hold an hour with a bad path, and stage the repair."""
+    """Hold an hour because of a bad path, and stage the repair."""
     c.put("k", "old")
     c.commit()
     c.create_branch("ingest", contents={"k": "old"})
@@ -71,7 +71,7 @@ def _answer(tick: Tick) -> tuple[object, ...]:
 
 
 def _one_answer(evidence: Evidence) -> Iterator[str]:
-    """All ticks of a repaired hour return the same: it is published. The first tick held it."""
+    """All ticks of a repaired hour, except the first, report that the hour is published."""
     answers = {tick.result for tick in evidence.of_kind("tick")[1:] if tick.ok}
     if len(answers) > 1:
         yield f"the ticks of one hour return {answers}"
@@ -80,7 +80,7 @@ def _one_answer(evidence: Evidence) -> Iterator[str]:
 
 
 def _published_or_set_aside(evidence: Evidence) -> Iterator[str]:
-    """A change is on the target or in one quarantine, never in both, and never in neither."""
+    """A change is either on the target or in one quarantine."""
     found = sorted(
         name
         for name, head in evidence.heads.items()

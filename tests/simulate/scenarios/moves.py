@@ -1,4 +1,4 @@
-"""Moves beside writers, committers, merges, resets, copies and other moves."""
+"""Moves with concurrent writers, committers, merges, resets, copies and other moves."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -16,7 +16,7 @@ _NOTHING_THERE: Final = frozenset({"ObjectNotFoundError"})
 
 
 def _folder(c: Client) -> None:
-    """Give main a folder, which is committed in part, and a branch that changes a file of it."""
+    """Give main a partly committed folder, and a branch that changes a file of it."""
     c.put("a/1", "1")
     c.put("a/2", "2")
     c.commit()
@@ -53,9 +53,9 @@ def _trees(evidence: Evidence) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _moved_whole(evidence: Evidence) -> Iterator[str]:
-    """A listing or a commit of a folder that only moves has all of its files at one place.
+    """A listing or a commit of a moved folder has all files of the folder at one place.
 
-    A file that is written beside the move is there, too, at one place or at both.
+    Files that are written during the move may be at either place or at both.
     """
     beside = {path for op in evidence.of_kind("put", "delete", "merge") for path in _late(op)}
     for name, tree in _trees(evidence):
@@ -71,7 +71,7 @@ def _late(operation: Operation) -> Mapping[str, str | None]:
 
 
 def _nothing_is_lost(evidence: Evidence) -> Iterator[str]:
-    """Each file is somewhere at any time; and what a writer wrote, in the end."""
+    """Each file is at some place at all times, and the final tree holds all written values."""
     resets = evidence.of_kind("reset")
     deleted = {path for op in evidence.of_kind("delete") for path in op.writes}
     for name, tree in _trees(evidence):
@@ -88,7 +88,7 @@ def _nothing_is_lost(evidence: Evidence) -> Iterator[str]:
 
 
 def _moved_once(evidence: Evidence) -> Iterator[str]:
-    """Two moves of a folder do not both say that they have moved it."""
+    """At most one of two moves of a folder reports success."""
     said = [move.result for move in evidence.of_kind("move") if move.ok]
     if len(said) > 1:
         yield f"the moves of one folder say {said}"

@@ -1,4 +1,4 @@
-"""Commits of given changes, over what is staged at their paths, beside all that moves the branch."""
+"""Commits of given changes over staged writes of the same paths, while the branch moves."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from tests.simulate.schedules.client import Client
 
 
 def _staged(c: Client) -> None:
-    """Stage a path, and give a branch a change of the value that is committed over it."""
+    """Stage a path, and give a branch a change of the value that the commit puts over it."""
     c.put("k", "old")
     c.commit()
     c.create_branch("later", contents={"k": "old"})
@@ -20,7 +20,7 @@ def _staged(c: Client) -> None:
 
 
 def _sealed(c: Client) -> None:
-    """Let a committer die when it has sealed, and write its path again."""
+    """Let a committer die after its seal, and write its path again."""
     _staged(c)
     c.seal()
     c.put("k", "newer")

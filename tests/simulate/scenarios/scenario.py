@@ -1,4 +1,4 @@
-"""What is simulated: how the world begins, who does what in it, and what may go wrong."""
+"""Scenarios: the initial world, the programs of the processes, and the possible faults."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,19 +15,19 @@ Program = Callable[[Client], object]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Processes that meet in one world.
+    """Concurrent processes in one world.
 
     Attributes:
-        name: Names it on the command line.
-        programs: What each process does, by its name.
-        prepare: What was done before.
+        name: The name on the command line.
+        programs: The program of each process, by the name of the process.
+        prepare: The preparation of the world.
         faults: The kinds of faults that may happen.
-        budget: How many of them in one schedule.
-        turns: Whether processes take turns; else no process ever gets one.
-        finish: What is done in the end, by the process that recovers.
-        all_steps: Whether calls of content-addressed things are steps as well.
-        checkers: Who judges how it ended.
-        errors: Names of errors that an operation may end with, beside those of its kind.
+        budget: The maximum number of faults in one schedule.
+        turns: Whether processes can obtain turns; otherwise no process obtains one.
+        finish: The work of the recovery process at the end, before it commits the branches.
+        all_steps: Whether calls for content-addressed objects are steps as well.
+        checkers: The checkers that judge the end of a schedule.
+        errors: Names of errors that an operation may end with, in addition to those of its kind.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Scenario:
 
     @property
     def names(self) -> list[str]:
-        """The processes."""
+        """The names of the processes."""
         return list(self.programs)
 
     def prepared(self) -> SimulatedWorld:
-        """Return the world in which all was done that was done before; it is made once."""
+        """Return the prepared world, which is made once."""
         if not self.begins:
             self.begins.append(
                 SimulatedWorld.prepared(
@@ -58,7 +58,7 @@ class Scenario:
         return self.begins[0]
 
     def start(self) -> Run:
-        """Return a run of it, before its first step."""
+        """Return a run of the scenario, before its first step."""
         world = SimulatedWorld(self.prepared(), all_steps=self.all_steps, turns=self.turns)
         processes = []
         for index, (name, program) in enumerate(self.programs.items(), 1):

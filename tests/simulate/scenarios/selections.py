@@ -1,4 +1,4 @@
-"""Commits of some paths beside writers, committers, merges and what is published."""
+"""Commits of some paths, with concurrent writers, committers, merges and publishes."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _CHECKERS: Final = (*CHECKERS, chosen_paths_are_committed_alone)
 
 
 def _staged(c: Client) -> None:
-    """Stage two folders, and give a branch a commit that main has not."""
+    """Stage two folders, and give a branch a commit that main does not have."""
     c.put("a/1", "old")
     c.commit()
     c.create_branch("dev", contents={"a/1": "old"})
@@ -24,7 +24,7 @@ def _staged(c: Client) -> None:
 
 
 def _sealed(c: Client) -> None:
-    """Let a committer die when it has sealed, and write one of its paths again."""
+    """Let a committer die after its seal, and write one of its paths again."""
     _staged(c)
     c.seal()
     c.put("a/1", "newer")
@@ -47,7 +47,7 @@ def _tick(c: Client) -> None:
 
 
 def _picked(c: Client) -> None:
-    """Give a branch a change of what is staged, to be picked once that is committed."""
+    """Give a branch a change of a staged value, which is cherry-picked after the commit."""
     _staged(c)
     c.create_branch("later", contents={"a/1": "old"})
     for value in ("staged", "later"):
@@ -60,7 +60,7 @@ def _pick(c: Client) -> None:
 
 
 def _two_sealed(c: Client) -> None:
-    """Seal a path alone, then another one."""
+    """Seal the write of one path, then stage another path."""
     c.put("a/1", "staged")
     c.seal()
     c.put("b/1", "staged")

@@ -1,7 +1,7 @@
-"""What all simulated processes share: partitions in memory, one call of it at a time.
+"""The stores that all simulated processes share: partitions in memory, one call at a time.
 
-A call is one step of a schedule. It tells which keys it looked at or wrote, so that an
-explorer knows which two steps could have been taken in either order.
+A call is one step of a schedule. It reports the keys that it read or wrote, so that the
+explorer can determine whether two steps commute.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ TURNS = "turns"
 
 
 class Call(NamedTuple):
-    """One call of a process, not yet made."""
+    """A call of a process that has not been made yet."""
 
     name: str
     partition: str = ""
@@ -31,9 +31,9 @@ EVERY = "*"
 
 
 class Access(NamedTuple):
-    """The keys that a call looked at or wrote; `high` None: to the end of the partition.
+    """The keys that a call read or wrote: from `low` to `high`, or to the end if it is None.
 
-    The partition ``*`` stands for all of them.
+    The partition ``*`` means all partitions.
     """
 
     partition: str
@@ -43,7 +43,7 @@ class Access(NamedTuple):
 
 
 def clash(one: Access, other: Access) -> bool:
-    """Return whether the order of the two matters."""
+    """Return whether the order of the two accesses matters."""
     return (
         (one.writes or other.writes)
         and (one.partition == other.partition or EVERY in (one.partition, other.partition))
@@ -53,10 +53,10 @@ def clash(one: Access, other: Access) -> bool:
 
 
 class Shared:
-    """The stores' contents, with a digest of all of it that is kept up with every write.
+    """The contents of the stores, with a digest that every write updates.
 
     Attributes:
-        digest: Equal for equal contents.
+        digest: A digest that is equal for equal contents.
         watch: Called with (partition, key, value before, value after) before each write.
     """
 
@@ -66,7 +66,7 @@ class Shared:
         self.watch: Callable[[str, bytes, bytes | None, bytes | None], None] | None = None
 
     def fork(self) -> "Shared":
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
         copy = Shared()
         copy.partitions = {name: dict(held) for name, held in self.partitions.items()}
         copy.digest = self.digest
@@ -108,9 +108,9 @@ class Shared:
         self.digest ^= hash((partition, key, value))
 
     def perform(self, call: Call) -> tuple[object, tuple[Access, ...]]:
-        """Make the call; return what it gives, and what it touched.
+        """Make the call; return its result and the keys that it accessed.
 
-        What the call would raise comes back as its result.
+        An error of the call is returned as its result.
         """
         if call.name == "get_many":
             return _get_many(self, call)
@@ -128,7 +128,7 @@ def _get(shared: Shared, call: Call) -> tuple[object, Access]:
 
 
 def _get_many(shared: Shared, call: Call) -> tuple[object, tuple[Access, ...]]:
-    """Read several keys in one step: no other process comes in between."""
+    """Read several keys in one step, atomically."""
     results = [_get(shared, Call("get", *key)) for key in call.keys]
     return tuple(value for value, _ in results), tuple(access for _, access in results)
 
@@ -166,7 +166,7 @@ def _next(shared: Shared, call: Call) -> tuple[object, Access]:
 
 
 def _sweep(shared: Shared, call: Call) -> tuple[object, Access]:
-    """Remove the first key from `key` on; return where to go on, None where nothing follows."""
+    """Remove the first key from `key` on; return the next position, or None if no key follows."""
     found = shared.first(call.partition, call.key)
     if found is not None:
         shared.write(call.partition, found[0], None)

@@ -1,9 +1,9 @@
-"""Two hosts on one lake, caches of their own, collections in between, beside plain dicts.
+"""Two hosts with separate caches on one lake, with garbage collections, compared with plain dicts.
 
-A history is a number of operations drawn by a seed. Each is done by one of two lakes over the same
-key-value store and the same storage; a lake keeps its memory and its disk cache until it is opened
-again, on the same disk. Few contents are written again and again, also after what held them was
-collected. Every read is compared with the dicts; at the end fresh lakes read all of it byte for byte.
+A seed draws the operations of a history. One of two lakes runs each operation. Both lakes use the
+same key-value store and the same storage. A lake keeps its memory and its disk cache until it is
+opened again on the same disk. There are few distinct contents, so that collected content is written
+again. Every read is compared with the dicts. At the end fresh lakes read everything byte for byte.
 """
 
 import tempfile
@@ -42,7 +42,7 @@ class TwoLakes(MergeModel):
     """One history.
 
     Attributes:
-        done: What was done, for the report of a failure.
+        done: The operations so far, for the report of a failure.
     """
 
     def __init__(self, seed, folder):
@@ -65,20 +65,20 @@ class TwoLakes(MergeModel):
         return Lake(config, self._kv, clock=self._clock, ids=self._ids, background=Inline())
 
     def repo(self):
-        """The repository, as one of the two hosts has it."""
+        """The repository on one of the two hosts."""
         return self.random.choice(self._lakes).repository("flights")
 
     def branch(self):
-        """A branch that is there."""
+        """An existing branch."""
         return self.random.choice(sorted(self.heads))
 
     def shown(self, branch):
-        """What the branch shows."""
+        """The expected contents of the branch, with its staged writes."""
         laid = {**self.trees[self.heads[branch]], **self.staged[branch]}
         return {path: content for path, content in laid.items() if content is not None}
 
     def run(self, operations=OPERATIONS):
-        """Do what is drawn, look at what is there, and end with fresh eyes."""
+        """Run random operations, then the final comparison."""
         weights = {
             self.put: 8,
             self.delete: 2,
@@ -115,7 +115,7 @@ class TwoLakes(MergeModel):
         self.staged[branch][path] = None
 
     def copy(self):
-        """Name files of another branch, as a copy of a file by its address does."""
+        """Link files of another branch, as a copy of a file by its address does."""
         source, branch = self.branch(), self.branch()
         shown = self.shown(source)
         for path in self.random.sample(sorted(shown), min(3, len(shown))):
@@ -127,7 +127,7 @@ class TwoLakes(MergeModel):
             shown = self.shown(source)
 
     def borrow(self):
-        """Name files of a branch that was deleted: refused, or kept like any other."""
+        """Link files of a deleted branch: the link is refused, or the file is kept."""
         if not self.gone:
             return
         commit, branch = self.random.choice(self.gone), self.branch()
@@ -154,7 +154,7 @@ class TwoLakes(MergeModel):
         self.staged[branch] = {}
 
     def moved(self, branch, commit, tree):
-        """Note that a branch has a new head."""
+        """Record the new head of a branch."""
         self.trees[commit.id], self.parents[commit.id] = tree, commit.parents
         self.heads[branch] = commit.id
 
@@ -180,7 +180,7 @@ class TwoLakes(MergeModel):
         self._merge(self.branch(), self.branch())
 
     def cross(self):
-        """Merge two branches into each other as they were, so that their next merge has two bases."""
+        """Merge the old heads of two branches crosswise: their next merge has two bases."""
         left, right = self.branch(), self.branch()
         before = self.heads[left]
         self._merge(right, left)
@@ -238,7 +238,7 @@ class TwoLakes(MergeModel):
         self._lakes[host] = self._open(f"host{host}")
 
     def end(self):
-        """Let all that can go, go; then look at everything, also with caches that are empty."""
+        """Collect all garbage; then compare everything, also on hosts with empty caches."""
         for _ in range(2):
             self._clock.sleep(10 * 86_400)
             self.collect()
@@ -255,18 +255,18 @@ class TwoLakes(MergeModel):
 
 
 def content(view):
-    """What a view holds, read byte by byte."""
+    """The contents of a view, read byte by byte."""
     return {entry.path: view.get(entry.path).decode() for entry in view.entries()}
 
 
 def play(seed, operations=OPERATIONS):
-    """Play the history of a seed; return what went wrong, "" for nothing."""
+    """Run the history of a seed; return what went wrong, or ""."""
     with tempfile.TemporaryDirectory(prefix="graveler-two-lakes-") as folder:
         history = None
         try:
             history = TwoLakes(seed, folder)
             history.run(operations)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the seed repeats it
+        except Exception as error:  # noqa: BLE001 - the seed repeats every error
             done = [] if history is None else history.done
             return f"seed {seed}, operation {len(done)} ({done[-1:]}): {error!r}"
     return ""

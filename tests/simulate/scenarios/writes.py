@@ -1,4 +1,4 @@
-"""Writes, commits and resets of one branch, with readers beside them."""
+"""Writes, commits and resets of one branch, with concurrent readers."""
 
 from tests.simulate.checkers import CHECKERS, listings_show_one_version
 from tests.simulate.scenarios.actions import (
@@ -21,7 +21,7 @@ from tests.simulate.schedules.client import Client
 
 
 def _generations(c: Client) -> None:
-    """Give main two paths of one version, and two branches a later version of both each."""
+    """Give main one version of two paths, and each of two branches a later version of both."""
     for path in "ab":
         c.put(path, "0")
     c.commit()

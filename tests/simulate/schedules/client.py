@@ -1,4 +1,4 @@
-"""The public face as a simulated process uses it, with everything noted in the history."""
+"""The public interface for a simulated process; every operation is recorded in the history."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -23,12 +23,13 @@ Writes = Mapping[str, str | None]
 
 
 class Client:
-    """What one process can do; each method is one operation.
+    """The operations of one process; each method is one operation.
 
-    Writes are links to files that no one reads: the value of a path is its entry's address.
+    Writes are links to files that no process reads. The value of a path is the address of its
+    entry.
 
     Attributes:
-        told: Whether the last operation went well, as far as the process knows.
+        told: Whether the last operation returned without an error.
     """
 
     def __init__(self, process: Process, repository: Repository) -> None:
@@ -47,7 +48,7 @@ class Client:
         self._do(operation, stage)
 
     def upload(self, path: str, value: str, branch: str = "main") -> None:
-        """Store bytes and stage their entry; the value is what the bytes say."""
+        """Store bytes and stage their entry; the entry's metadata holds the value."""
         operation = self._operation("put", branch, writes={path: value})
 
         def store() -> None:
@@ -56,7 +57,7 @@ class Client:
         self._do(operation, store)
 
     def borrow(self, entry: Entry, branch: str = "main") -> None:
-        """Stage an entry that was read somewhere."""
+        """Stage an entry that was read elsewhere."""
         writes = {entry.path: value_of(entry)}
         operation = self._operation("put", branch, writes=writes)
         self._do(operation, lambda: _branch(self.repository, branch).link_many([entry]))
@@ -67,7 +68,7 @@ class Client:
         self._do(operation, lambda: _branch(self.repository, branch).delete(path))
 
     def read(self, path: str, branch: str = "main") -> Any:
-        """Read one path; None where there is nothing."""
+        """Read one path; return None if it does not exist."""
 
         def look() -> str | None:
             try:
@@ -85,7 +86,7 @@ class Client:
         )
 
     def list_ref(self, expression: str) -> Any:
-        """List what a commit or tag holds."""
+        """List the contents of a commit or tag."""
         return self._do(
             self._operation("list_ref", expression),
             lambda: contents(self.repository.ref(expression).entries()),
@@ -120,7 +121,7 @@ class Client:
         replace: bool = False,
         writes: Writes,
     ) -> None:
-        """Stage what a ref has at a path, elsewhere; `writes` says what the branch gets by it."""
+        """Copy a path of a ref to another path; `writes` holds the values that the branch gets."""
         operation = self._operation("copy", branch, writes=dict(writes))
         self._do(
             operation,
@@ -128,12 +129,12 @@ class Client:
         )
 
     def move(self, path: str, to: str, branch: str = "main") -> None:
-        """Move files; what the branch gets by it depends on what is there by then."""
+        """Move files; the resulting values depend on the contents at that time."""
         operation = self._operation("move", branch)
         self._do(operation, lambda: _branch(self.repository, branch).move(path, to))
 
     def import_(self, source: str, prefix: str, branch: str = "main", *, writes: Writes) -> None:
-        """Stage the files of an inventory in place of a folder."""
+        """Replace a folder with the files of an inventory."""
         operation = self._operation("import", branch, writes=dict(writes))
         self._do(
             operation,
@@ -154,7 +155,7 @@ class Client:
         return self._do(operation, make)
 
     def commit_changes(self, branch: str = "main", *, writes: Writes) -> Any:
-        """Commit these values and nothing that is staged."""
+        """Commit these values, and no staged write."""
         operation = self._operation("revert", branch, writes=dict(writes))
         spec = CommitSpec(operation.message, committer="simulated")
         forms = {
@@ -170,7 +171,7 @@ class Client:
         )
 
     def seal(self, branch: str = "main") -> None:
-        """Do what a committer does that dies before its commit is in."""
+        """Seal as a committer does that dies before it stores its commit."""
         stores = self.repository.stores
 
         def die_at_the_commit(*_: object, **__: object) -> NoReturn:
@@ -186,7 +187,7 @@ class Client:
     def merge(
         self, source: str, into: str = "main", *, writes: Mapping[str, str | None] | None = None
     ) -> Any:
-        """Merge; `writes` says what `into` gets by it."""
+        """Merge; `writes` holds the values that `into` gets."""
         operation = self._operation("merge", into, writes=dict(writes or {}))
 
         def make() -> str:
@@ -197,12 +198,12 @@ class Client:
         return self._do(operation, make)
 
     def reset(self, branch: str = "main") -> None:
-        """Discard what is staged."""
+        """Discard the staged writes."""
         operation = self._operation("reset", branch)
         self._do(operation, lambda: _branch(self.repository, branch).reset())
 
     def revert(self, commit: str, branch: str = "main", *, writes: Writes) -> Any:
-        """Take a commit back; `writes` says what the branch gets by it."""
+        """Revert a commit; `writes` holds the values that the branch gets."""
         operation = self._operation("revert", branch, writes=dict(writes))
 
         def make() -> str:
@@ -213,7 +214,7 @@ class Client:
         return self._do(operation, make)
 
     def cherry_pick(self, commit: str, branch: str = "main", *, writes: Writes) -> Any:
-        """Do a commit again; `writes` says what the branch gets by it."""
+        """Apply a commit again; `writes` holds the values that the branch gets."""
         operation = self._operation("revert", branch, writes=dict(writes))
 
         def make() -> str:
@@ -224,7 +225,7 @@ class Client:
         return self._do(operation, make)
 
     def pack(self, branch: str = "main") -> Any:
-        """Cut the ranges of a branch's head again; no path gets another value by it."""
+        """Split the ranges of a branch's head again; no path gets another value."""
         operation = self._operation("revert", branch, writes={})
 
         def make() -> str:
@@ -238,14 +239,14 @@ class Client:
         return self._do(operation, make)
 
     def hard_reset(self, to: str, branch: str = "main", *, contents: Mapping[str, str]) -> None:
-        """Put the branch at a commit; `contents` says what it then holds."""
+        """Move the branch to a commit; `contents` holds the values that it then has."""
         operation = self._operation("hard_reset", branch, writes=dict(contents))
         self._do(operation, lambda: _branch(self.repository, branch).reset(to))
 
     def create_branch(
         self, name: str, source: str = "main", *, contents: Mapping[str, str] | None = None
     ) -> None:
-        """Make a branch; `contents` says what it then holds."""
+        """Create a branch; `contents` holds the values that it then has."""
         operation = self._operation("create", name, writes=dict(contents or {}))
 
         def create() -> None:
@@ -259,7 +260,7 @@ class Client:
         self._do(operation, lambda: self.repository.delete_branch(name))
 
     def tag(self, name: str, ref: str = "main") -> Any:
-        """Name a commit; return its id."""
+        """Tag a commit; return its id."""
         operation = self._operation("tag", name)
         return self._do(operation, lambda: self.repository.tags.create(name, ref).id)
 
@@ -271,7 +272,7 @@ class Client:
         *,
         writes: Mapping[str, str | None] | None = None,
     ) -> Any:
-        """Do something else that the public face has; `work` gets the message to commit with."""
+        """Run another operation of the public interface; `work` gets the commit message."""
         operation = self._operation(kind, branch, writes=dict(writes or {}))
         return self._do(operation, lambda: work(self.repository, operation.message))
 
@@ -303,7 +304,7 @@ class Client:
 
 
 def _branch(repository: Repository, name: str) -> Branch:
-    """Return the branch without a check that it exists: the check is no part of the history."""
+    """Return the branch without a check that it exists: the check is not part of the history."""
     return Branch(repository.stores, name)
 
 

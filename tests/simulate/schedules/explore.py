@@ -1,12 +1,16 @@
-"""Every schedule of a scenario, but for those that differ in nothing.
+"""Every schedule of a scenario, except those that are equivalent to another.
 
-Depth first and without snapshots: each schedule is run from its beginning. Two things are
-left out. Sleep sets: where two steps could be taken in either order with the same effect, one
-order is enough (a step of an operation's beginning and one of another's end are never taken
-to be such, so that what was over before what began stays true). And states seen before: the
-contents of the stores and all that each process has seen decide what can follow, so a state
-is gone on from once, with Godefroid's rule for states that were reached with other steps
-asleep. The space has no cycles, for a process never forgets.
+The search is depth-first and takes no snapshots: it runs each schedule from its beginning. It
+leaves out two kinds of schedules.
+
+Sleep sets: if two steps have the same effect in either order, the explorer runs one order. A
+step that begins an operation and a step that ends another one always conflict, so that the
+order of completed operations is preserved.
+
+Known states: what can follow depends only on the contents of the stores and on the results
+that each process has seen. The explorer therefore continues from a state once. If it reaches
+the state again with other steps asleep, it applies Godefroid's rule. The state space has no
+cycles, because the results that a process has seen only grow.
 """
 
 from collections.abc import Callable
@@ -20,18 +24,19 @@ from tests.simulate.schedules.run import KINDS, Choice, Run, Step, dependent
 
 @dataclass
 class Outcome:
-    """What exploring found.
+    """The result of an exploration.
 
     Attributes:
-        schedules: How many were run, those that ended in a known state among them.
-        finished: How many of them ran to their end, and were judged.
-        states: How many different states were seen.
-        steps: Calls made, all in all.
-        longest: Steps of the longest schedule.
-        complete: Nothing was left out.
-        violation: What is wrong, with the schedule that shows it.
-        walks: How many more were run at random.
-        seconds: How long the processor was at it.
+        schedules: The number of schedules, including those that ended in a known state.
+        finished: The number of schedules that ran to their end and were judged.
+        states: The number of different states.
+        steps: The number of calls in total.
+        longest: The number of steps of the longest schedule.
+        complete: Whether all schedules were explored.
+        violation: What is wrong, or "".
+        schedule: The schedule that shows the violation.
+        walks: The number of additional random schedules.
+        seconds: The processor time.
     """
 
     schedules: int = 0
@@ -48,7 +53,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Node:
-    """A state on the way to the present one."""
+    """A state on the path to the current state."""
 
     taken: Choice
     rest: list[Choice]
@@ -57,13 +62,13 @@ class _Node:
 
 
 _CHANCE = 0.05
-"""Of a fault at a random step: faults have to come late as well as early."""
+"""The probability of a fault at a random step. It is low, so that faults also come late."""
 _ENDLESS = "no progress: {} steps were not enough"
 _LOOK_AT_THE_CLOCK = 50
-"""After so many schedules: it costs as much as running one."""
+"""The number of schedules between two looks: a look takes as long as a schedule."""
 
 Judge = Callable[[Scenario, Run], str]
-"""Says what is wrong with a run that has ended, or ""."""
+"""Returns what is wrong with a run that has ended, or ""."""
 
 
 def explore(
@@ -77,11 +82,11 @@ def explore(
     """Run the schedules of a scenario until one is wrong.
 
     Args:
-        scenario: What to explore.
+        scenario: The scenario to explore.
         judge: Judges each run that ends.
-        most: At most so many schedules.
-        seconds: At most for so long, by the processor's clock.
-        deepest: More steps than that in one schedule are no progress.
+        most: The maximum number of schedules.
+        seconds: The maximum processor time.
+        deepest: The maximum number of steps in a schedule. A longer schedule is a violation.
     """
     outcome = Outcome()
     began = process_time()
@@ -117,9 +122,10 @@ def _descend(
     outcome: Outcome,
     deepest: int,
 ) -> bool | None:
-    """Repeat the steps of the stack, then go on to new states; return whether it ended.
+    """Repeat the steps of the stack, then explore new states.
 
-    None: it does not end.
+    Returns:
+        True if the run ended, False if it came to a known state, None if it does not end.
     """
     for node in stack:
         node.step = run.take(node.taken)
@@ -155,7 +161,7 @@ def _still_asleep(node: _Node) -> dict[Choice, Step]:
 
 
 def _back(stack: list[_Node]) -> bool:
-    """Turn to the next step that was not tried; return whether there is one."""
+    """Select the next step that was not tried; return whether there is one."""
     while stack:
         node = stack[-1]
         if node.rest:
@@ -170,7 +176,7 @@ def _back(stack: list[_Node]) -> bool:
 def wander(
     scenario: Scenario, judge: Judge, walks: int, *, seed: int = 0, deepest: int = 400
 ) -> Outcome:
-    """Run random schedules: where there are too many, these are from the whole range."""
+    """Run random schedules, for a scenario that has too many schedules to explore."""
     outcome = Outcome()
     began = process_time()
     draw = Random(seed)

@@ -1,10 +1,10 @@
-"""The two ports of a lake, as one simulated process has them: each call is a step.
+"""The two store ports of one simulated process: each call is a step.
 
-Left out as steps, because their order can make no difference: reads of what never changes
-once it is there (objects and commit records that are there, the protection rules where no
-process changes them), and the making of such things, which becomes visible to the others
-at the last moment, together with the process's next call. Where garbage is collected these
-things do change: there every call is a step.
+Calls whose order cannot matter are not steps. These are reads of values that never change:
+existing objects and commit records, and the protection rules if no process changes them. The
+creation of such values is not a step either. They become visible to the other processes as
+late as possible, together with the next call of the process. Garbage collection changes these
+values. In scenarios with garbage collection every call is a step.
 """
 
 import io
@@ -26,9 +26,9 @@ class SimulatedKV(KVStore):
     """The key-value port of one process.
 
     Args:
-        process: Whose.
-        all_steps: Leave no call out.
-        turns: Whether ``turn`` is held by one process at a time; else no process ever holds it.
+        process: The process that makes the calls.
+        all_steps: Whether every call is a step.
+        turns: Whether one process at a time can hold ``turn``; otherwise no process holds it.
     """
 
     def __init__(self, process: Process, *, all_steps: bool, turns: bool) -> None:
@@ -52,7 +52,7 @@ class SimulatedKV(KVStore):
         return [answers[key] for key in keys]
 
     def _known(self, partition: str, key: bytes) -> tuple[bool, Stored | None]:
-        """Return whether the key can be read without a step, and what is there."""
+        """Return whether the key can be read without a step, and its value."""
         if self._all_steps or not key.startswith((b"commit/", b"settings/")):
             return False, None
         process = self._process
@@ -123,11 +123,11 @@ class SimulatedKV(KVStore):
 
 
 class SimulatedObjects(ObjectStore):
-    """The object port of one process; an object is stored behind the day of its writing.
+    """The object port of one process; an object is stored with the day of its writing before it.
 
     Attributes:
-        all_steps: No call is left out.
-        put_threads: None, because the order in which threads put objects is not the schedule's.
+        all_steps: Whether every call is a step.
+        put_threads: 0, because a schedule does not decide the order in which threads put objects.
     """
 
     put_threads = 0
@@ -156,7 +156,7 @@ class SimulatedObjects(ObjectStore):
         return replace(_info(key, self._dated(content)), checksum=reader.checksum)
 
     def put_bytes(self, key: str, content: bytes) -> bool:
-        """Store bytes unless there are some; return whether it was done."""
+        """Store bytes if the object does not exist; return whether they were stored."""
         if self.all_steps:
             call = Call("put_absent", OBJECTS, key.encode(), self._dated(content))
             return self.process.call(call) is True

@@ -1,7 +1,7 @@
 """A simulated process: a greenlet that stops before each call of a store.
 
-What it is given back is all that it can know: so its state is its program and the results
-it has seen, of which a digest is kept.
+A process learns only the results of its calls. Its state therefore consists of its program and
+the results that it has seen. A digest of these results identifies the state.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,18 @@ class Process:
     """One process over the shared stores.
 
     Attributes:
-        name: As schedules name it.
-        pending: The call it stands before; None where it has ended.
+        name: The name in schedules.
+        pending: The next call; None if the process has ended.
         begins: The operation whose first call comes next.
         ended: The operation that ended since the last call.
-        late: Writes that no process can miss before this one's next call: objects and commit
-            records, which are named by their content. They become visible at the last moment.
-        digest: Of all it has seen.
-        beside: What it touched since its last call without a step: by a thread, which the next call
-            waits for, or by a look whether an object is there.
-        day: Its calendar begins then; and what objects say of the time they were written.
-        scheduled: Whether its calls wait for a scheduler; else they are made at once.
+        late: Objects and commit records that the process has created. They are named by their
+            content. No other process can need them before the next call of this process, so
+            they become visible together with that call.
+        digest: The digest of all results that the process has seen.
+        beside: The accesses of the process in the current step beside its call: those of its other
+            threads, for which the step waits, and those by which it learned whether an object exists.
+        day: The day on which its clock begins, and on which its objects are written.
+        scheduled: Whether its calls wait for a scheduler; otherwise they are made immediately.
     """
 
     def __init__(
@@ -68,14 +69,14 @@ class Process:
                 program()
             except ProcessDied:
                 pass
-            except Exception as error:  # noqa: BLE001 - the runner of the schedule judges it
+            except Exception as error:  # noqa: BLE001 - the judge reports it
                 self.failure = error
 
         self._greenlet = greenlet(body)
         self._greenlet.switch()
 
     def call(self, call: Call) -> object:
-        """Make a call when the scheduler says so; return or raise what it gives."""
+        """Make a call when the scheduler takes this step; return its result or raise its error."""
         if self.dead:
             raise ProcessDied(call.name)
         if get_ident() != self._thread:
@@ -92,7 +93,7 @@ class Process:
         return result
 
     def resume(self, result: object) -> None:
-        """Go on to the next call with what the pending one gave."""
+        """Continue to the next call, with the result of the pending call."""
         self.pending = None
         assert self._greenlet is not None
         if isinstance(result, BaseException):
@@ -101,7 +102,7 @@ class Process:
             self._greenlet.switch(result)
 
     def die(self) -> None:
-        """End here; what comes after the last call never happens."""
+        """End the process here; nothing after its last call happens."""
         self.dead = True
         self.pending = None
         self.late.clear()
@@ -109,29 +110,29 @@ class Process:
             self._greenlet.throw(ProcessDied("killed"))
 
     def saw(self, access: Access, result: object) -> None:
-        """Note what the process learned without a step of its own."""
+        """Note a result that the process gets without a step."""
         if self.scheduled:
             self.beside.append(access)
             self.digest = hash((self.digest, result))
 
     def find_late(self, partition: str, key: bytes) -> bytes | None:
-        """Return what the process itself has written there, though others cannot see it yet."""
+        """Return a value that the process has written and that is not visible to others yet."""
         return self.late.get((partition, key))
 
     def flush(self) -> None:
-        """Let everybody see what the process wrote."""
+        """Make the late writes of the process visible to all processes."""
         for (partition, key), value in self.late.items():
             self.shared.write(partition, key, value)
         self.late.clear()
 
 
 def written_on(day: int) -> datetime:
-    """Return the time that things of a day were written."""
+    """Return the time of writing of an object of a day."""
     return _EPOCH + timedelta(days=day)
 
 
 class _ProcessClock(Clock):
-    """Hours apart from the other processes, and the same in every schedule."""
+    """A clock hours apart from those of other processes, and the same in every schedule."""
 
     def __init__(self, index: int, day: int) -> None:
         self._now = written_on(day) + timedelta(hours=index)
@@ -145,7 +146,7 @@ class _ProcessClock(Clock):
 
 
 class _ProcessIds(IdSource):
-    """Ids that count, and are the process's own."""
+    """Ids that count up and are unique to the process."""
 
     def __init__(self, index: int) -> None:
         self._index = index

@@ -1,10 +1,10 @@
-"""Larger worlds at random: the seed sets the processes, their operations, the faults and the order.
+"""Larger random worlds: a seed sets the processes, their operations, the faults and the order.
 
-A seed draws its own mix (a swarm): four to eight processes of some kinds, five to thirty
-operations each, some kinds of faults or none. Half of the seeds draw every next step evenly;
-the others give each process a rank and lower a rank at three places (PCT), which finds what
-needs a few unlucky moments in an otherwise ordered run. After the last fault everything must
-come to its end.
+A seed draws its own mix (swarm testing): four to eight processes of some kinds, five to thirty
+operations for each, and some kinds of faults or none. Half of the seeds draw every step evenly.
+The others give each process a rank and lower a rank at three places (PCT). This finds errors
+that need a few particular steps in an otherwise ordered run. After the last fault all
+operations must end.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from tests.simulate.schedules.world import SimulatedWorld
 
 _PATHS = ("a", "b", "c", "d")
 _QUIET = 250
-"""So many calls for each process may pass without an operation coming to its end."""
+"""The maximum number of calls for each process during which no operation ends."""
 _RANK_CHANGES = 3
 _USUAL_STEPS = 1_000
 
@@ -71,7 +71,7 @@ def _reset(c: Client, *_: object) -> None:
 
 
 def _merge(c: Client, _: Random, value: str) -> None:
-    """Publish a value of one's own through one's own branch."""
+    """Publish a value of the process through its own branch."""
     side, path = f"side{c.process.index - 1}", f"m{c.process.index}"
     c.put(path, value, side)
     if c.told:
@@ -159,7 +159,7 @@ def _program(name: str, deeds: list[Deed], seed: int) -> Program:
 
 
 class _Even:
-    """Every process has the same chance."""
+    """Picks every process with the same probability."""
 
     def __init__(self, draw: Random, _: int) -> None:
         self._draw = draw
@@ -169,7 +169,7 @@ class _Even:
 
 
 class _Ranked:
-    """The process of the highest rank goes on, until its rank is lowered."""
+    """Picks the process of the highest rank, until its rank is lowered."""
 
     def __init__(self, draw: Random, processes: int) -> None:
         self._ranks = list(range(processes))
@@ -186,7 +186,7 @@ class _Ranked:
 
 
 def drive(run: Run, seed: int) -> str:
-    """Take the steps that the seed says, to the end; return what is wrong with the progress."""
+    """Take the steps that the seed draws, to the end; return a violation of progress, or ""."""
     draw = Random(~seed)
     picker = (_Even if draw.random() < 0.5 else _Ranked)(draw, len(run.processes) + 1)
     chance = draw.choice((0.002, 0.01, 0.05))
@@ -210,13 +210,13 @@ def _next(draw: Random, picker: _Even | _Ranked, choices: list[Choice], chance: 
 
 @dataclass(frozen=True)
 class Checked:
-    """What one seed gave.
+    """The result of one seed.
 
     Attributes:
         violation: What is wrong, or "".
-        steps: Calls made.
-        operations: Operations begun.
-        faults: Faults that happened.
+        steps: The number of calls.
+        operations: The number of operations that began.
+        faults: The number of faults.
     """
 
     violation: str

@@ -1,4 +1,4 @@
-"""Everything there is, on every core, as one table."""
+"""Run everything on all cores, and print one table."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,17 +15,18 @@ from tests.simulate.schedules.explore import Outcome, explore, wander
 from tests.simulate.schedules.random_runs import Checked, check_seed
 
 SECONDS = 60.0
-"""For one scenario, at most; with faults in it, or garbage collection, less."""
+"""The time limit of a scenario without faults and without garbage collection."""
 SECONDS_WITH_FAULTS = 20.0
+"""The time limit of a scenario with faults or garbage collection."""
 WALKS = 1_500
-"""At random, in a scenario that was not explored to the end."""
+"""The number of random schedules of a scenario that was not explored to the end."""
 SEEDS = 2_000
 HISTORIES = 500
 _BLOCK = 100
 
 
 def explored(name: str, seconds: float | None) -> Outcome:
-    """Explore one scenario, and walk about in it where it has no end."""
+    """Explore one scenario, and run random schedules if the exploration is incomplete."""
     with simulating():
         outcome = explore(find(name), judge, seconds=seconds)
         if not outcome.complete and not outcome.violation:
@@ -48,7 +49,7 @@ def hunted(number: int) -> Kill:
 
 
 class Report:
-    """Prints what the parts give, and counts what is wrong."""
+    """Prints the results of the parts, and counts the failures."""
 
     def __init__(self) -> None:
         self.wrong = 0
@@ -57,7 +58,7 @@ class Report:
         self._pool = ProcessPoolExecutor(os.cpu_count())
 
     def scenarios(self, names: Sequence[str] = ()) -> None:
-        """Explore the scenarios of these names to the end, or all within bounds."""
+        """Explore the scenarios of these names to the end, or all scenarios within the limits."""
         chosen = [s for s in every_scenario() if not names or s.name.partition("+")[0] in names]
         chosen += [find(name) for name in names if name not in {s.name for s in every_scenario()}]
         found = [
@@ -95,7 +96,7 @@ class Report:
         )
 
     def lakes(self, first: int = 0, count: int = HISTORIES) -> None:
-        """Play histories of two lakes."""
+        """Run histories of two lakes."""
         for violation in self._pool.map(play, range(first, first + count)):
             if violation:
                 self.wrong += 1
@@ -103,7 +104,7 @@ class Report:
         print(f"{count} histories of {OPERATIONS} operations on two lakes with caches of their own")
 
     def mutants(self, names: Sequence[str] = ()) -> None:
-        """Hunt the mutants whose name has one of these words, or all."""
+        """Hunt the mutants whose names contain one of these words, or all mutants."""
         chosen = [n for n, m in enumerate(MUTANTS) if not names or any(w in m.name for w in names)]
         killed = 0
         for future in [self._pool.submit(hunted, number) for number in chosen]:
@@ -115,7 +116,7 @@ class Report:
         print(f"{killed} of {len(chosen)} mutants found out")
 
     def end(self) -> int:
-        """Say how long it took; return how much was wrong."""
+        """Print the time that it took; return the number of failures."""
         self._pool.shutdown()
         took = perf_counter() - self._began
         print(f"{took:.0f} s on {os.cpu_count()} cores: {self.wrong or 'nothing'} wrong")

@@ -1,16 +1,16 @@
-"""One schedule, step by step: which process makes its next call, and which fault strikes it.
+"""One schedule, step by step: the process that makes its next call, and the fault, if any.
 
-A schedule is a text like ``writer committer*3 writer! committer?``: the process whose call
-is next, how many times, and a sign where something goes wrong:
+A schedule is a text like ``writer committer*3 writer! committer?``. Each item names the process
+whose call is next, the number of calls, and a sign for a fault:
 
 ====  ==========================================================================
       the call is made
-``!``  the process dies before it
-``?``  the call is made, but its outcome is not told (conditional writes)
-``~``  the call is lost on its way, and the outcome is not told (conditional writes)
-``-``  the call is not made, and the store is said to be unavailable
-``+``  the call is made, and the store is said to be unavailable (plain writes)
-``>``  as ``~``, but the call arrives later: when ``late`` is next (conditional writes)
+``!``  the process dies before the call
+``?``  the call is made, and its outcome is unknown (conditional writes)
+``~``  the call is lost, and its outcome is unknown (conditional writes)
+``-``  the call is not made, and the store is reported as unavailable
+``+``  the call is made, and the store is reported as unavailable (plain writes)
+``>``  as ``~``, but the call arrives later: at the item ``late`` (conditional writes)
 ====  ==========================================================================
 """
 
@@ -36,11 +36,11 @@ _ARRIVES = "late"
 _ITEM = re.compile(r"([A-Za-z0-9_]+)([!?~+>-]?)(?:\*([0-9]+))?")
 
 Choice = int
-"""Process number times the number of kinds, plus the kind."""
+"""The process number times the number of kinds, plus the kind."""
 
 
 class Step(NamedTuple):
-    """What a step did, for the question whether its order matters."""
+    """The effects of a step that decide whether its order matters."""
 
     process: int
     fault: bool
@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 def dependent(one: Step, other: Step) -> bool:
-    """Return whether the order of the two steps can make a difference."""
+    """Return whether the order of the two steps can matter."""
     if one.process == other.process or (one.fault and other.fault):
         return True
     if (one.begins and other.ends) or (one.ends and other.begins):
@@ -59,13 +59,13 @@ def dependent(one: Step, other: Step) -> bool:
 
 
 class Run:
-    """Processes in a world, each standing before its next call.
+    """Processes in a world, each stopped before its next call.
 
     Args:
-        world: Where.
-        processes: Started already.
+        world: The stores and the history.
+        processes: The processes, already started.
         faults: The kinds of faults that may happen.
-        budget: How many of them.
+        budget: The maximum number of faults.
 
     Attributes:
         trace: The steps taken.
@@ -91,7 +91,7 @@ class Run:
         self._under_way: list[Call] = []
 
     def state(self) -> int:
-        """Return a digest of everything that what follows depends on."""
+        """Return a digest of everything that determines what can follow."""
         return hash(
             (
                 self.world.shared.digest,
@@ -102,7 +102,7 @@ class Run:
         )
 
     def choices(self) -> list[Choice]:
-        """Return what can be done next."""
+        """Return the steps that are possible next."""
         found = [len(self.processes) * KINDS] if self._under_way else []
         for number, process in enumerate(self.processes):
             call = process.pending
@@ -170,7 +170,7 @@ class Run:
         )
 
     def _made(self, call: Call, kind: int, accesses: list[Access]) -> object:
-        """Make the call, as far as the fault allows, and return its result to the process."""
+        """Make the call, unless the fault prevents it, and return the result for the process."""
         result: object = None
         if kind == LATE:
             self._under_way.append(call)
@@ -185,7 +185,7 @@ class Run:
         return result
 
     def end(self) -> None:
-        """Let go of the processes that have not ended."""
+        """Stop the processes that have not ended."""
         for process in self.processes:
             if process.pending is not None:
                 process.die()
@@ -207,7 +207,7 @@ def schedule_text(trace: Iterable[Choice], names: Sequence[str]) -> str:
 
 
 def schedule_of(text: str, names: Sequence[str]) -> list[Choice]:
-    """Return the schedule that a text says."""
+    """Return the schedule of a text."""
     trace: list[Choice] = []
     names = [*names, _ARRIVES]
     for item in text.split():

@@ -1,4 +1,4 @@
-"""A lake's beginnings, made once and copied for every schedule."""
+"""The initial state of a lake, which is made once and copied for every schedule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,9 +37,9 @@ class SimulatedWorld:
     """The shared stores and the history of one schedule.
 
     Args:
-        earlier: The world to begin as; an empty one where None.
+        earlier: The world to copy; None for an empty world.
         all_steps: Whether every call of a store is a step.
-        turns: Whether processes can have turns.
+        turns: Whether processes can obtain turns.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class SimulatedWorld:
         return Process(index, name, self.shared, self.history, day=self._day)
 
     def later(self) -> None:
-        """Let as many days pass as between the preparations and the schedule."""
+        """Advance the calendar by the days that lie between preparation and schedule."""
         self._day += _DAYS_APART
 
     def open(self, process: Process) -> Repository:
-        """Return the repository as the process opens it; no step of it is scheduled."""
+        """Return the repository for the process; opening it takes no scheduled step."""
         return _SimulatedLake(process, **self._steps).repository(REPOSITORY)
 
     @classmethod
     def prepared(cls, prepare: Callable[["SimulatedWorld", Process], object]) -> "SimulatedWorld":
-        """Return a world with a repository, in which `prepare` has been done."""
+        """Return a world with a repository, after `prepare` has run."""
         world = cls()
         process = world.process(0, "setup")
         lake = _SimulatedLake(process, all_steps=False, turns=False)
