@@ -1,6 +1,6 @@
-"""The use cases of one repository, a module each, and the branches that its users write to.
+"""The use cases of one repository, one module for each, and the branches that users write to.
 
-A module is loaded by the first call that needs it: most processes read.
+The first call that needs a module loads it, because most processes only read.
 """
 
 from typing import TYPE_CHECKING

@@ -9,8 +9,8 @@ has put are too young to be listed; borrowed bytes may be listed. A borrower the
 4. reads the epoch again.
 
 If the epoch is unchanged and no sweep runs, every later sweep sees the rows. Otherwise the state of
-the sweep decides: one that surveys is made to survey again; one that has decided lists on its pages
-what it deletes; after one that is over, the store says what is left.
+the sweep decides. If it surveys, the borrower makes it survey again. If it has decided, its pages list
+what it deletes. If it is over, the store shows which objects are left.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,13 +1,13 @@
 """Bundles: many writes of one operation, visible on the branch all together or not at all.
 
-The row of a single write is staged under the live token. Several are staged, chunk by chunk, under a
-token of their own, a hold, which no branch names: a commit or a listing that reads the live token row
-by row would see some of them, and a store may write many rows in several steps. One compare-and-set
-then puts this token behind the sealed ones of the branch. Up to that step the branch is as it was: an
-error removes the rows, and those of a dead process are removed by collection.
+The row of a single write is staged under the live token. Several rows are staged, chunk by chunk, under
+a token of their own, a hold, which no branch names. Under the live token, a commit or a listing could see
+some of them, because it reads row by row and a store may write many rows in several steps. One
+compare-and-set then puts the hold behind the sealed tokens of the branch. Before that step the branch is
+unchanged: an error removes the rows, and collection removes the rows of a dead process.
 
-What is under the live token by then is older than the bundle, so the same step seals it. A bundle may
-also be laid *beneath* the live token: then the writes there count as newer ones.
+The writes under the live token at that time are older than the bundle, so the same step seals them. A
+bundle may also be put *beneath* the live token. Then the writes there count as newer ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,13 +1,13 @@
-"""Commit: seal the live token, build the tree apart, move the branch in one step.
+"""Commit: seal the live token, build the tree, move the branch in one step.
 
 No reader sees a change before the last compare-and-set, and every step before it may be repeated.
 A crash at any point leaves the branch as it was, with its writes still staged for the next
 committer.
 
-The record lists the sealed tokens oldest first, and they are committed from the front. So the tokens
-that a committer built from and those still sealed when it lands overlap: what is left of the former is
-a prefix of the latter. Voids that commits of some paths have laid behind it stay in the record, and the
-committer reads them: what they hide is not committed.
+The record lists the sealed tokens oldest first, and they are committed from the front. The tokens that
+a committer built from therefore overlap with those that are still sealed when it lands: the tokens left
+to commit are a prefix of the latter. Voids that commits of some paths have put behind them stay in the
+record. The committer reads the voids, and does not commit the writes that they hide.
 
 - Full overlap: no other committer landed.
 - No overlap: another committer landed all of them, or a reset discarded them.
@@ -39,12 +39,12 @@ from graveler.telemetry import COMMIT
 from graveler.values import staged_changes
 
 Apply = Callable[[str, Iterable[StagedChange]], Applied]
-"""Returns the tree that the one of a metarange id becomes by changes in key order; all of it is in the
+"""Applies changes in key order to the tree of a metarange id, and returns the new tree, which is in the
 store. It runs again if another committer has landed some of the changes."""
 
 _ATTEMPTS: Final = 200
 MOST_SEALED: Final = 64
-"""Sealed tokens of a branch, at most: a committer that finds as many commits them first."""
+"""The maximum number of sealed tokens of a branch. A committer that finds this number commits them first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class _Seal:
         record: Its record after sealing. Nothing is sealed if nothing is staged, or if the number
             of sealed tokens is at its limit. If another committer sealed first, the live token of
             `seen` belongs to that committer.
-        predicate: What replaces exactly that record; None if nothing was sealed, so that no
-            compare-and-set has proved that it is the present one.
+        predicate: Replaces exactly that record; None if nothing was sealed, so that no
+            compare-and-set has proved that it is the current record.
         judged: Whether the branch required gates while it had that record; None if the rules were
             not read.
     """
@@ -150,8 +150,8 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
         allow_empty: Commit even if nothing staged differs from the head.
         keep: Metarange id of a tree whose records replace staged ones of equal content, also if the
             head has none; "" for none.
-        by: What applies the writes to the head; None: this process. After a lost race this process
-            continues from what it gave, wherever the new head is the old one.
+        by: Applies the writes to the head; None: this process. After a lost race this process
+            continues from its result, wherever the new head equals the old one.
 
     Returns:
         The commit; if another committer landed all the writes meanwhile, the branch's head, which

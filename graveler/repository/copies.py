@@ -1,8 +1,8 @@
 """Copy and move of files and folders: entries are staged under new paths, no byte is copied.
 
-The entries borrow bytes, so that a sweep beside them must see them. What a commit names is there as
-long as the commit is not condemned, which is looked up once for each chunk; what is only staged is
-looked up in the store like any link.
+The entries borrow bytes, so a concurrent sweep must see them. The bytes that a commit names exist as
+long as the commit is not condemned, which is looked up once for each chunk. The bytes of entries that
+are only staged are looked up in the store, like those of a link.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -88,8 +88,8 @@ def copy(
         stores: The repository.
         writes: The branch.
         source: The view to copy from; one version of it is copied.
-        place: What is copied and where to.
-        replaces: Delete what the destination has and the source has not, if they are folders.
+        place: The source and the destination.
+        replaces: Delete the files that only the destination has, if both are folders.
 
     Raises:
         ObjectNotFoundError: There is nothing to copy.

@@ -1,4 +1,4 @@
-"""A folder of the local disk onto a branch: what differs goes up, and a second call goes on."""
+"""Upload a folder of the local disk to a branch: only differences, and a second call continues."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ _AGAIN: Final = "upload again to go on, what is there is skipped"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The branch, and what it has.
+    """The branch, and the entries that it has.
 
     Attributes:
         stores: The repository.
@@ -50,12 +50,12 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is uploaded.
+    """The source of an upload.
 
     Attributes:
         root: The local folder.
-        links: What to do with symbolic links.
-        exclude: What to leave out.
+        links: The treatment of symbolic links.
+        exclude: The files to leave out.
     """
 
     root: Path
@@ -100,7 +100,7 @@ class _Job(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """What became of a file: an entry to stage, a fault, or nothing as it is there already."""
+    """The result for a file: an entry to stage, a fault, or nothing if it exists already."""
 
     path: str
     entry: Entry | None = None
@@ -122,7 +122,7 @@ def upload(
         origin: The folder.
         terms: What holds for all files.
         metadata_given: Entries with other metadata are uploaded again.
-        delete: Delete what the branch has below the prefix and the folder does not have.
+        delete: Delete the files below the prefix that the folder does not have.
 
     Raises:
         InvalidInputError: A name cannot be a path, and nothing was uploaded; or a file cannot be
@@ -225,7 +225,7 @@ class _Sender:
 
 
 def _delete_others(destination: Destination, origin: Origin) -> int:
-    """Stage the deletion of what the branch has and the folder does not have; return how many."""
+    """Stage the deletion of the files that only the branch has; return their number."""
     start = first_key(destination.start)
 
     def unreadable(name: str, reason: str) -> None:

@@ -56,7 +56,7 @@ def linked(
 
 
 class LinkRules(NamedTuple):
-    """What decides which files a repository may link to; it needs no key-value store.
+    """The rules for files that a repository may link to; they need no key-value store.
 
     Attributes:
         repository: Name of the repository.

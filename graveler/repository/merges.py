@@ -96,19 +96,19 @@ def _merged(  # noqa: PLR0913 - three trees and how to settle them
     lines: tuple[Commit | None, Commit | None] = (None, None),
     tasks: Tasks | None = None,
 ) -> Merged:
-    """Return what a merge of trees gave.
+    """Return the result of a merge of trees.
 
     Args:
         stores: The repository.
         base: The origin of both sides: a metarange id, or all best bases.
         source: Metarange id.
         dest: Metarange id.
-        strategy: What settles conflicts: a word, or a compiled strategy.
+        strategy: Settles conflicts: a word, or a compiled strategy.
         what: The operation, for the error.
         earlier: The result of the same merge before the destination moved.
         lines: The heads of the source and of the destination. The error names the last commit on
             each line that changed a path in conflict; None: not for this side.
-        tasks: What merges slices; None: this process.
+        tasks: Merges slices; None: this process.
 
     Raises:
         MergeConflictError: Both sides changed a path differently.
@@ -227,8 +227,8 @@ def merge_into(
 ) -> MergeResult:
     """Merge what an expression names into a branch; after a lost race, merge again into the new head.
 
-    What is staged on the destination stays staged. The result is always a merge commit, never a
-    fast-forward, so that the history shows what was published together.
+    Staged writes of the destination stay staged. The result is always a merge commit and never a
+    fast-forward, so that the history shows which changes were published together.
 
     Raises:
         MergeConflictError: Both sides changed a path differently; the branch did not move.

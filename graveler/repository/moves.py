@@ -1,10 +1,10 @@
 """Move of files and folders: a copy under new paths and the deletion of the old ones.
 
-A write to one of them that was acknowledged before the move is
-moved, one that is acknowledged later stays at the old path: the live token is sealed first, the move
-is made of what is sealed and committed, and it lands beneath the live token. Where commits, merges or
-seals of others come in between, what they changed is moved, too, in the attempt that lands. A write
-that runs at the same time may be at both paths: it is repeated when its token was sealed under it.
+A write to an old path that was acknowledged before the move is moved. A write that is acknowledged
+later stays at the old path. The live token is sealed first, the move is built from the sealed and
+committed writes, and it lands beneath the live token. If other processes commit, merge or seal
+meanwhile, the attempt that lands also moves their changes. A concurrent write may be at both paths,
+because it is repeated if its token is sealed.
 """
 
 from itertools import takewhile
@@ -51,7 +51,7 @@ def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
 
 
 class _Move:
-    """A move on its way: made of what is sealed and committed as a record says.
+    """A move that has not landed: it is built from the sealed and committed writes of a record.
 
     Attributes:
         count: Number of files that are moved.
@@ -85,7 +85,7 @@ class _Move:
         return origin is not None and self._reading.find(origin) is not None
 
     def catch_up(self, record: BranchRecord) -> None:
-        """Make the bundle fit what is sealed and committed as a newer record says.
+        """Adjust the bundle to the sealed and committed writes of a newer record.
 
         Raises:
             LookAgain: It must be filled again.

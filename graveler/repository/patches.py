@@ -1,12 +1,12 @@
-"""A commit of given changes and nothing else: what is staged on the branch stays staged.
+"""A commit of given changes and nothing else: staged writes of the branch stay staged.
 
 The branch moves in one compare-and-set, so the changes are visible all together or not at all. A
-process that dies before leaves nothing but bytes that no entry names.
+process that dies before that leaves only bytes that no entry names.
 
-A staged write of one of the paths hides the commit's value of it. An older write must give way, a
-newer one must not. So the live token is sealed first if it holds such writes, and the compare-and-set
-that moves the branch makes those under sealed tokens void, as a commit of some paths does. Later writes
-of other processes lie under the new live token, over both.
+A staged write of one of the paths hides the commit's value of the path. An older write must give way,
+and a newer one must not. The live token is therefore sealed first if it holds such writes. The
+compare-and-set that moves the branch makes the writes under sealed tokens void, as a commit of some
+paths does. Later writes of other processes are under the new live token, above both.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from graveler.values import staged_changes
 def commit_changes(
     stores: Stores, name: str, spec: CommitSpec, *, fence: str, writes: Mapping[bytes, bytes]
 ) -> Commit:
-    """Commit `writes` (staged forms by key) on the branch's head, whatever that is by then.
+    """Commit `writes` (staged forms by key) on the current head of the branch.
 
     Raises:
         NoChangesError: The head has all of these changes.

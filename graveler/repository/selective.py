@@ -1,14 +1,14 @@
 """A commit of some of the staged paths: the others stay staged.
 
-It is the one exception to the rule that a commit holds a listing of the whole branch. The live token
-is sealed, the newest sealed write of each chosen path is laid over the head, and the branch moves in
+It is the only exception to the rule that a commit holds a listing of the whole branch. The live token
+is sealed, the newest sealed write of each chosen path is applied to the head, and the branch moves in
 one compare-and-set. The same step puts a token with a void for each of these paths behind the sealed
-ones: the writes do not count any more, and hide no later head. They are removed afterwards, and the
-tokens that are of no use any more leave the record; nothing depends on that.
+tokens. The void writes no longer count, and hide no later head. They are removed afterwards, and unused
+tokens leave the record. Correctness does not depend on this removal.
 
-Leading tokens of which every write is chosen leave the record instead, if no other token has a chosen
-write: a commit names the tokens of which it holds all writes and nothing else, since a committer on its
-way takes its word for that.
+If the chosen writes are all writes of the leading tokens, and no other token has a chosen write, these
+tokens leave the record instead. A commit that names tokens holds all of their writes and nothing else,
+and concurrent committers rely on this.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,10 +57,11 @@ class GivingWay:
         self._token = ""
 
     def beneath_voids(self, record: BranchRecord, sealed: tuple[str, ...]) -> BranchRecord:
-        """Return a record with these sealed tokens, in which the writes count no more.
+        """Return a record with these sealed tokens, in which the writes no longer count.
 
-        Behind the given tokens stands one with voids, if any of the writes is there. The record counts
-        that: a committer that has read the writes before learns of it, also when they are removed.
+        If any of the writes exists, a token with voids follows the given tokens. The record counts the
+        voids, so that a committer that has read the writes before detects the change, even after the
+        writes are removed.
         """
         staging = self._stores.staging
         if self._token and self._token not in record.sealed_tokens:
@@ -74,9 +75,10 @@ class GivingWay:
         return replace(record, sealed_tokens=(*sealed, self._token), voided=record.voided + 1)
 
     def clear(self) -> None:
-        """Remove the writes, once the record has the voids; then what is empty, and the voids.
+        """Remove the writes once the record has the voids; then remove the empty tokens and the voids.
 
-        The voids stay until the record does not name them: a reader may have read what they hide.
+        The voids stay until the record no longer names them, because a reader may have read the writes
+        that they hide.
         """
         if not self._token:
             return
@@ -102,7 +104,7 @@ class Choice:
     """The paths that a commit takes.
 
     Args:
-        patterns: Patterns of paths; one that ends with a slash stands for all that is below.
+        patterns: Patterns of paths; a pattern that ends with a slash matches all paths below it.
 
     Raises:
         InvalidInputError: A pattern that no path can match.

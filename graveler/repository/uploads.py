@@ -190,7 +190,7 @@ def _pair(item: Any, at: int) -> tuple[str, Body]:
 
 
 def _taken(path: str, body: Body, store: Callable[[str, Body], Entry]) -> _Put:
-    """Return an item whose body stays as it is after the next one is taken.
+    """Return an item whose body does not change after the next item is taken.
 
     The iterable may fill a buffer again, or close a stream. So a buffer is copied. A stream is read
     to its end; a long one is stored at once.

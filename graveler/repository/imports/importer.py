@@ -1,8 +1,8 @@
 """Import: entries of the files that a source names, visible on the branch all together.
 
-An import takes the word of its source for sizes and versions; a later read tells where a file changed
-since. The rows of a large import lie apart from the branch until all of them are there, so that an
-error in the last row leaves the branch as it was.
+An import trusts its source for sizes and versions. A later read detects a file that has changed since.
+The rows of a large import are kept apart from the branch until all of them are staged, so that an error
+in the last row leaves the branch unchanged.
 """
 
 import sqlite3

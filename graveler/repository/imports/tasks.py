@@ -48,7 +48,7 @@ FAULTS: Final[tuple[type[GravelerError], ...]] = (
     *(InvalidInputError, PermissionDeniedError, ObjectNotFoundError, SourceChangedError),
     *(CorruptionError, NewerFormatError, OlderFormatError),
 )
-"""What no repetition mends: it goes to the driver as a row, and keeps its type."""
+"""Errors that a repetition cannot fix. They go to the driver as rows, and keep their types."""
 
 
 class Fault(NamedTuple):
