@@ -5,9 +5,9 @@ different values at a path, one of them may have been made from another, so they
 merged in their turn, over the bases that they have in common, and so on. Nothing is written: only
 the values of the paths that need it are merged.
 
-Several bases are merged one after the other, and what comes out can depend on which comes first.
-So every order counts: where all give one value, that is the base's. Where they do not, or where
-a merge of bases has a conflict, the base has a value that equals no other.
+Several bases are merged one after the other, and the result can depend on the order. All orders are
+therefore computed. If all give the same value, this is the value of the base. Otherwise, or if a merge
+of bases has a conflict, the base has a value that equals no other.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from graveler.values import value_identity
 
 
 class Unresolved(Enum):
-    """What stands where a value should, and there is none: it equals no value, not even itself."""
+    """A placeholder for a missing value: it equals no value, not even itself."""
 
     CONFLICT = "conflict"
 
@@ -31,9 +31,9 @@ CONFLICT: Final = Unresolved.CONFLICT
 LEVELS: Final = 16
 """Levels of bases, the merge's own included, beyond which a path is a conflict."""
 MOST_BASES: Final = 1_000
-"""Commits in whose trees one path is looked up at most."""
+"""The maximum number of commits in whose trees one path is looked up."""
 WIDEST: Final = 8
-"""Bases that disagree on a path and are merged with each other at most, in every order."""
+"""The maximum number of bases that differ at a path and are merged with each other in every order."""
 
 
 class Base(NamedTuple):

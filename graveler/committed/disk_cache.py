@@ -22,10 +22,10 @@ place, the ``.rid`` before the ``.sst``: readers need no lock, a killed process 
 file under ``tmp``, and removing a file that a reader has just opened or mapped does not disturb
 that reader.
 
-The cache may fail in every way (disk full, folder read-only, gone, damaged) without
-failing its caller: each such failure reads as "not there" or "not kept". One is beyond it: where
-another program shortens a mapped file in place, or the disk fails below it, the system ends the
-process that reads the missing page. graveler replaces and removes files, and never shortens one.
+A failure of the cache (disk full, folder read-only, missing or damaged) is never an error for the
+caller: it counts as "not there" or "not kept". There is one exception. If another program shortens a
+mapped file in place, or the disk below it fails, the system ends the process that reads the missing
+page. graveler replaces and removes files, and never shortens one.
 """
 
 import logging

@@ -1,6 +1,6 @@
-"""One range becomes a table: in this process, or in another one while this one goes on.
+"""Encode one range as a table, in this process or concurrently in another process.
 
-Both give the same bytes, because both are `RangeEncoder`.
+Both give the same bytes, because both use `RangeEncoder`.
 """
 
 import os

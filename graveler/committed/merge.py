@@ -12,9 +12,9 @@ else                                                conflict
 ==================================================  ===================
 
 A missing key counts as a content of its own, so the rows cover a file that both sides added, and a
-deletion against a change. The first row is what taking over a whole range that the destination has
-not changed does, too; so the result does not depend on where ranges end. What several bases have at
-a key is merged first: see `bases`.
+deletion against a change. Reusing a whole range that the destination has not changed has the same
+effect as the first row, so the result does not depend on where ranges end. The values of several bases
+at a key are merged first: see `bases`.
 
 A table whose log both sides changed is decided as a whole, not key by key: see `units`.
 """

@@ -1,9 +1,9 @@
-"""A merge in slices: where the trees of a merge may be cut, so that builders decide the parts apart.
+"""A merge in slices: where the trees of a merge may be cut, so that builders work independently.
 
-A slice ends where no range of any tree goes on, behind a key of the merged tree that is a break key (see
-`slices`). The metaranges tell where that is, but for one case: in a segment that is opened, the merged
-tree may lack the key that both sides have, because a resolver deletes it. So who builds a slice must
-look how it ends. Slices in which no range is opened are the driver's.
+A slice ends after a key of the merged tree that is a break key (see `slices`), at a place where no range
+of any tree continues. The metaranges show these places, with one exception. In a segment that is opened,
+the merged tree may lack the key that both sides have, because a resolver deletes it. The builder of a
+slice must therefore check how the slice ends. The driver handles slices in which no range is opened.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -22,9 +22,9 @@ class Slice(NamedTuple):
     """A part of the trees of a merge.
 
     Attributes:
-        after: The key behind which it begins; b"" for the first one.
-        upto: The last key of any tree in it; None for the last one.
-        size: Logical bytes of the ranges that are opened, about; 0: none is.
+        after: The key after which it begins; b"" for the first slice.
+        upto: The last key of any tree in it; None for the last slice.
+        size: Approximate logical bytes of the ranges that are opened; 0 if none is.
     """
 
     after: bytes = b""

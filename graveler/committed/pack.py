@@ -24,11 +24,12 @@ _Part = tuple[tuple[bytes, ...], bytes, tuple[RangeInfo, ...]]
 class Stretch(NamedTuple):
     """A part of a tree between two hard breaks, in which a range is badly cut.
 
-    It is packed apart from the rest of the tree, in any order: all builders end a range at its ends.
+    It is packed independently of the rest of the tree, in any order: all builders end a range at both
+    of its ends.
 
     Attributes:
         start: Place of its first range in the tree.
-        stop: Place behind its last one.
+        stop: Place after its last range.
         size: Logical bytes of its records.
     """
 
@@ -38,7 +39,7 @@ class Stretch(NamedTuple):
 
 
 class Recut(NamedTuple):
-    """What a stretch became.
+    """The result for a stretch.
 
     Attributes:
         infos: Its ranges.
@@ -120,7 +121,7 @@ class Packer:
         return [True] * len(infos) if self.everything else badly_cut(infos, self.splitting)
 
     def stretches(self, infos: Sequence[RangeInfo], bad: Sequence[bool]) -> list[Stretch]:
-        """Return what there is to pack in a tree.
+        """Return the stretches of a tree that have badly cut ranges.
 
         Args:
             infos: All ranges of the tree, in key order.
@@ -149,7 +150,7 @@ class Packer:
         Args:
             infos: All ranges of the tree, in key order.
             bad: Which of them are cut again.
-            stretch: Of this tree.
+            stretch: A stretch of this tree.
             already: Logical bytes that were read before, for the limit.
 
         Raises:
@@ -197,13 +198,13 @@ class Packer:
 def assemble(
     store: RangeStore, tree: str, stretches: Sequence[Stretch], recuts: Sequence[Recut]
 ) -> Packed:
-    """Publish the tree in which stretches are what they became.
+    """Publish the tree in which the results replace the stretches.
 
     Args:
         store: Where the tree and the new ranges are.
         tree: Metarange id.
-        stretches: What there was to pack, in order.
-        recuts: What became of each.
+        stretches: The packed stretches, in order.
+        recuts: The result of each.
 
     Raises:
         InternalError: The records would not be the same.

@@ -47,8 +47,8 @@ class RangeCache:
     """Tables in their local form, on disk and in memory; those least recently used go first.
 
     Tables are immutable and their ids cover every byte of their records, so nothing
-    here ever becomes out of date. A hit in memory takes no lock: it marks the table as used, and a
-    marked table whose turn to go has come loses its mark instead.
+    here ever becomes out of date. A hit in memory takes no lock: it marks the table as used. When a
+    marked table is next in line for eviction, it loses its mark instead.
     Only checked tables may be added: see `graveler.committed.table`. A cache may be pickled: the copy is
     empty in memory, and shares the folder if there is one.
 

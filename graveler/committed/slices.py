@@ -1,11 +1,11 @@
-"""A tree and sorted changes give a new tree, slice by slice: by several builders that share nothing.
+"""Apply sorted changes to a tree slice by slice, with several independent builders.
 
-A slice is what lies between two *break keys*: keys whose own hash makes them hard breaks. A range always
-ends after such a key, whatever precedes or follows it. So the builder of a slice needs nothing of the
-other slices, and the slices together give the ranges, ids included, that `apply` gives.
+A slice is the interval between two *break keys*: keys whose own hash makes them hard breaks. A range
+always ends after such a key, for all keys before and after it. The builder of a slice therefore needs
+nothing of the other slices. Together the slices give the same ranges, with the same ids, as `apply`.
 
-That holds of a break key only if the new tree has it, and if no range of the old tree reaches beyond it
-unchanged. `Cut.of` looks at that, and `stitch` checks it.
+This holds for a break key only if the new tree has the key, and if no range of the old tree continues
+unchanged after it. `Cut.of` selects such keys, and `stitch` checks them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,14 +1,14 @@
 """Where a range ends: the policies of a repository, as values and pure functions.
 
-Both policies look at two keys that follow each other, and at the logical bytes (keys and values)
-since the last cut. Compressed sizes do not count, because they depend on the library that compresses.
+Both policies examine two successive keys, and the logical bytes (keys and values) since the last cut.
+Compressed sizes do not count, because they depend on the library that compresses.
 
 ``hash`` ends a range after a key whose hash is 0 modulo the raggedness. ``directory`` ends it where
 the directory changes; the longer the range is, the smaller is the change that suffices.
 
 Both have hard breaks, which do not depend on sizes: after one key in ``raggedness * hard``, and under
 ``directory`` before one directory in ``hard_directories``. A range always starts at a hard break, so that
-builders that start at different places agree from there on.
+builders that start at different places agree after it.
 
 The hash is the one that Spark computes natively, ``xxhash64(lit(number), key)`` of the repository's
 number and the binary key, so that a job on a cluster cuts where a single process does.
