@@ -37,7 +37,7 @@ class Sweep:
         marks: Its marks.
         mark: The mark, in the state ``sweeping``.
         survey: A new survey.
-        scratch: The notes of the survey.
+        scratch: The temporary database of the survey.
         hold: Called before each step that deletes; raises if another sweep took over. None:
             nothing is deleted, and the result is what would be.
     """

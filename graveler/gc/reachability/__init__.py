@@ -1,1 +1,1 @@
-"""What the refs, runs and staged writes of a repository reach, and what else its storage holds."""
+"""The objects that refs, runs and staged writes of a repository reach, and all other objects."""

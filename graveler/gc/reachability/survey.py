@@ -1,8 +1,8 @@
-"""A survey of a whole repository: what is kept, and what else its storage holds.
+"""A survey of a whole repository: the objects that are kept, and all other objects of its storage.
 
-What is kept is closed: no table that is kept names a table or a data file that is deleted,
-whether a ref reaches the table or it is too young to be condemned. So a writer that reuses any
-table in the storage has all that the table names.
+The kept objects are closed: a kept table never names a table or a data file that is deleted, whether
+a ref reaches the table or it is too young to be condemned. A writer that reuses any table in the
+storage therefore has everything that the table names.
 """
 
 import re
