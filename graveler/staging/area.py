@@ -49,9 +49,9 @@ _REMEMBERED: Final = 1_000
 
 
 def laid_token(ids: IdSource) -> str:
-    """Return a new token for the voids that a commit lays over older staged writes.
+    """Return a new token for the voids that a commit puts over older staged writes.
 
-    It stands behind the tokens of those in the branch's record.
+    It follows the tokens of these writes in the branch's record.
     """
     return f"{_LAID}{ids.unique()}"
 
@@ -72,8 +72,8 @@ def _without_voids(
 class StagingArea:
     """The staged writes of one repository, by token.
 
-    Values are opaque here but for `VOID`: under a laid token it takes the place of all older writes of
-    its key, and is never returned.
+    Values are opaque here except `VOID`. Under a laid token it replaces all older writes of its key, and is
+    never returned.
 
     Attributes:
         background: Runs the clean-up.
