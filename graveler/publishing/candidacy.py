@@ -1,9 +1,9 @@
 """Landing of a candidate with gates of its own, as runs and ingestion publish.
 
-Gates may take long, so they judge before the turn at the branch is taken, which is after a lost
-race only. If the branch moves meanwhile, the candidate is built again on the new head and lands
-only if no gate has anything new to judge. After three lost races the gates judge while the turn is
-held.
+Gates may take long, so they judge before the process takes its turn at the branch. It takes a turn only
+after a lost race. If the branch moves meanwhile, the candidate is built again on the new head and lands
+only if no gate has anything new to judge. After three lost races the gates judge while the process
+holds the turn.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class Candidacy(ABC, Generic[R]):
-    """A commit on its way to a branch.
+    """A commit that is to land on a branch.
 
     Args:
         stores: The repository.
