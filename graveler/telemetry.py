@@ -87,7 +87,7 @@ METRICS: Final = {
         "observable counter",
         "{lookup}",
         ("graveler.cache.result",),
-        "tables looked for in the cache: found in `memory`, on `disk`, or a `miss`",
+        "tables requested from the cache: found in `memory`, on `disk`, or a `miss`",
     ),
     CACHE_EVICTIONS: Metric(
         "observable counter",
@@ -107,7 +107,7 @@ METRICS: Final = {
         "histogram",
         "s",
         ("graveler.turn.held",),
-        "waits for a turn at a branch; `false` where it did not come in time",
+        "waits for a turn at a branch; `false` if the turn did not come in time",
     ),
 }
 
@@ -129,7 +129,7 @@ PUBLISH: Final = "graveler.publish"
 SPANS: Final = {
     COMMIT: "a commit of the writes staged on a branch",
     MERGE: "a merge into a branch",
-    PUBLISH: "a publish of a run or of an ingestion, its gates included",
+    PUBLISH: "a publish of a run or of an ingestion, including its gates",
 }
 
 
