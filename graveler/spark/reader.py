@@ -278,7 +278,7 @@ def _tells_files(spark: "SparkSession", format: str, schema: "StructType") -> bo
 
     Spark's newer readers of files, which a session can choose, have not.
     """
-    older = spark.conf.get(_OLDER_READERS, "") or ""
+    older = spark.conf.get(_OLDER_READERS) or ""  # a default given here would replace Spark's own
     names = {name.strip() for name in older.lower().split(",")}
     return format.lower() in names and _FILE not in {name.lower() for name in schema.names}
 
