@@ -17,7 +17,7 @@ A committer that lost the race keeps its tree if the head is unchanged, or chang
 only.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -75,6 +75,7 @@ def _seal(stores: Stores, name: str, fence: str) -> _Seal:
     record, it is sealed at once, and the rules are read afterwards.
     """
     looks: list[BranchRecord] = []
+    tries: list[BranchRecord] = []
     judged: bool | None = False if fence else None
     known = _known(stores, name, fence)
 
@@ -95,19 +96,43 @@ def _seal(stores: Stores, name: str, fence: str) -> _Seal:
             not stores.staging.is_filled(live) and stores.staging.is_empty(live)
         ):
             return record
-        return replace(
+        new = replace(
             record,
             staging_token=stores.ids.unique(),
             sealed_tokens=(*record.sealed_tokens, live),
         )
+        tries.append(new)
+        return new
 
     def landed(now: BranchRecord) -> bool:
         nonlocal judged
+        if known is not None and not _was_live(stores, now, tries[-1]):
+            return False  # the remembered record may have been outdated when this commit began
         judged = False if fence else None  # another mover may have written the record
         return now.staging_token != looks[-1].staging_token
 
     record, predicate = moved(stores.refs, name, change, landed=landed, read=read, known=known)
     return _Seal(looks[0], record, None if record is looks[-1] else predicate, judged)
+
+
+def _was_live(stores: Stores, now: BranchRecord, tried: BranchRecord) -> bool:
+    """Return whether a record that was written, or perhaps not, was that of the branch."""
+    token = tried.staging_token
+    if token in (now.staging_token, *now.sealed_tokens):
+        return True
+    commits = stores.refs.commits
+    floor = commits.get(tried.commit_id).generation
+    return _holder(stores, commits.get(now.commit_id), floor, {token}) is not None
+
+
+def _holder(stores: Stores, head: Commit, floor: int, tokens: Set[str]) -> Commit | None:
+    """Return the latest commit above a generation, by first parents, that took one of the tokens."""
+    commit = head
+    while commit.generation > floor:
+        if not tokens.isdisjoint(commit.tokens):
+            return commit
+        commit = stores.refs.commits.get(commit.parents[0])
+    return None
 
 
 def _known(stores: Stores, name: str, fence: str) -> Seen | None:
@@ -291,16 +316,13 @@ class _Committer:
         """
         if not self._mine and tip.record.staging_token == self._seen.staging_token:
             return None  # nothing was staged, and nothing is now
-        commits = self._stores.refs.commits
         # a token that was live at the first read and sealed by another may have these writes too
         sealed = [token for token in self._mine if not is_laid(token)]
         ours = {self._seen.staging_token, *sealed[-1:]}
-        floor = commits.get(self._seen.commit_id).generation
-        commit = tip.head
-        while commit.generation > floor:
-            if not ours.isdisjoint(commit.tokens):
-                return replace(commit, by_other=True)
-            commit = commits.get(commit.parents[0])
+        floor = self._stores.refs.commits.get(self._seen.commit_id).generation
+        holder = _holder(self._stores, tip.head, floor, ours)
+        if holder is not None:
+            return replace(holder, by_other=True)
         if self._order.allow_empty:
             return None
         raise NoChangesError(

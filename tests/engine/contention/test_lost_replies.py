@@ -135,6 +135,30 @@ def test_the_answer_is_the_commit_with_the_acknowledged_write(world):
     assert mine.ref(made.id).exists("b")
 
 
+def test_no_commit_from_before_is_the_answer_after_a_lost_reply(world):
+    other = world.repo(scripted=False)
+    mine = world.repo(kv=Unanswering(world.kv, "main", "set_if"))
+    mine.branch("main").put("a", b"a")
+    other.branch("main").commit("takes it along")
+    with pytest.raises(NoChangesError):
+        mine.branch("main").commit("nothing is left")
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_a_seal_whose_reply_was_lost_is_found_in_history(world, more):
+    other = world.repo(scripted=False)
+
+    def commits():
+        if more:  # the live token of the lost seal is taken, too
+            other.branch("main").put("b", b"b")
+        other.branch("main").commit("takes it along")
+
+    mine = world.repo(kv=Unanswering(world.kv, "main", "set_if", after=commits))
+    mine.branch("main").put("a", b"a")
+    made = mine.branch("main").commit("U")
+    assert (made.message, made.by_other) == ("takes it along", True)
+
+
 def test_a_hard_reset_with_a_lost_reply_is_not_done_twice(world):
     other = world.repo(scripted=False)
     main = other.branch("main")
