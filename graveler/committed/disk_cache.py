@@ -30,14 +30,12 @@ page. graveler replaces and removes files, and never shortens one.
 
 import logging
 import os
-import resource
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
-from mmap import ACCESS_READ, mmap
+from mmap import mmap
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -47,6 +45,7 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from graveler.clock import SystemClock
 from graveler.committed.form import Piece
+from graveler.committed.mapping import mapped
 from graveler.privacy import make_folder
 from graveler.process import watch
 from graveler.telemetry import cache as counts
@@ -58,8 +57,6 @@ _FLAT: Final = ".flat"
 _PIECES: Final = 1_000  # of one call; Linux takes 1,024
 _ENDINGS: Final = (_TABLE, _IDS, _FLAT)
 _LOCKS: Final = "locks"
-MOST_MAPPED: Final = 16_384
-"""Files, by a process that has descriptors enough."""
 PATIENCE_S: Final = 30.0
 """How long a table is left to another process that fetches it."""
 _FIRST_WAIT_S: Final = 0.001
@@ -161,7 +158,7 @@ class DiskCache:
                     return FlatFile(file.read(), own)
             with suppress(OSError):
                 os.utime(descriptor)  # the order of eviction
-            return FlatFile(_mapped(descriptor), own)
+            return FlatFile(mapped(descriptor), own)
         except (OSError, ValueError):  # ValueError: an empty file
             return None
         finally:
@@ -382,29 +379,6 @@ def _lock(descriptor: int) -> None:
                 raise
         _CLOCK.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT_S)
-
-
-if sys.version_info >= (3, 13):
-
-    def _mapped(descriptor: int) -> mmap:
-        return mmap(descriptor, 0, access=ACCESS_READ, trackfd=False)
-
-else:
-
-    def _mapped(descriptor: int) -> mmap:
-        return mmap(descriptor, 0, access=ACCESS_READ)
-
-
-def most_mapped() -> int:
-    """Return how many files a process may keep mapped.
-
-    Before Python 3.13 each of them keeps a descriptor as well: they get a quarter of what the process
-    may have.
-    """
-    if sys.version_info >= (3, 13):
-        return MOST_MAPPED
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_MAPPED if soft == resource.RLIM_INFINITY else min(MOST_MAPPED, max(1, soft // 4))
 
 
 def _is_own(descriptor: int) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, overload
 
-from graveler.committed.disk_cache import MOST_MAPPED, DiskCache, TablePair, most_mapped
+from graveler.committed.disk_cache import DiskCache, TablePair
 from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, OtherVersionError, Rebuild
 from graveler.committed.form import Form, Piece
 from graveler.committed.table import KINDS, FinishedTable, TableKind, check_table, own_table
@@ -22,6 +22,8 @@ from graveler.values import range_id, record_id
 _MEMORY_BYTES: Final = 128 << 20
 _ONLY_BYTES: Final = 1 << 30
 _LOCKS: Final = 64
+_MOST_OPEN: Final = 16_384
+"""Tables in memory at once: a quarter of the files that a process on Linux may have mapped."""
 
 
 class _Left(NamedTuple):
@@ -63,7 +65,6 @@ class RangeCache:
         self._disk = None if folder is None else DiskCache(folder, max_bytes)
         self._memory_max = min(max_bytes, _ONLY_BYTES if folder is None else _MEMORY_BYTES)
         self._memory_bytes = 0
-        self._most = MOST_MAPPED if folder is None else most_mapped()
         self._opened: OrderedDict[bytes, FlatTable | _Left] = OrderedDict()
         self._begin()
         watch(self)
@@ -295,7 +296,7 @@ class RangeCache:
             self._release(identifier)
             self._opened[identifier] = table
             self._memory_bytes += table.memory_bytes
-            while self._memory_bytes > self._memory_max or len(self._opened) > self._most:
+            while self._memory_bytes > self._memory_max or len(self._opened) > _MOST_OPEN:
                 oldest, kept = next(iter(self._opened.items()))
                 if type(kept) is FlatTable and kept.used and len(self._opened) > 1:
                     kept.used = False

@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+from mmap import mmap
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -13,6 +14,7 @@ from graveler.committed import disk_cache, metarange
 from graveler.committed.apply import apply
 from graveler.committed.disk_cache import DiskCache
 from graveler.committed.form import Piece
+from graveler.committed.mapping import mapped
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
@@ -50,6 +52,39 @@ def test_the_folder_stays_within_its_bound_and_keeps_used_files(tmp_path):
     assert DiskCache(tmp_path, bound).load_flat(hot.hex()) is not None
     assert DiskCache(tmp_path, bound).load_flat(infos[1].id.hex()) is None
     assert DiskCache(tmp_path, bound).load_flat(infos[-1].id.hex()) is not None
+
+
+def test_open_ranges_keep_no_descriptors(tmp_path):
+    forest = Forest()
+    tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(120)))
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    infos = metarange.read(store, tree)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(2):  # what a store writes and opens, and what a later process finds
+        tables = [store.open(info.id) for info in infos]
+        assert all(isinstance(table.buffer, mmap) for table in tables)
+        assert len(tables) > 100
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+        store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+
+
+def test_a_mapped_file_is_read_only_and_outlives_its_name(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(content := os.urandom(3 * 4096 + 5))
+    with path.open("rb") as file:
+        found = mapped(file.fileno())
+    path.unlink()
+    assert (len(found), found[:]) == (len(content), content)
+    assert memoryview(found).readonly
+    with pytest.raises(TypeError):
+        found[0] = 1
+    with path.open("wb") as file:
+        with pytest.raises(ValueError, match="empty"):
+            mapped(file.fileno())
+        file.write(content)
+        file.flush()
+        with pytest.raises(PermissionError):
+            mapped(file.fileno())
 
 
 def test_one_process_keeps_within_the_bound_without_scanning(tmp_path):
