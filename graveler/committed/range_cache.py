@@ -306,6 +306,12 @@ class RangeCache:
                     counts.evicted_from_memory += 1
         return table
 
+    def clear(self) -> None:
+        """Drop all tables from memory; their files on disk stay."""
+        with self._lock:
+            self._opened.clear()
+            self._memory_bytes = 0
+
     def _release(self, identifier: bytes) -> None:
         table = self._opened.pop(identifier, None)
         if table is not None:

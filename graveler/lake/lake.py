@@ -100,13 +100,14 @@ class Lake:
         self.close()
 
     def close(self) -> None:
-        """Finish the clean-up and close files and connections; may be called twice."""
+        """Finish the clean-up, close files and connections, and unmap tables; may be called twice."""
         for witness in (self._witnesses or {}).values():
             witness.close()
         self._background.close()
         while self._stores:
             self._stores.popitem()[1].close()
         self._kv.close()
+        self._cache.clear()
 
     def repositories(self) -> list[str]:
         """Return the names of the repositories, sorted."""

@@ -92,6 +92,9 @@ class LocalStore(ObjectStore):
     def __reduce__(self) -> tuple[Any, ...]:
         return LocalStore, (self._folder,)
 
+    def close(self) -> None:
+        self._folders.close()
+
     @property
     def root(self) -> str:
         return "file://" + str(self._folder).rstrip("/")

@@ -122,6 +122,10 @@ class DurableFolders:
         if known is not None or len(self._known) < _MOST_KNOWN:
             self._known[folder] = held
 
+    def close(self) -> None:
+        """Close the folders; they are opened again when they are needed."""
+        self._known.clear()
+
 
 def prune_folders(folder: Path, root: Path) -> None:
     """Remove `folder` and those above it, below `root`, as far as they are empty."""

@@ -1,6 +1,7 @@
 """What a lake keeps of its repositories."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,26 @@ def test_a_lake_can_be_moved_and_a_copy_of_one_stands_alone(tmp_path, kv):
         repo = lake.repository("flights")
         assert repo.ref("main").get("x") == b"1"
         assert not repo.ref("main").exists("y")
+
+
+def test_a_closed_lake_has_no_file_mapped_or_open(tmp_path):
+    def held():
+        files = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()]
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        return [line for line in (*files, *maps) if str(tmp_path) in line]
+
+    with init(tmp_path / "lake") as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("a", b"1")
+        main.commit("one")
+    with open_lake(tmp_path / "lake") as lake:
+        view = lake.repository("flights").ref("main")
+        assert view.get("a") == b"1"
+        assert next(iter(view.stat_many(["a"]))).size == 1
+        assert [entry.path for entry in view.entries()] == ["a"]
+        assert held()
+    # a view keeps the list of its ranges, and none of them
+    assert [line for line in held() if view.commit.metarange not in line] == []
 
 
 def test_a_view_is_a_branch_with_its_writes_or_a_commit(lake):
