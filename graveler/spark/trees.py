@@ -5,7 +5,7 @@ cache and the ranges that it reads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -77,6 +77,19 @@ class TreeReader(DataSourceReader):
 
     def _inside(self) -> list[Tree]:
         return [read(self._ranges, tree).within(self._start, self._stop) for tree in self._trees]
+
+    def read_here(self, *, most_tasks: int | None) -> pa.Table | None:
+        """Return all rows, read by this process.
+
+        Args:
+            most_tasks: Return None if more tasks than these would read the rows; None: read any number.
+        """
+        partitions = self.partitions()
+        if most_tasks is not None and len(partitions) > most_tasks:
+            return None
+        batches = chain.from_iterable(map(self.read, partitions))
+        table = pa.Table.from_batches(batches, COLUMNS[self._kind])
+        return table.combine_chunks() if len(table) else table.schema.empty_table()
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the rows of a task."""

@@ -60,7 +60,7 @@ def test_frames_of_metadata_want_a_limit(tables, tmp_path):
     for call in (
         lambda: tables.entries("main"),
         lambda: tables.commits("main"),
-        lambda: tables.diff("main", "dev"),
+        lambda: tables.diff("main", "dev", method="spark"),
         lambda: tables.changes("main"),
         lambda: tables.export("main", place),
     ):

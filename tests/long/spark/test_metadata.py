@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException, PythonException
 import graveler
 import graveler.spark as gs
 from graveler.committed import Splitting
+from graveler.errors import InvalidInputError
 from graveler.spark.ports import is_remote
 
 SMALL = Splitting("hash", max_bytes=4_000, raggedness=4, hard=4)
@@ -74,11 +75,30 @@ def test_entries_are_those_of_the_library(repo, lake, ref):
     assert whole.count() == len(list(repo.ref(ref).entries()))  # no filter is left in the plan
 
 
-def test_a_diff_is_that_of_the_library(repo, lake):
-    found = lake.diff("main", "dev").select("path", "kind", "before.size", "after.size")
+@pytest.mark.parametrize("method", ["auto", "process", "spark"])
+def test_a_diff_is_that_of_the_library(repo, lake, method):
+    whole = lake.diff("main", "dev", method=method)
+    found = whole.select("path", "kind", "before.size", "after.size")
     assert [tuple(row) for row in found.collect()] == changes(repo)
-    assert [row.path for row in lake.diff("main", "dev", "t9/").collect()] == ["t9/new"]
-    assert lake.diff("v1", "v1").count() == 0
+    inside = lake.diff("main", "dev", "t9/", method=method)
+    assert [row.path for row in inside.collect()] == ["t9/new"]
+    assert lake.diff("v1", "v1", method=method).count() == 0
+    by_tasks = lake.diff("main", "dev", method="spark")
+    assert (whole.schema, whole.collect()) == (by_tasks.schema, by_tasks.collect())
+
+
+def test_a_diff_of_few_entries_starts_no_job(lake, monkeypatch, capsys):
+    def is_local(**options):
+        lake.diff("main", "dev", **options).explain()
+        return "LocalTableScan" in capsys.readouterr().out
+
+    assert is_local()
+    assert not is_local(method="spark")
+    monkeypatch.setattr("graveler.spark.trees._TASK_ENTRIES", 2)
+    assert not is_local()
+    assert is_local(method="process")
+    with pytest.raises(InvalidInputError, match="method"):
+        lake.diff("main", "dev", method="driver")
 
 
 def test_commits_are_those_of_the_log(repo, lake):

@@ -78,7 +78,7 @@ JOBS = {
     "fsck": lambda tables: tables.fsck(),
     "entries": lambda tables: tables.entries("main"),
     "ranges": lambda tables: tables.ranges("main"),
-    "diff": lambda tables: tables.diff("main", "dev"),
+    "diff": lambda tables: tables.diff("main", "dev", method="spark"),
     "changes": lambda tables: tables.changes("main"),
 }
 
