@@ -106,6 +106,7 @@ def _seal(stores: Stores, name: str, fence: str) -> _Seal:
 
     def landed(now: BranchRecord) -> bool:
         nonlocal judged
+        check_fence(now, fence)
         if known is not None and not _was_live(stores, now, tries[-1]):
             return False  # the remembered record may have been outdated when this commit began
         judged = False if fence else None  # another mover may have written the record

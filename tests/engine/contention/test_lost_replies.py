@@ -6,6 +6,7 @@ import pytest
 
 from graveler.errors import (
     AlreadyExistsError,
+    FencedError,
     NoChangesError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -157,6 +158,24 @@ def test_a_seal_whose_reply_was_lost_is_found_in_history(world, more):
     mine.branch("main").put("a", b"a")
     made = mine.branch("main").commit("U")
     assert (made.message, made.by_other) == ("takes it along", True)
+
+
+@pytest.mark.parametrize("allow_empty", [False, True])
+def test_a_seal_whose_reply_was_lost_is_fenced(world, allow_empty):
+    first = world.repo(scripted=False).runs.open("hour")
+    first.put("a", b"a")
+    newer = []
+
+    def opens():
+        newer.append(world.repo(scripted=False).runs.open("hour"))
+        newer[0].put("b", b"b")
+        newer[0].commit("of the newer attempt")
+
+    lossy = Unanswering(world.kv, f"~{first.handle.branch}", "set_if", after=opens)
+    old = world.repo(kv=lossy).runs.attach(first.handle)
+    with pytest.raises(FencedError):
+        old.commit("of the old attempt", allow_empty=allow_empty)
+    assert newer[0].head.message == "of the newer attempt"
 
 
 def test_a_hard_reset_with_a_lost_reply_is_not_done_twice(world):
