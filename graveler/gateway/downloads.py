@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from graveler.model import Entry
 from graveler.reads import Stores
-from graveler.reads.files import open_unverified, verifier_of
+from graveler.reads.files import open_unverified, refusal, verifier_of
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -37,7 +37,8 @@ class Download:
     def __init__(self, stores: Stores, entry: Entry, start: int, length: int) -> None:
         self.length = length
         self._start = start
-        self._path = entry.path
+        self._stores = stores
+        self._entry = entry
         whole = start == 0 and length == entry.size
         self._verifier = verifier_of(stores, entry) if whole else None
         self._file = open_unverified(stores, entry)
@@ -51,11 +52,11 @@ class Download:
             out: The same, to write to.
 
         Raises:
-            CorruptionError: The file differs from its entry.
+            CorruptionError: The file differs from its entry, or became shorter meanwhile.
         """
         with self._file as file:
             if not self._copied:
-                connection.sendfile(file, self._start, self.length)
+                self._check(connection.sendfile(file, self._start, self.length))
                 return
             if self._start:
                 file.seek(self._start)
@@ -79,9 +80,13 @@ class Download:
                 if at == self.length:
                     hashed.result()
                 yield piece
-        if at < self.length:
-            feed(at, b"")
-            raise EOFError(f"{self._path!r} ended {self.length - at} bytes early")
+        self._check(at)
+
+    def _check(self, sent: int) -> None:
+        """Refuse a file that has become shorter since it was opened."""
+        if sent < self.length:
+            size, uri = self._entry.size, self._stores.uri(self._entry.address)
+            raise refusal(uri, self._entry, f"{self._start + sent} bytes", f"{size} bytes")
 
 
 def _nothing(_start: int, _piece: bytes) -> None:

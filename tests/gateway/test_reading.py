@@ -1,5 +1,7 @@
 """The operations that read, over a socket."""
 
+import os
+from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
@@ -173,6 +175,21 @@ def test_a_file_of_another_size_is_refused(serve, tmp_path, capfd):
     assert got.failure == (403, "IOException")
     assert "has 99 bytes, and its entry has 100 bytes" in got.message
     assert "has 99 bytes" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("part", [{"data": "true"}, {"offset": 1}])
+def test_a_file_that_becomes_shorter_ends_the_answer(serve, tmp_path, capfd, part):
+    with graveler.open(tmp_path / "lake", create=True) as folder:
+        branch = folder.create_repository("flights").create_branch("dev")
+        entry = branch.put("a", bytes(32 << 20))  # more than the buffers of the sockets hold
+        client = serve(lake=folder)
+        client.connection.timeout = 20  # before the gateway ends an idle connection
+        client.connection.request("GET", client.target("/a", "OPEN", **part))
+        got = client.connection.getresponse()
+        os.truncate(on_disk(branch, entry), 1000)
+        with pytest.raises(IncompleteRead):
+            got.read()
+    assert "and its entry has 33554432 bytes" in capfd.readouterr().err
 
 
 def test_the_summary_counts_files_folders_and_bytes(client, dev):
