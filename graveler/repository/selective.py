@@ -27,7 +27,7 @@ from graveler.errors import (
 from graveler.globs import compiled, literal_start
 from graveler.model import BranchRecord, Commit
 from graveler.process import batches
-from graveler.publishing.landing import CommitSpec, Tip, keep_head, land, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, keep_head, land, look, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import move
 from graveler.repository.borrowed import Row, borrowed_row, confirm
@@ -160,6 +160,7 @@ def commit_paths(
     stores.staging.drop(*work.whole)
     work.older.clear()
     if landed.commit is None:
+        look(stores, name, fence=fence)  # raises if a newer attempt discarded the writes
         shown = ", ".join(choice.patterns)
         raise NoChangesError(
             f"branch {name!r}: nothing is staged at {shown} that differs from the head"

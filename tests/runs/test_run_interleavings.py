@@ -391,7 +391,8 @@ def test_a_stale_attempts_step_does_not_disturb_its_successor():
     interleave(opened, attached(start), newer, check)
 
 
-def test_a_commit_beside_a_newer_attempt_is_kept_or_refused():
+@pytest.mark.parametrize("paths", [None, ["direct"]])
+def test_a_commit_beside_a_newer_attempt_is_kept_or_refused(paths):
     def prepare(repo):
         opened(repo)
         handle(repo).put("direct", b"1")
@@ -406,9 +407,10 @@ def test_a_commit_beside_a_newer_attempt_is_kept_or_refused():
 
     interleave(
         prepare,
-        attached(lambda run: run.commit("direct")),
+        attached(lambda run: run.commit("direct", paths=paths)),
         lambda repo: repo.runs.open(KEY),
         check,
+        step=1,
     )
 
 
