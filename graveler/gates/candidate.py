@@ -122,11 +122,11 @@ class Tree(View):
         return self._source.scan(self._tree, start, prefix)
 
     def get(self, path: PathText | Entry) -> bytes:
-        """Return the bytes of the file at `path`, or at that of an entry."""
+        """Return the bytes of the file at `path`, which may be given as an entry."""
         return self._source.get(self._tree, self._checked(path))
 
     def open(self, path: PathText | Entry) -> BinaryIO:
-        """Return a readable, seekable stream of such a file; the caller closes it."""
+        """Return a readable, seekable stream of the file at `path`; the caller closes it."""
         return self._source.open(self._tree, self._checked(path))
 
     def _threads(self, given: int | None) -> int:
@@ -152,8 +152,8 @@ class Tree(View):
     def changes(self, prefix: str = "") -> Iterator[Change]:
         """Yield what publishing would change on the target, below `prefix`.
 
-        For an earlier commit of the target, which a gate that declares ``history`` may read: the
-        changes of that commit.
+        For an earlier commit of the target, these are the changes of that commit. A gate that
+        declares ``history`` may read them.
         """
         return self._changes(self.differences(path_key(prefix) if prefix else b""))
 
@@ -226,7 +226,7 @@ class Candidate(Tree):
 
     @property
     def name(self) -> str:
-        """A description of the tree; equal for all candidates, as messages are no declared input."""
+        """A description of the tree; equal for all candidates: messages are not a declared input."""
         return f"the candidate for {self.into!r}"
 
     @property
@@ -293,7 +293,7 @@ class Candidate(Tree):
         return statistics(self, self.entries(prefix), self._footers)
 
     def added(self, prefix: PathText = "") -> Iterator[Entry]:
-        """Yield the files below `prefix` that publishing would add: the target has none there."""
+        """Yield the files below `prefix` that publishing would add; the target lacks their paths."""
         return (entry for entry, before in self._sides(prefix) if entry and not before)
 
     def changed(self, prefix: PathText = "") -> Iterator[Entry]:
@@ -323,15 +323,15 @@ class Candidate(Tree):
         return stats
 
     def history(self, prefix: str = "", limit: int = 20) -> list[Past]:
-        """Return statistics of what earlier commits on the branch brought below `prefix`.
+        """Return statistics of the files that earlier commits on the branch wrote below `prefix`.
 
         Statistics are stored when they are first computed, and outlive the data. For commits
         without stored statistics the footers are read now. The gate must declare ``history``.
 
         Args:
             prefix: Start of the paths.
-            limit: Return at most this many commits, the latest first, among the latest 1,000;
-                commits that brought no file below the prefix are left out.
+            limit: Return at most this many of the latest 1,000 commits, the latest first. Commits
+                that wrote no file below the prefix are left out.
         """
         past: list[Past] = []
         for earlier in self.earlier(prefix) if limit > 0 else ():

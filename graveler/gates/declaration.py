@@ -1,6 +1,6 @@
 """The inputs that a gate declares, and the facts that it reports.
 
-A gate can read nothing but its declared inputs, and the key of its verdict has them all. Facts are
+A gate can read only its declared inputs, and the key of its verdict covers all of them. Facts are
 small JSON values that are equal in every process.
 """
 
@@ -179,7 +179,7 @@ class Guarded:
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Return valid text of at most `longest` characters; a longer text loses its end."""
+    """Return valid text of at most `longest` characters; the end of a longer text is cut."""
     valid = text[:longest].encode("utf-8", "replace").decode()
     return valid if len(text) <= longest else f"{valid[: longest - 1]}…"
 
@@ -188,7 +188,7 @@ def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return facts as JSON values.
 
     Limits: 64 facts, 64 items in a list or mapping, four levels, 1,000 values in total and 500
-    characters in a text. What exceeds a limit is cut.
+    characters in a text. Anything beyond a limit is cut.
     """
     plain_facts: dict[str, Any] = _several(facts, 0, count())
     return plain_facts
@@ -207,7 +207,7 @@ def _plain(value: Any, depth: int, counted: "count[int]") -> Any:
         return _LEFT_OUT
     number = getattr(value, "item", None)
     if callable(number) and getattr(value, "ndim", 1) == 0:
-        value = number()  # a scalar of numpy
+        value = number()  # a NumPy scalar
     if isinstance(value, (Mapping, set, frozenset, list, tuple)):
         return _LEFT_OUT if depth >= _DEEPEST else _several(value, depth + 1, counted)
     match value:

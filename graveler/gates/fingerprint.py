@@ -1,9 +1,9 @@
-"""The fingerprint of a check, by which a stored verdict is matched with the code that gave it.
+"""The fingerprint of a check: it matches a stored verdict with the code that gave it.
 
 A fingerprint covers everything that the answer of a callable depends on: its code and constants,
 its closure, and the globals that it names, if these are plain data, functions of the same package,
-or builtins that behave the same everywhere. A check that reaches anything else, such as instances
-of classes or functions of a library, has no fingerprint, and its verdicts are not stored.
+or builtins that behave the same everywhere. A check that reaches anything else, such as an instance
+of a class or a function of a library, has no fingerprint, and its verdicts are not stored.
 """
 
 import builtins
@@ -62,11 +62,11 @@ _REACHING_NAME: Final = re.compile(r"(__|f_|gi_|cr_|ag_|tb_).*|format|format_map
 
 
 class ByVersion(ABC):
-    """A check of graveler, which the version of graveler and its own identity identify."""
+    """A check of graveler itself, identified by the version of graveler and by `identity`."""
 
     @abstractmethod
     def identity(self) -> tuple[Any, ...]:
-        """Return what differs between checks of one version."""
+        """Return the values that distinguish the checks of one version."""
 
 
 class _UnknownError(Exception):

@@ -1,4 +1,4 @@
-"""Footers of Parquet files, which are read without the data."""
+"""Footers of Parquet files, read without the data."""
 
 import csv
 import zlib
@@ -54,7 +54,7 @@ class Footer:
     Attributes:
         rows: Number of rows.
         fields: Types of the top-level columns by name, as Arrow writes them, in order.
-        nullable: Whether each may be null, by name.
+        nullable: Whether each top-level column may be null, by name.
         columns: Leaf columns by path (``a.b`` within a struct).
     """
 
@@ -91,7 +91,7 @@ def open_parquet(files: Files, entry: Entry) -> Any:
     """Return a ``pyarrow.parquet.ParquetFile`` that reads ranges of an entry's file.
 
     Raises:
-        CorruptionError: It is not a Parquet file, or damaged.
+        CorruptionError: The file is damaged or not Parquet.
     """
     parquet = arrow()
     with reading(entry):
@@ -102,7 +102,7 @@ def read_footer(files: Files, entry: Entry) -> Footer:
     """Return the footer of an entry's Parquet file; no data is read.
 
     Raises:
-        CorruptionError: It is not a Parquet file, or damaged.
+        CorruptionError: The file is damaged or not Parquet.
     """
     file = open_parquet(files, entry)
     with reading(entry):

@@ -44,10 +44,10 @@ class Gate:
         prefix: Prefix of the paths that the check reads; its verdict holds until something below
             it changes. "" is the whole tree.
         severity: ``error`` refuses the candidate, ``warn`` only reports.
-        timeout: Longest time of the check, in seconds, as a timedelta, or as text (``90s``); the
-            check is then killed and has failed. It runs in a process of its own.
-        isolated: Run the check in a process of its own, with a timeout of one hour by default: a
-            leak or a crash does not affect the publisher.
+        timeout: Longest time of the check, in seconds, as a timedelta, or as text (``90s``). A
+            check that takes longer is killed and fails. Implies `isolated`.
+        isolated: Whether the check runs in a process of its own, with a timeout of one hour by
+            default. A leak or a crash then does not affect the publisher.
         memory: Bytes that the process of the check may allocate; a check that needs more fails.
             Implies `isolated`.
         also: Further prefixes that the check reads.
@@ -135,7 +135,7 @@ class Gate:
 
     @property
     def fingerprint(self) -> str | None:
-        """Hash of the check's code and of the code and values that it reaches, in their present state.
+        """Hash of the check's present code and of the code and values that it reaches.
 
         None if there is no such hash; the gate then judges every candidate.
         """
@@ -227,7 +227,7 @@ class Answer:
     Attributes:
         passed: Whether the candidate passed.
         reason: Why it did not pass.
-        died: The check did not refuse but failed: by an error, a signal or its timeout.
+        died: The check failed by an error, a signal or its timeout, without a refusal.
         facts: The values that the check reported.
         seen: Statistics that the check computed, stored for later candidates.
         rule: Fingerprint of the check after it ran; None if it failed.
@@ -247,7 +247,7 @@ def died(reason: str) -> Answer:
 
 
 def ask(gate: Gate, candidate: Candidate) -> Answer:
-    """Run a gate in this process; every exception becomes an answer."""
+    """Run a gate in this process; an exception becomes an answer."""
     view = gate.view(candidate)
     try:
         with judging(gate.name):
@@ -275,9 +275,9 @@ def _assertion(refusal: AssertionError) -> str:
 
 
 def _read(value: Any, check: Check) -> Answer:
-    """Return the answer that a check's return value stands for."""
+    """Return the answer for a check's return value."""
     if type(value).__name__ in {"bool", "bool_"} and callable(getattr(value, "item", None)):
-        value = value.item()  # a boolean of numpy
+        value = value.item()  # a NumPy boolean
     if value is None and _drops_a_comparison(check):
         return died(
             "it compares, throws the result away and returns nothing, so that it can never "

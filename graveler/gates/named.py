@@ -1,12 +1,12 @@
 """Gates by name, as settings store them.
 
 A built-in check is named by its kind and its parameters. Any other check is named by its import
-path, ``package.module:name``, which may be a check, a gate or, with parameters, a function that
-returns one of them.
+path, ``package.module:name``. The object there is a check, a gate or, with parameters, a function
+that returns one of them.
 
 The settings in the key-value store name code that this process imports and calls. A writer to that
-store must not choose which code runs here, so the configuration of the process lists the modules
-that are allowed. Built-in checks are always allowed.
+store must not choose the code that runs here, so the configuration of the process lists the allowed
+modules. Built-in checks are always allowed.
 """
 
 from collections.abc import Collection, Mapping
@@ -40,7 +40,7 @@ class NamedGate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def gate(self, pattern: str, allowed: Collection[str]) -> Gate:
-        """Return the gate; if it cannot be made here, a gate that refuses and says what to do.
+        """Return the gate. If it cannot be made here, return a gate that refuses with a hint.
 
         Args:
             pattern: Pattern of the branches that require the gate.

@@ -44,7 +44,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 class ReadOnlyKVStore(KVStore):
-    """A read-only view of a key-value store, which closing the view leaves open."""
+    """A read-only view of a key-value store; closing the view leaves the store open."""
 
     def __init__(self, store: KVStore) -> None:
         self.__store = store
@@ -87,7 +87,7 @@ class ReadOnlyKVStore(KVStore):
 
 
 class ReadOnlyObjects(ObjectStore):
-    """A read-only view of an object store, which closing the view leaves open."""
+    """A read-only view of an object store; closing the view leaves the store open."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.__store = store

@@ -27,7 +27,7 @@ Difference = tuple[bytes, bytes | None, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A commit of the target that may have brought files below a prefix.
+    """A commit of the target that may have written files below a prefix.
 
     Attributes:
         commit: Its id, which names its tree.

@@ -1,8 +1,8 @@
 """Statistics of files: their number, size and rows, and the bounds of their columns.
 
-The statistics of the files that earlier commits brought are stored by commit and prefix:
-key-value partition ``stats:<uid>``, key ``added/<commit>/<hash of the prefix>``. They need no
-backup, because they can be computed again while the data exists; and they outlive the data.
+The statistics of the files that an earlier commit wrote are stored by commit and prefix:
+key-value partition ``stats:<uid>``, key ``added/<commit>/<hash of the prefix>``. They outlive the
+data. They need no backup, because they can be computed again while the data exists.
 """
 
 import codecs
@@ -32,7 +32,9 @@ _MOST_COLUMNS: Final = 200
 _BEGINNING: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"
 _MARKUP: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")  # not the end of file of DOS
+_CONTROL: Final = re.compile(
+    r"[\x00-\x08\x0e-\x19\x1b-\x1f]"
+)  # 0x1a, the DOS end-of-file mark, is allowed
 _TEXT: Final = 64
 _KINDS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv"}
 
@@ -43,7 +45,7 @@ class ColumnStatistics:
 
     Attributes:
         nulls: Number of null values; None if a file has no such statistics.
-        least: Smallest value, times and decimals as text; None if a file has no such statistics.
+        least: Smallest value; None if a file has no such statistics. Times and decimals are text.
         greatest: Largest value.
     """
 
@@ -57,7 +59,7 @@ class Statistics:
     """Statistics of some files.
 
     Attributes:
-        files: Number of files, without those whose name begins with ``_`` or ``.``.
+        files: Number of files, except those whose name begins with ``_`` or ``.``.
         bytes: Total size.
         rows: Total rows; None if the rows of one file cannot be counted.
         columns: At most 200 columns of Parquet files, by name (``a.b`` within a struct).
@@ -111,7 +113,7 @@ def brought(changes: Iterable[Change]) -> Iterator[Entry]:
 def statistics(
     files: Files, entries: Iterable[Entry], footers: dict[tuple[str, str], Footer]
 ) -> Statistics:
-    """Return the statistics of files; Parquet files are read by footer, CSV files completely.
+    """Return the statistics of files, from the footers of Parquet files and all of CSV files.
 
     Args:
         files: The tree of the files.
@@ -215,7 +217,7 @@ Seen = Mapping[tuple[str, str], Statistics]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The files that one commit brought below a prefix.
+    """The files that one commit wrote below a prefix.
 
     Attributes:
         commit: Its id.

@@ -1,8 +1,8 @@
 """Verdicts and judgements, and their store: the same inputs are not judged twice.
 
-Key-value partition ``verdicts:<uid>``: ``verdict/<hash of the inputs>`` holds a verdict,
-``judged/<commit>`` the last judgement on a commit, ``recent/<time, counted down>-<commit>`` the
-time of each judgement, the latest first.
+The key-value partition is ``verdicts:<uid>``. ``verdict/<hash of the inputs>`` holds a verdict.
+``judged/<commit>`` holds the last judgement on a commit. ``recent/<time, counted down>-<commit>``
+orders the judgements, the latest first.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +44,7 @@ class Verdict:
         commit: The judged candidate; a later candidate with equal inputs is not judged again.
         seconds: Duration.
         at: Time, ISO 8601, UTC.
-        died: The check did not refuse but failed: by an error, a signal or its timeout. Such a
+        died: The check failed by an error, a signal or its timeout, without a refusal. Such a
             verdict is not stored for the next candidate.
         facts: The values that the gate reported.
     """
@@ -182,7 +182,7 @@ class Verdicts:
 def hash_inputs(stores: Stores, candidate: Candidate, gate: Gate, rule: str) -> str:
     """Return the hash of a gate's fingerprint and of all inputs that it declares.
 
-    The action is part of it: a gate may allow removals only in a revert.
+    The hash covers the action, because a gate may allow removals only in a revert.
 
     Args:
         stores: The repository.
@@ -239,10 +239,10 @@ def _changes(stores: Stores, candidate: Candidate, prefixes: tuple[str, ...]) ->
 
 
 def content(stores: Stores, metarange: str, prefix: str) -> str:
-    """Return a hash of the paths and value records of a tree below a prefix, however it is cut.
+    """Return a hash of the paths and value records of a tree below a prefix.
 
-    A range that is entirely below the prefix counts by its total and is not opened; only the ranges
-    at the edges are read.
+    The hash does not depend on how the tree is cut into ranges. A range that is entirely below the
+    prefix counts by its total. Only the ranges at the edges are read.
     """
     raw = path_key(prefix) if prefix else b""
     stop = prefix_end(raw)

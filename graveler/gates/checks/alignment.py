@@ -11,7 +11,7 @@ from graveler.gates.statistics import kind_of
 from graveler.model import Entry
 
 _NO_NUMBER: Final = r"^\s*-?0[0-9]|[0-9]{16}"
-"""Texts that a number does not stand for: leading zeros, more digits than a double holds."""
+"""Texts that stay text: they have leading zeros, or more digits than a double holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _kinds(parts: Sequence[Part]) -> list[Any]:
 
 
 def _in_utc(values: Any) -> Any:
-    """Return times in UTC, which those without a zone are; other values unchanged."""
+    """Return times in UTC; a time without a zone is in UTC already. Other values are unchanged."""
     import pyarrow as pa  # noqa: PLC0415
 
     kind = values.type
@@ -101,7 +101,7 @@ def _without_signed_zero(values: Any) -> Any:
 
 
 def _text(values: Any) -> Any:
-    """Return values as text: whole floating-point numbers as other files have them, without .0."""
+    """Return values as text; whole floating-point numbers have no .0, as in other files."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ from graveler.model import Entry
 _P = ParamSpec("_P")
 
 Judge = Callable[[Candidate, list[Entry]], str | None]
-"""Returns what is wrong with files, of which there is at least one, or None."""
+"""Returns what is wrong with the files (at least one), or None."""
 
 _SHOWN: Final = 5
 _MOST: Final = 2**63 - 1
@@ -40,7 +40,7 @@ _WORDS: Final[Mapping[Any, str]] = {
 
 @dataclass(frozen=True)
 class BuiltIn(ByVersion):
-    """A built-in check, which its kind and its parameters identify.
+    """A built-in check, identified by its kind and its parameters.
 
     Attributes:
         kind: Name of the function that defines it.
@@ -70,7 +70,7 @@ class Rule:
 
     Attributes:
         check: The check.
-        about: The words of the gate's name that follow the kind.
+        about: The words that follow the kind in the gate's name.
         prefix: Prefix of the paths that the check reads.
         also: Further prefixes.
         reads: Further inputs, as a gate declares them.
@@ -291,7 +291,7 @@ def check_bounds(least: Any, most: Any, *, counts: bool = False) -> None:
 
 
 def check_some_bound(missing: str, **bounds: float | None) -> None:
-    """Refuse counts that every set of files satisfies, none included.
+    """Refuse counts that every set of files satisfies, even the empty one.
 
     Raises:
         InvalidInputError: Each bound is None or 0, and files may be missing.
@@ -304,7 +304,7 @@ def check_some_bound(missing: str, **bounds: float | None) -> None:
 
 
 def check_share(name: str, share: float | None, most: float, *, below: bool = False) -> None:
-    """Refuse a share that was meant as a percentage, or that everything satisfies.
+    """Refuse a share that looks like a percentage, or that every file satisfies.
 
     Args:
         name: Name of the argument.

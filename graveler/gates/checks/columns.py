@@ -37,9 +37,9 @@ def not_null(
 ) -> Rule:
     """No nulls in columns.
 
-    Cost: the footer of each Parquet file, and the column if the footer has no statistics; CSV
-    files are read completely; their fields that are empty, ``NA``, ``N/A`` or ``NULL`` are null.
-    NaN is no null: `in_range` refuses it.
+    Fields of a CSV file that are empty, ``NA``, ``N/A`` or ``NULL`` are null. NaN is not null:
+    `in_range` refuses it. Cost: the footer of each Parquet file, and the column if the footer has
+    no statistics. CSV files are read completely.
 
     Args:
         prefix: Start of the paths.
@@ -140,8 +140,8 @@ def unique(
 ) -> Rule:
     """No two rows have the same values in the columns.
 
-    Columns that differ in type between files are compared as text. So are those of CSV files if a
-    value is no number, has leading zeros, or has 16 digits or more.
+    Columns that differ in type between files are compared as text. A column of a CSV file is also
+    text if a value is not a number, has leading zeros, or has 16 digits or more.
 
     Cost: the columns of all files are read and held in memory together.
 
@@ -177,7 +177,7 @@ def unique(
 
 
 def _rows_of(files: Files, entries: list[Entry], columns: tuple[str, ...]) -> Any:
-    """Return columns of several files as one table, with their numbers as names."""
+    """Return columns of several files as one table whose columns are named by number."""
     parts = parts_of(files, entries, columns)
     import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
 
@@ -201,7 +201,7 @@ def refers_to(
 ) -> Rule:
     """Every value of a column exists in another column; nulls are ignored.
 
-    Columns that differ in type are compared as text, as by `unique`.
+    Columns that differ in type are compared as text, as in `unique`.
 
     Cost: both columns are read, and their distinct values are held in memory.
 

@@ -1,4 +1,4 @@
-"""The check of what dbt recorded of its models and tests: ``run_results.json``."""
+"""The check of the results of dbt models and tests in ``run_results.json``."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,14 +14,14 @@ from graveler.model import Entry
 
 _FILE: Final = "run_results.json"
 _RUN: Final = "GRAVELER_RUN"
-"""Where dbt records the run: it keeps each variable ``DBT_ENV_CUSTOM_ENV_<name>`` of its process."""
+"""The field of the run: dbt records each variable ``DBT_ENV_CUSTOM_ENV_<name>`` of its process."""
 
 _PASSED: Final = frozenset({"success", "pass", "warn", "no-op"})
 _TESTS: Final = frozenset({"test", "unit_test"})
 _SHOWN: Final = 64
 _MESSAGE: Final = 300
 _NAME: Final = 2
-"""Where the name is in an id: ``test.<package>.<name>.<hash>``."""
+"""Position of the name in an id: ``test.<package>.<name>.<hash>``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class _Result:
 def dbt_results(
     prefix: str, *, tests_at_least: int = 1, missing: str = "refuse", **options: Any
 ) -> Rule:
-    """Every model and test of dbt succeeded, as its ``run_results.json`` on the branch records.
+    """Every dbt model and test succeeded, according to ``run_results.json`` on the branch.
 
-    The step in which dbt works puts the file of its target folder below the prefix. The check reads
-    each such file that the run adds or replaces; a run that brings none is refused. The verdict lists
-    the models and tests; of more than 64, those that failed first. A test of severity ``warn`` passes.
-    A file that dbt wrote in a step of another run is stale, and refused. Cost: these files.
+    The step that runs dbt puts the file from dbt's target folder below the prefix. The check reads
+    each such file that the run adds or replaces. A run without such a file is refused. A file that
+    dbt wrote in a step of another run is stale and is refused. A test of severity ``warn`` passes.
+    The verdict lists at most 64 models and tests, the failed ones first. Cost: these files.
 
     Args:
         prefix: Start of the paths, such as ``dbt/``.
         tests_at_least: How many tests must have run.
-        missing: ``refuse`` or ``allow``: what to do with a run that brings no such file.
+        missing: ``refuse`` or ``allow``: what to do with a run that adds no such file.
         options: Fields of the gate.
     """
     count(tests_at_least, "tests_at_least")
@@ -107,10 +107,10 @@ def _read(raw: bytes, run: str) -> Iterator[_Result]:
 
     Args:
         raw: The file.
-        run: Key of the run that brings it, or "".
+        run: Key of the run that adds it, or "".
 
     Raises:
-        InvalidInputError: It is not what dbt writes, or dbt wrote it in a step of another run.
+        InvalidInputError: dbt did not write the file, or wrote it in a step of another run.
     """
     try:
         artifact = json.loads(raw)
@@ -129,7 +129,7 @@ def _read(raw: bytes, run: str) -> Iterator[_Result]:
 
 
 def _check_fresh(artifact: Mapping[str, Any], run: str) -> None:
-    """Refuse what an earlier dbt left in the target folder."""
+    """Refuse a file that an earlier run of dbt left in the target folder."""
     metadata = artifact.get("metadata")
     variables = metadata.get("env") if isinstance(metadata, Mapping) else None
     writer = variables.get(_RUN) if isinstance(variables, Mapping) else None
@@ -141,7 +141,7 @@ def _check_fresh(artifact: Mapping[str, Any], run: str) -> None:
 
 
 def _sorted(results: Iterable[_Result]) -> list[_Result]:
-    """Return what failed, what was skipped, what warns, and the rest; tests before models in each."""
+    """Return results that failed, were skipped, warn, and passed, in this order; tests first."""
     return sorted(
         results,
         key=lambda result: (
@@ -154,7 +154,7 @@ def _sorted(results: Iterable[_Result]) -> list[_Result]:
 
 
 def _rows(results: list[_Result]) -> dict[str, str]:
-    """Return the results by name; two of one name are named by their ids."""
+    """Return the results by name; results with the same name are named by their ids."""
     names = [result.name for result in results]
     return {
         result.name if names.count(result.name) == 1 else result.id: result.text

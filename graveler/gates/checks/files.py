@@ -85,7 +85,7 @@ def _check_json(entry: Entry, raw: bytes, *, whole: bool) -> None:
         if raw.lstrip()[:1] not in {b"{", b"["}:
             raise CorruptionError(f"{entry.path!r} does not begin as JSON does")
         return
-    # a line for each record, or one value over many lines
+    # either one record per line, or one value over many lines
     problems = []
     for text in (lines[0], *([raw] if whole else ())):
         try:

@@ -12,7 +12,7 @@ from graveler.model import Change, ChangeKind
 from graveler.names import check_prefix, hour_folder, read_hour
 
 _TIME: Final = "2013-01-01T05:00Z"
-"""A value that every valid format takes."""
+"""A value that every valid format accepts."""
 _VERBS: Final = {
     ChangeKind.ADDED: "added",
     ChangeKind.CHANGED: "changed",
@@ -27,7 +27,7 @@ def only_within(*prefixes: str, **options: Any) -> Rule:
     Args:
         prefixes: The allowed prefixes; ``{hour}`` is replaced by the value of that name in the
             run's metadata. A time, such as the integrations set, also matches its folder,
-            ``2013/01/01/05:00``, and takes a format, as in ``{hour:%Y/%m/%d}``.
+            ``2013/01/01/05:00``, and accepts a format, as in ``{hour:%Y/%m/%d}``.
         options: Fields of the gate.
     """
     return _within(prefixes, lambda _: True)
@@ -45,7 +45,7 @@ def nothing_deleted_outside(*prefixes: str, **options: Any) -> Rule:
 
 
 def _within(prefixes: tuple[str, ...], applies: Callable[[Change], bool]) -> Rule:
-    """Return the rule that certain changes lie below prefixes, which may name pairs of the run."""
+    """Return the rule that some changes lie below prefixes, which may name metadata of the run."""
     if not prefixes or not all(prefixes):
         raise InvalidInputError("name at least one prefix, and none empty")
     for prefix in prefixes:
@@ -83,7 +83,7 @@ def _within(prefixes: tuple[str, ...], applies: Callable[[Change], bool]) -> Rul
 
 
 class _Filler(Formatter):
-    """Formats prefixes by pairs, whose names may have dots; a time takes a format of its own."""
+    """Formats prefixes with metadata, whose names may have dots; a time accepts a date format."""
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
         return kwargs[field_name], field_name
@@ -112,13 +112,13 @@ def _check_format(prefix: str) -> None:
 
 
 def _filled(prefixes: tuple[str, ...], pairs: Mapping[str, str]) -> tuple[str, ...]:
-    """Return prefixes formatted with the pairs of a run, with times both as text and as folders.
+    """Return prefixes formatted with a run's metadata, with times both as text and as folders.
 
     Raises:
-        KeyError: The run has no such pair.
+        KeyError: The metadata has no such name.
         ValueError: A prefix is not a valid format.
     """
-    # a date alone is no hour
+    # a date alone is not an hour
     times = {name: read_hour(text) if ":" in text else None for name, text in pairs.items()}
     folders = {name: hour_folder(time) for name, time in times.items() if time is not None}
     filler = _Filler()

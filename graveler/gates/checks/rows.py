@@ -1,4 +1,4 @@
-"""Checks of the number of rows: by bounds, and by what earlier commits brought."""
+"""Checks of the number of rows, by bounds and by comparison with earlier commits."""
 
 from statistics import median
 from typing import Any, Final
@@ -17,7 +17,7 @@ from graveler.gates.checks.base import (
 from graveler.model import Entry
 
 _MOST_MORE: Final = 10
-"""Largest share: a larger number was meant as a percentage."""
+"""Largest share; a larger number is probably a percentage."""
 
 _NOTHING_NEW: Final = (
     "; nothing there would change, as where an hour is done again with equal content: scope='all' "
@@ -44,7 +44,7 @@ def row_count(
         at_least: Fewest rows.
         at_most: Most rows.
         scope: ``changes`` or ``all``.
-        missing: ``refuse`` or ``allow``: what to do if a run brings no file; give ``allow`` if
+        missing: ``refuse`` or ``allow``: what to do if a run adds no file; give ``allow`` if
             several pipelines publish to a branch that requires this check.
         options: Fields of the gate.
     """
@@ -84,16 +84,16 @@ def row_count_change(
     missing: str = "refuse",
     **options: Any,
 ) -> Rule:
-    """A run brings about as many rows as the median of earlier runs.
+    """A run adds about as many rows as the median of earlier commits.
 
-    Cost: the footer of each file that the run brings; those of earlier runs are read once.
+    Cost: the footer of each file that the run adds; those of earlier commits are read once.
 
     Args:
         prefix: Start of the paths.
         less: Allowed decrease as a share, from 0 to below 1 (0.5 is 50 %); None for any.
         more: Allowed increase as a share, from 0 to 10; None for any.
         history: Number of commits to compare with.
-        enough: The check passes if there are fewer earlier commits than this.
+        enough: With fewer earlier commits than this, the check passes.
         missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """

@@ -1,4 +1,4 @@
-"""A check of columns and types, and of how they may change."""
+"""A check of columns and types, and of the changes allowed to them."""
 
 import re
 from collections.abc import Mapping

@@ -71,12 +71,12 @@ def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
         if raw and b"\n" not in raw:
-            raw += b"\n"  # a header alone, which Arrow reads as a line if it ends
+            raw += b"\n"  # Arrow reads a header without rows only if its line ends
         return pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
 
 
 def _plain(values: Any) -> Any:
-    """Return the values of a dictionary; half precision, which has no functions, as single."""
+    """Return dictionary values decoded, and half precision, which lacks functions, as single."""
     import pyarrow as pa  # noqa: PLC0415
 
     kind = values.type

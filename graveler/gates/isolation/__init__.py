@@ -1,1 +1,1 @@
-"""A gate in a process of its own: the process, its channel, and both ends of it."""
+"""A gate in a process of its own: the process, the channel, and both ends of the channel."""

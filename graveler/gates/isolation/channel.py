@@ -1,7 +1,7 @@
 """Messages between the publisher and the process of a gate.
 
-A message has four parts: the length of its JSON and the length of its payload, four bytes each in
-big-endian order, a JSON object, and the payload, which is a pickled task or bytes of a file.
+A message has four parts: the length of its JSON object and the length of its payload, four bytes
+each in big-endian order, then the object, then the payload: a pickled task or bytes of a file.
 The publisher sends the task of a fresh process. The process sends ``{"begun": true}``, any number of
 ``{"ask": request}``, each of which gets a reply, and one ``{"answer": …}``.
 """
@@ -103,7 +103,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def encode_answer(answer: Answer) -> dict[str, Any]:
-    """Return an answer as JSON values; of its statistics, only those of the candidate."""
+    """Return an answer as JSON values, with the statistics of the candidate only."""
     return {
         "passed": answer.passed,
         "reason": answer.reason,

@@ -1,4 +1,4 @@
-"""The process of a gate: it runs one check on the candidate, which it reads through the publisher."""
+"""The process of a gate: it runs one check, and reads the candidate through the publisher."""
 
 import os
 import pickle
@@ -45,7 +45,7 @@ _WATCH_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A gate and its candidate, as sent to the process: without stores and credentials.
+    """A gate and its candidate, as sent to the process, without stores or credentials.
 
     Attributes:
         gate: The gate.
@@ -85,7 +85,7 @@ def run_forked(task: Task, channel: socket.socket) -> NoReturn:
 
 
 def _run(receive: Callable[[], Task], channel: socket.socket) -> NoReturn:
-    """Run the check and exit at once: no cleanup code of the parent may run here."""
+    """Run the check and exit at once, because no cleanup code of the parent may run here."""
     try:
         channel.settimeout(None)
         Thread(target=_exit_with_publisher, args=(channel.fileno(),), daemon=True).start()
@@ -123,7 +123,7 @@ def _judge(task: Task, channel: socket.socket) -> Answer:
     only_judging(gate.name)
     if gate.memory is not None:
         _limit_memory(gate.memory)
-    # ends a check that holds the interpreter's lock after the publisher was killed
+    # kill a check that holds the interpreter's lock after the publisher was killed
     signal.setitimer(signal.ITIMER_REAL, gate.seconds + _GRACE_S)
     send(channel, {"begun": True})
     return ask(gate, candidate)
@@ -177,7 +177,7 @@ class RemoteSource(Source):
         return bool(self._ask("below", prefix).body["value"])
 
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
-        """Yield the changes of a tree: the candidate's to the target, a commit's to its first parent."""
+        """Yield the changes of the candidate against the target, or of a commit against its parent."""
         for key, before, after in self._list("changes", tree, prefix.hex()):
             yield bytes.fromhex(key), _bytes(before), _bytes(after)
 

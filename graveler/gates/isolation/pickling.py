@@ -1,9 +1,9 @@
 """The pickling of a check for another process: by name, if that process can import it.
 
-An importable function is sent by the name of its module; so are built-in checks, methods, and
-instances of importable classes. A lambda, a nested function, and a function of ``__main__`` or of a
-module that an orchestrator loaded from a file cannot be imported: they reach a child process only
-by a fork.
+Importable functions, built-in checks, methods, and instances of importable classes are sent by the
+name of their module. A lambda, a nested function, and a function of ``__main__`` or of a module
+that an orchestrator loaded from a file cannot be imported. They reach a child process only by a
+fork.
 """
 
 import io
@@ -61,7 +61,7 @@ class _ByName(pickle.Pickler):
             path = path_of(value)
             if path is None:
                 raise pickle.PicklingError(f"{value!r} cannot be imported elsewhere")
-            if value is not resolve:  # which is pickled like any function
+            if value is not resolve:  # `resolve` is pickled like any function
                 return resolve, (path,)
         if isinstance(value, type) and not importable(value.__module__):
             raise pickle.PicklingError(f"{value!r} cannot be imported elsewhere")
@@ -69,7 +69,7 @@ class _ByName(pickle.Pickler):
 
 
 def pickled(value: Any) -> bytes | None:
-    """Return the pickled `value` for a fresh process; None if only a fork can have it."""
+    """Return the pickled `value` for a fresh process; None if only a fork can receive it."""
     buffer = io.BytesIO()
     try:
         _ByName(buffer).dump(value)

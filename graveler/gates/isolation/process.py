@@ -43,7 +43,7 @@ _PROGRAM: Final = "from graveler.gates.isolation.child import main; main()"
 
 
 def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
-    """Run a gate in a process of its own; return its answer, or how the process ended.
+    """Run a gate in a process of its own; return its answer, or an answer about how it ended.
 
     Args:
         gate: The gate.
@@ -57,7 +57,7 @@ def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
 
 
 class _Starting:
-    """A lock held while a process is made; released in a child that is forked meanwhile."""
+    """A lock held while a process is started; a child that is forked meanwhile has it free."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -81,7 +81,7 @@ class Process(ABC):
 
     def end(self) -> None:
         """Kill the process group and reap the process."""
-        # it is not reaped yet, so its id is not reused
+        # the process is not reaped yet, so its id is not reused
         for kill in (os.killpg, os.kill):
             with suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
@@ -135,10 +135,10 @@ class _Forked(Process):
 
 @contextmanager
 def _started(task: Task, *, forked: bool) -> Iterator[tuple[Process, socket.socket]]:
-    """Start the process of a gate; yield it with the channel to it, and end it."""
+    """Start the process of a gate, yield it with its channel, and end it after the block."""
     with ExitStack() as ends:
-        # one at a time: two forked children that hold each other's channel would never see
-        # the end of the publisher
+        # One process starts at a time: two forked children that hold each other's channel would
+        # never see the end of the publisher.
         with _starting.lock:
             ours, theirs = map(ends.enter_context, socket.socketpair())
             process = _Forked(task, ours, theirs) if forked else _Fresh(theirs)
@@ -165,7 +165,7 @@ class Conversation:
         self._deadline = time.monotonic() + _START_S
 
     def hold(self, task: bytes | None = None) -> Answer:
-        """Reply to the requests of the process; return its answer, or how it ended.
+        """Reply to the requests of the process; return its answer, or an answer about its end.
 
         Args:
             task: The task to send first, if the process does not have it.
@@ -195,9 +195,9 @@ class Conversation:
             send(self._channel, *message)
 
     def _receive(self, left: float) -> Answer | None:
-        """Read bytes that arrive; return an answer if the process has ended."""
+        """Read the bytes that arrive; return an answer if the process has ended."""
         ended = self._process.ended(wait=False) is not None
-        # its children may keep the channel open: after its end, read what it has sent
+        # children of the process may keep the channel open: after its end, read what it has sent
         self._channel.settimeout(_LAST_POLL_S if ended else min(left, _POLL_S))
         try:
             more = self._reader.receive()

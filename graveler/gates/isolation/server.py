@@ -17,7 +17,7 @@ from graveler.model import Entry
 from graveler.reads.view import find_value
 
 LONGEST_PIECE: Final = 4 << 20
-"""Largest size of a part of a file, or of a page of a listing, in one reply; in bytes."""
+"""Largest part of a file, or page of a listing, in one reply, in bytes."""
 
 _PAGE: Final = 500
 _MOST_LISTINGS: Final = 64
@@ -33,7 +33,7 @@ class ReadServer:
 
     def __init__(self, candidate: Candidate) -> None:
         self._candidate = candidate
-        # a process may leave a listing before its end, so the one used longest ago gives way
+        # a process may stop reading a listing early, so the least recently used one is dropped
         self._listings: OrderedDict[int, Iterator[Any]] = OrderedDict()
         self._numbers = count()
 
