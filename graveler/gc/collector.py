@@ -24,14 +24,14 @@ from graveler.reads import Stores
 _LOOKS: Final = 20
 
 GRACE: Final = timedelta(days=1)
-"""How long an object is safe after it was written: longer than any write takes to be committed."""
+"""How long a new object is safe: longer than the time from any write to its commit."""
 
 WINDOW: Final = timedelta(days=7)
-"""From a mark to its sweep: longer than any operation takes, and enough to notice a mistake."""
+"""Time from a mark to its sweep: longer than any operation, and enough to notice a mistake."""
 
 
 class GarbageCollector:
-    """Condemns what nothing needs, and deletes it after the undelete window.
+    """Condemns objects that nothing needs, and deletes them after the undelete window.
 
     Args:
         stores: The repository.
@@ -58,7 +58,7 @@ class GarbageCollector:
         )
 
     def reading(self, read: ReadRanges) -> "GarbageCollector":
-        """Return a collector of the same repository, for which `read` reads ranges.
+        """Return a collector of the same repository that reads ranges by `read`.
 
         Args:
             read: Called with the ranges that kept commits name.
@@ -69,7 +69,7 @@ class GarbageCollector:
 
     @property
     def rules(self) -> Retention:
-        """The retention rules; without any, everything is kept that a ref reaches."""
+        """The retention rules; without any, everything that a ref reaches is kept."""
         return self._rules.get()
 
     def keep(
@@ -77,8 +77,8 @@ class GarbageCollector:
     ) -> Retention:
         """Set how much of the history of the branches that match `pattern` is kept.
 
-        A commit is kept if either number keeps it; without both, everything is kept. Heads and
-        tagged commits are always kept, and so is the commit that was the head `days` days ago.
+        A commit is kept if either number keeps it. Without both, everything is kept. Heads, tagged
+        commits, and the commit that was the head `days` days ago are always kept.
 
         Args:
             pattern: A shell pattern of branch names (``main``, ``run-*``); None for the default.
@@ -114,16 +114,16 @@ class GarbageCollector:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Mark:
-        """Condemn what nothing needs; delete nothing.
+        """Condemn the objects that nothing needs; delete nothing.
 
         Args:
-            grace: Younger objects and commits are left alone.
+            grace: Age below which objects and commits are not condemned.
             window: Time from the mark to its sweep.
             dry_run: Only return what would be condemned.
             progress: Called with the progress; None: not reported.
 
         Raises:
-            CorruptionError: Something is missing or damaged: nothing was condemned.
+            CorruptionError: Something is missing or damaged. Nothing was condemned.
             StateError: Another mark was begun at the same time, or another repository uses
                 the storage.
         """
@@ -147,7 +147,7 @@ class GarbageCollector:
             return condemn(stores, survey, self._marks, self.rules, mark)
 
     def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress | None = None) -> Mark:
-        """Delete what `mark` condemned and nothing needs by a new survey. Idempotent.
+        """Delete what `mark` condemned and a new survey finds unneeded. Idempotent.
 
         If the key-value store was restored from a backup, it may not know that the mark was
         swept. Such a mark is closed as ``lost``, and nothing is deleted.
@@ -160,7 +160,7 @@ class GarbageCollector:
         Raises:
             StateError: Its window is not over, its state does not allow it, or another sweep
                 is running.
-            CorruptionError: Something is missing or damaged: nothing was deleted.
+            CorruptionError: Something is missing or damaged. Nothing was deleted.
         """
         mark = text(mark, "mark")
         flag(dry_run, "dry_run")
@@ -208,7 +208,7 @@ class GarbageCollector:
         window: Duration = WINDOW,
         progress: Progress | None = None,
     ) -> list[Mark]:
-        """Mark, then sweep every mark whose window is over; return the new mark and the swept."""
+        """Mark, then sweep every mark whose window is over; return the new and the swept marks."""
         grace, window = duration(grace, "grace"), duration(window, "window")
         new = self.mark(grace=grace, window=window, progress=progress)
         ripe = [
@@ -320,7 +320,7 @@ class GarbageCollector:
             )
 
     def _check_storage(self) -> None:
-        """Refuse a storage that another repository of the lake uses too."""
+        """Refuse a storage that another repository of the lake also uses."""
         own = self._stores.storage + "/"
         for name, root in self._stores.neighbours():
             other = root + "/"

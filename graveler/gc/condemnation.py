@@ -1,6 +1,6 @@
-"""Condemnation: a mark condemns what nothing names; a mark is withdrawn, or closed as lost.
+"""Condemnation: marks condemn objects that nothing names, and are withdrawn or closed as lost.
 
-A condemnation is a record that every writer reads; nothing is deleted. The records are written
+A condemnation is a record that every writer reads. It deletes nothing. The records are written
 one by one, and then the undelete window begins. The next mark supersedes an unfinished one and
 takes over its records.
 """
@@ -66,8 +66,8 @@ def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark
     """Condemn what nothing names, for the mark, and return it.
 
     Raises:
-        StateError: Another mark was begun at the same time, or among the files is the storage of another
-            repository: nothing is condemned.
+        StateError: Another mark was begun at the same time, or the files contain the storage of
+            another repository. Nothing is condemned.
     """
     try:
         return _Marking(stores, survey, marks, mark, dry=False).run(rules)
@@ -146,7 +146,7 @@ class _Marking:
         return tokens
 
     def _withdraw_reached(self) -> None:
-        """Withdraw what earlier marks condemned and what is reached again."""
+        """Withdraw earlier condemnations of objects that are reached again."""
         for identifier, record in list(self._files.list()):
             if record.state is FileState.CONDEMNED and self._survey.is_reached(identifier):
                 _remove(self._files, identifier, lambda now: now.state is FileState.CONDEMNED)
@@ -155,7 +155,7 @@ class _Marking:
                 _remove(self._expired, commit, lambda now: not now.gone)
 
     def _tidy(self) -> None:
-        """Remove records of marks that were never finished, those of old deletions, and lost lists."""
+        """Remove records of unfinished marks, records of old deletions, and lost lists."""
         for key in self._survey.lost_lists():
             self._stores.objects.delete(key)
         for identifier, record in list(self._files.list()):
@@ -252,7 +252,7 @@ def withdraw(stores: Stores, mark: str) -> None:
 
 
 def _remove(records: RecordStore[K, R], name: K, still: Callable[[R], bool]) -> None:
-    """Remove a record if it is still as it was when it was listed."""
+    """Remove a record if `still` holds for it."""
     current = records.find(name)
     if current is not None and still(current[0]):
         records.remove(name, current[1])
@@ -261,11 +261,11 @@ def _remove(records: RecordStore[K, R], name: K, still: Callable[[R], bool]) -> 
 def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
     """Settle what a lost mark condemned, and close it. Idempotent.
 
-    Commits whose trees are gone expire; those whose trees exist can be named again. The next mark
+    Commits whose trees are gone expire. Commits whose trees exist can be named again. The next mark
     condemns the remaining files that nothing names.
 
     Raises:
-        StateError: The mark is not one that waits, or is swept.
+        StateError: The mark does not wait for its sweep, and is not being swept.
     """
     _settle_commits(stores, mark)
     _settle_tables(stores, mark)
@@ -293,7 +293,7 @@ def _settle_commits(stores: Stores, mark: Mark) -> None:
 def _is_whole(stores: Stores, commit: str) -> bool:
     """Return whether the storage has the tree of a commit, with its ranges.
 
-    A tree is put beside its ranges: a writer that made this one again and died may have left it alone.
+    The ranges are checked too: a writer that put this tree again and died may not have put them.
     """
     if not stores.refs.expired.has_tree(commit):
         return False
@@ -312,7 +312,7 @@ def _settle_tables(stores: Stores, mark: Mark) -> None:
 
 
 def _settle(records: RecordStore[K, R], name: K, known: R, settled: R | None) -> None:
-    """Replace a record that is still the known one; None removes it."""
+    """Replace a record if it is still the known one; None removes it."""
     current = records.find(name)
     if current is None or current[0] != known:
         return

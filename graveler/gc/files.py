@@ -1,10 +1,13 @@
 """Condemned tables: their records, and how a writer keeps such a table.
 
-The key is ``file/<64 hex>`` in the partition ``gc:<uid>``. *condemned*: nothing named the table
-when it was marked; a writer that needs it removes the record, and the sweep keeps the table.
-*deleting*: a sweep is about to delete it; a writer that needs it waits. *deleted*: a writer that
-needs it puts the table again, and then removes the record. Each step is a compare-and-set on one
-record.
+The key is ``file/<64 hex>`` in the partition ``gc:<uid>``. A record has one of three states:
+
+- *condemned*: Nothing named the table when it was marked. A writer that needs it removes the
+  record, and the sweep keeps the table.
+- *deleting*: A sweep is about to delete the table. A writer that needs it waits.
+- *deleted*: A writer that needs the table puts it again, and then removes the record.
+
+Each step is a compare-and-set on one record.
 """
 
 from collections.abc import Callable, Iterator
@@ -100,7 +103,7 @@ class Rescuer:
             put: Puts it if it is absent; returns whether it was absent.
 
         Raises:
-            ThrottledError: A sweep that began to delete it does not finish.
+            ThrottledError: A sweep began to delete the table and did not finish in time.
         """
         written = False
         waited, looks = 0.0, 0
@@ -110,7 +113,7 @@ class Rescuer:
                 return written
             record, predicate = current
             if record.state is FileState.DELETING:
-                # only the sweep may finish this: its request to delete may still arrive
+                # only the sweep may finish the deletion: its request may still arrive
                 if waited > _PATIENCE_S:
                     raise ThrottledError(
                         f"table {identifier.hex()} is being deleted, by a sweep that seems to have "
@@ -121,7 +124,7 @@ class Rescuer:
                 waited, looks = waited + pause, looks + 1
                 continue
             if record.state is FileState.DELETED:
-                # the table before the record: a writer that finds no record must find the table
+                # put the table before removing the record: a writer without a record needs it
                 written = put() or written
             if self._files.remove(identifier, predicate):
                 return written

@@ -11,8 +11,8 @@ from graveler.kv.store import ABSENT, KVStore, Predicate
 from graveler.records import encode_json
 
 LEASE_SECONDS: Final = 60.0
-"""A holder that does not renew for so long is considered dead. A request to delete must take
-effect within that time after the last renewal."""
+"""A holder that does not renew its lease for this time is considered dead. A request to delete must
+take effect within this time after the last renewal."""
 
 _KEY: Final = b"lease"
 _LOOKS: Final = 60
@@ -21,15 +21,15 @@ _LOOKS: Final = 60
 class Lease:
     """The right to delete tables of one repository; a context manager.
 
-    A sweep that finds a holder waits for the time of a lease. If the holder has not renewed by
+    A sweep that finds a holder waits for the length of a lease. If the holder has not renewed by
     then, it is dead, and the sweep takes over the lease.
 
     Args:
-        kv: Where the lease is.
+        kv: The store of the lease.
         uid: The repository.
-        what: What it is held for, for the error of the sweep that is refused.
+        what: The purpose of the lease, for the error of a sweep that is refused.
         clock: Measures waits and the time between renewals, never a time of day.
-        ids: Where nonces come from.
+        ids: The source of nonces.
         seconds: See `LEASE_SECONDS`.
 
     Raises:
@@ -73,7 +73,7 @@ class Lease:
         trace: TracebackType | None,
     ) -> None:
         if kind is None or issubclass(kind, (Exception, KeyboardInterrupt)):
-            with suppress(OutcomeUnknownError):  # it ends by silence
+            with suppress(OutcomeUnknownError):  # the lease then runs out
                 self._records.remove(_KEY, self._predicate)
 
     def hold(self) -> None:

@@ -1,7 +1,7 @@
-"""Marks: what one survey of a repository condemned; key ``mark/<id>``, and pages of names.
+"""Marks: the objects that one survey of a repository condemned; key ``mark/<id>``.
 
-The record has the state of a mark and its totals; the names of what it condemned are pages in
-the storage of the repository, until the sweep is over.
+The record has the state of a mark and its totals. The names of the condemned objects are on pages
+in the storage of the repository until the sweep is over.
 """
 
 import json
@@ -24,14 +24,14 @@ FOLDER: Final = "_graveler/gc"
 """Folder of the files of garbage collection, by the unique id of the repository."""
 
 PAGE: Final = 5_000
-"""Names on a page."""
+"""Number of names on a page."""
 
 _PREFIX: Final = b"mark/"
 _LONGEST: Final = LONGEST_DURATION.total_seconds()
 
 
 def store_now(objects: ObjectStore, uid: str) -> int:
-    """Return the time by the object store's clock, in microseconds: that of an object just written.
+    """Return the time of an object just written, by the object store's clock, in microseconds.
 
     This clock dates objects and measures the undelete window. It is never compared with the clock
     of this machine.
@@ -58,7 +58,7 @@ WAITING: Final = (MarkState.CONDEMNED, MarkState.SWEEPING)
 
 
 class Kind(StrEnum):
-    """The kinds of what is condemned; the trees of commits count as commits."""
+    """The kinds of condemned objects; the tree of a commit counts as the commit."""
 
     COMMITS = "commits"
     METARANGES = "metaranges"
@@ -69,41 +69,41 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many of a kind, and how much of the storage they take.
+    """The number of objects of a kind and their size.
 
     Attributes:
-        count: How many; of staging, partitions of the key-value store.
-        size: Bytes in the storage; of staging, rows.
+        count: Number of objects; for staging, of partitions of the key-value store.
+        size: Bytes in the storage; for staging, rows.
     """
 
     count: int = 0
     size: int = 0
 
     def plus(self, size: int) -> "Tally":
-        """Return the tally with one more of that size."""
+        """Return the tally with one more object of that size."""
         return Tally(self.count + 1, self.size + size)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What one survey condemned, and the result of its sweep.
+    """The objects that one survey condemned, and the result of its sweep.
 
     Attributes:
         id: Its name; ids sort by time.
         state: Its state.
         created: When it was made, microseconds since 1970 by the machine's clock.
-        marked: When all of it was condemned, by the store's clock; 0 until then.
+        marked: When all objects were condemned, by the store's clock; 0 until then.
         window: Seconds from then until it may be swept.
         grace: Age in seconds from which an object may be condemned.
-        condemned: By kind.
+        condemned: Condemned objects, by kind.
         kept: Tables and data files that stay.
-        unknown: Objects in the storage that are not graveler's, and are left alone.
-        unknown_keys: Some of them.
-        pages: Pages of names, by kind.
+        unknown: Objects in the storage that are not graveler's; they are never deleted.
+        unknown_keys: Keys of some of these.
+        pages: Number of pages of names, by kind.
         tokens: Staging tokens that no branch names.
         swept: When the sweep ended, or was found to be lost, by the store's clock; 0 until then.
-        freed: By kind: what was deleted.
-        spared: By kind: what was condemned, and is needed after all.
+        freed: Deleted objects, by kind.
+        spared: Condemned objects that are needed after all, by kind.
         nonce: Differs with every write.
     """
 
@@ -126,7 +126,7 @@ class Mark:
 
     @property
     def made(self) -> datetime:
-        """When it was made, by the machine's clock."""
+        """The time when it was made, by the machine's clock."""
         return from_unix_us(self.created)
 
     @property
@@ -240,7 +240,7 @@ class Marks:
     def move(
         self, identifier: str, states: tuple[MarkState, ...], change: Callable[[Mark], Mark]
     ) -> Mark:
-        """Replace a mark that is in one of `states` by ``change(mark)``, in one atomic step.
+        """Replace a mark in one of `states` by ``change(mark)``, in one atomic step.
 
         Raises:
             StateError: It is in another state.
@@ -281,10 +281,10 @@ class Marks:
             yield from decode_json(page, f"page of mark {mark.id}")
 
     def is_lost(self, mark: Mark) -> bool:
-        """Return whether a mark whose sweep is not over has been swept already.
+        """Return whether the key-value store has lost the record of a mark's sweep.
 
-        Pages are deleted only when a mark is over. If some are missing earlier, the mark was
-        swept, and the key-value store was then restored from an older backup.
+        Pages are deleted only when a mark is over. If a page of a mark that is not over is missing,
+        the mark was swept, and the key-value store was then restored from an older backup.
         """
         if mark.state not in WAITING:
             return False

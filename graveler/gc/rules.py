@@ -1,9 +1,9 @@
 """Retention rules: how long the history of a branch is kept; key ``settings/retention``.
 
 Without a rule, everything that a ref reaches is kept. A rule has a number of days, a number of
-commits, or both; a commit is kept if either keeps it. A rule belongs to a shell pattern of branch
-names. A branch that several patterns match keeps what any of them keeps; a branch that none matches
-follows the default.
+commits, or both. A commit is kept if either keeps it. A rule belongs to a shell pattern of branch
+names. If several patterns match a branch, a commit is kept if any of their rules keeps it. If no
+pattern matches, the default applies.
 """
 
 from collections.abc import Mapping
@@ -61,8 +61,8 @@ class Retention:
     """The rules of a repository.
 
     Attributes:
-        default: Of branches that no pattern matches.
-        patterns: By shell pattern of branch names.
+        default: The rule for branches that no pattern matches.
+        patterns: Rules by shell pattern of branch names.
     """
 
     default: Keep = KEEP_ALL
@@ -113,7 +113,7 @@ class RetentionRules:
         return self._settings.change(RETENTION, change)
 
     def remove(self, pattern: str | None = None) -> Retention:
-        """Take the rule of a pattern, or the default, away; return all rules.
+        """Remove the rule of a pattern, or the default; return all rules.
 
         Raises:
             NotFoundError: The pattern has no rule.

@@ -1,9 +1,9 @@
-"""Sweep: deletes what a mark condemned, if nothing needs it by a new survey.
+"""Sweep: deletes condemned objects that nothing needs according to a new survey.
 
-Commits expire before anything of theirs is deleted. Tables are deleted before data files, and a
-data file only when no table in the storage names it. The record of each table moves from
-*condemned* to *deleting* by compare-and-set. A writer that needs the table and comes earlier
-deletes the record, which keeps the table; one that comes later waits.
+Commits expire before their objects are deleted. Tables are deleted before data files. A data file
+is deleted only when no table in the storage names it. The record of each table moves from
+*condemned* to *deleting* by compare-and-set. A writer that needs the table before that step deletes
+the record, which keeps the table. A writer that needs it after that step waits.
 """
 
 from collections import defaultdict
@@ -38,8 +38,8 @@ class Sweep:
         mark: The mark, in the state ``sweeping``.
         survey: A new survey.
         scratch: The temporary database of the survey.
-        hold: Called before each step that deletes; raises if another sweep took over. None:
-            nothing is deleted, and the result is what would be.
+        hold: Called before each step that deletes; raises if another sweep took over. If None,
+            nothing is deleted, and the result says what would be deleted.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class Sweep:
         self._spared: defaultdict[Kind, Tally] = defaultdict(Tally)
 
     def run(self, rules: Retention, decide: Callable[[int], bool]) -> Mark | None:
-        """Delete, and return the mark with what was freed and what was spared.
+        """Delete, and return the mark with the totals of freed and spared objects.
 
         Args:
-            rules: What is kept.
-            decide: Called, before any data file is deleted, with the number of pages that list
-                those that are kept; returns whether the survey is still valid.
+            rules: The retention rules.
+            decide: Called before any data file is deleted, with the number of pages that list the
+                kept data files; returns whether the survey is still valid.
 
         Returns:
-            None if it is not: a writer has named something that the mark lists.
+            None if the survey is not valid: a writer has named something that the mark lists.
         """
         self._survey.keep_commits(rules)
         for commit in self._marks.names(self._mark, Kind.COMMITS):
@@ -98,11 +98,11 @@ class Sweep:
         tallies[kind] = tallies[kind].plus(size)
 
     def _expire(self, commit: str) -> bool:
-        """Declare a commit expired, unless it is needed; return whether it is."""
+        """Declare a commit expired, unless it is needed; return whether it is expired."""
         while True:
             current = self._expired.find(commit)
             if current is not None and current[0].gone:
-                # by an earlier sweep of this mark, which died, or by that of a later mark
+                # expired by an earlier sweep of this mark that died, or by the sweep of a later mark
                 return current[0].mark == self._mark.id
             if current is None or current[0].mark != self._mark.id:
                 # a writer has named the commit, and removed the condemnation
@@ -122,7 +122,7 @@ class Sweep:
         while True:
             current = self._files.find(identifier)
             if current is None or current[0].mark != self._mark.id:
-                self._survey.trees.reach_stray(identifier)  # taken over by a writer
+                self._survey.trees.reach_stray(identifier)  # a writer has taken it over
                 return False
             record, predicate = current
             condemned = record.state is FileState.CONDEMNED
@@ -138,8 +138,8 @@ class Sweep:
                 taken = self._files.write(identifier, deleting, predicate)
             else:
                 self._hold()
-                # An earlier sweep may have deleted it, and a writer put it again: only the
-                # table that was condemned is deleted.
+                # An earlier sweep may have deleted it, and a writer may have put it again. Only
+                # the condemned table is deleted.
                 left = True if taken else self._is_left(identifier)
                 if left is False and self._files.remove(identifier, predicate):
                     self._survey.trees.reach_stray(identifier)
@@ -153,7 +153,7 @@ class Sweep:
     def _is_left(self, identifier: bytes) -> bool | None:
         """Return whether the table is the condemned one; None if there is no table.
 
-        By the store's clock: a table that is newer than the mark was put again by a writer that
+        A table that is newer than the mark, by the store's clock, was put again by a writer that
         did not find it.
         """
         try:

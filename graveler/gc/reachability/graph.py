@@ -1,4 +1,4 @@
-"""All commits of a repository, without their texts."""
+"""All commits of a repository, without their messages and metadata."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _NAMED: Final = ("graveler.step_base", "graveler.step_head")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A commit without its texts.
+    """A commit without its message and metadata.
 
     Attributes:
         parents: Ids, first parent first.
         created: Microseconds since 1970, UTC, by the clock of the committer.
         tree: Id of its metarange, hex.
         generation: Greater than that of every parent.
-        named: Commits that its metadata names: the next try of a step reads them.
+        named: Commits that its metadata names, which the next try of a step reads.
     """
 
     parents: tuple[str, ...]
@@ -44,22 +44,22 @@ class _Reach:
     """The heads from which a commit is reached, as bits.
 
     Attributes:
-        heads: All of them.
-        children: The bits of its children; a child whose bits another one contains is left out.
+        heads: The bits of all of them.
+        children: The bits of its children, except a child whose bits another one contains.
     """
 
     heads: int = 0
     children: tuple[int, ...] = ()
 
     def add(self, heads: int) -> None:
-        """Add what one child is reached from."""
+        """Add the heads from which one child is reached."""
         self.heads |= heads
         if not any(heads | child == child for child in self.children):
             kept = (child for child in self.children if heads | child != heads)
             self.children = (*kept, heads)
 
     def level(self, masks: Sequence[int]) -> int | None:
-        """Return on which level the commit is a base, None on no level.
+        """Return the level on which the commit is a base, or None.
 
         It can be the best common ancestor of two heads only if no child is reached from both.
 
@@ -87,7 +87,7 @@ class CommitGraph:
         """Return a commit.
 
         Raises:
-            CorruptionError: It is reached, and it is missing.
+            CorruptionError: The commit is reached but missing.
         """
         node = self.nodes.get(identifier)
         if node is None:
@@ -101,7 +101,7 @@ class CommitGraph:
         return node
 
     def ancestors(self, heads: Iterable[str]) -> Iterator[str]:
-        """Yield the heads and all that they descend from, each once."""
+        """Yield the heads and all their ancestors, each once."""
         todo = list(dict.fromkeys(heads))
         seen = set(todo)
         while todo:

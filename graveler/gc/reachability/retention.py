@@ -1,8 +1,8 @@
-"""Which commits keep their trees: the retention rules, applied to the history.
+"""The retention rules applied to the history: they decide which commits keep their trees.
 
 A branch is walked by first parents, which are its earlier heads. A commit is kept while its child
-on the line is younger than the threshold: this keeps the younger commits, and the one that was the
-head at the threshold. Heads are always kept.
+on the line is younger than the threshold. This rule keeps the younger commits and the one that was
+the head at the threshold. Heads are always kept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ class History(Protocol):
         """Return a commit."""
 
     def ancestors(self, heads: Iterable[str], /) -> Iterator[str]:
-        """Yield the heads and all that they descend from, each once."""
+        """Yield the heads and all their ancestors, each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Line:
     """A line of history and what is kept of it.
 
     Attributes:
-        head: Where it begins.
+        head: The commit where it begins.
         keep: Its rule.
         merged: Whether the head was merged into a branch and no branch ends here. It is kept while
             it is young, as if it had a child of its own age. Counts do not apply.
@@ -70,7 +70,7 @@ def _walk(
     while True:
         earlier = walked.get(identifier)
         if earlier is not None and earlier[0] <= threshold and earlier[1] >= left:
-            return  # the walk of another line has kept at least as much from here
+            return  # the walk of another line has kept at least as much from here on
         walked[identifier] = threshold, left
         kept.add(identifier)
         left -= 1

@@ -1,8 +1,8 @@
 """Roots: everything that refs, staged writes and runs name, read until it does not change.
 
-Branches move while they are read: what one branch named may now be on another one, which was read
-before. So each branch is read again after its staged writes, and all branches are read again until
-a round finds nothing new.
+Branches move while they are read: a commit may move to a branch that was read before. Each branch is
+therefore read again after its staged writes, and all branches are read again until a round finds
+nothing new.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ class Roots:
     """The roots read so far.
 
     Attributes:
-        heads: The heads of each branch: all that were seen.
+        heads: All heads of each branch that were seen.
         tags: The commits that tags name.
         runs: The commits that runs need.
         tokens: Staging tokens that branches name, or named while they were read.
@@ -56,7 +56,7 @@ class Roots:
     def look_at_holds(self, tokens: Iterable[str]) -> None:
         """Note what unfinished commits borrow; called before the branches are read.
 
-        A hold that no longer exists when it is read was released after its commit had landed.
+        A hold that no longer exists was released after its commit had landed.
         """
         for token in tokens:
             if token.startswith(HOLD):
@@ -91,7 +91,7 @@ class Roots:
         raise ThrottledError(f"branch {name!r} moved during {_ATTEMPTS} looks at it; try again")
 
     def _staged(self, token: str) -> Iterator[bytes]:
-        # each token by itself: a commit may take an older write that a newer one hides
+        # each token is read by itself: a commit may use an older write that a newer one hides
         for key, write in self._stores.staging.scan([token]):
             value = staged_value(write)
             if value is not None:

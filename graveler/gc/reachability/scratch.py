@@ -1,4 +1,4 @@
-"""Reachable names in a temporary database: tens of millions of them need no memory."""
+"""Reachable names in a temporary database, so that tens of millions need little memory."""
 
 import sqlite3
 import tempfile
@@ -23,7 +23,7 @@ _PAGE: Final = 1_000
 
 
 class ListedFile(NamedTuple):
-    """A range or metarange that lies in the store.
+    """A range or metarange in the store.
 
     Attributes:
         id: Its id.
@@ -37,7 +37,7 @@ class ListedFile(NamedTuple):
 
 
 class Scratch:
-    """Addresses, and ids of tables; a context manager that leaves no file behind."""
+    """Addresses and ids of tables; a context manager that removes its files."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(
@@ -99,22 +99,22 @@ class Scratch:
         return bool(self._select("SELECT 1 FROM seen WHERE id = ?", identifier))
 
     def add_file(self, file: ListedFile) -> None:
-        """Note a table that lies in the store."""
+        """Note a table in the store."""
         with held_off:
             self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
 
     def add_list(self, identifier: bytes) -> None:
-        """Note a range whose list of addresses lies in the store."""
+        """Note a range whose list of addresses is in the store."""
         with held_off:
             self._db.execute("INSERT INTO list VALUES (?) ON CONFLICT DO NOTHING", (identifier,))
 
     def has_list(self, identifier: bytes) -> bool:
-        """Return whether a range lies in the store with the list of its addresses."""
+        """Return whether a range and its list of addresses are in the store."""
         both = "SELECT 1 FROM list JOIN file USING (id) WHERE id = ?"
         return bool(self._select(both, identifier))
 
     def lost_lists(self) -> list[bytes]:
-        """Return the ranges whose lists lie in the store without them."""
+        """Return the ranges that are not in the store although their lists are."""
         alone = "SELECT id FROM list WHERE id NOT IN (SELECT id FROM file)"
         return [identifier for (identifier,) in self._select(alone)]
 

@@ -1,8 +1,8 @@
 """A survey of a whole repository: the objects that are kept, and all other objects of its storage.
 
-The kept objects are closed: a kept table never names a table or a data file that is deleted, whether
-a ref reaches the table or it is too young to be condemned. A writer that reuses any table in the
-storage therefore has everything that the table names.
+The kept objects are closed: a kept table never names a deleted table or data file. This also holds
+for a table that is kept only because it is too young to be condemned. A writer that reuses any table
+in the storage therefore has everything that the table names.
 """
 
 import re
@@ -50,8 +50,8 @@ class Survey:
     """The result of one survey.
 
     Attributes:
-        now: When it began, by the store's clock.
-        trees: Notes what is reached.
+        now: The time when it began, by the store's clock.
+        trees: Notes the objects that are reached.
         kept: The commits whose trees are kept.
         graph: All commits.
         roots: What refs, staged writes and runs name.
@@ -63,7 +63,7 @@ class Survey:
         runs: The commits that runs need.
         grace: Age in seconds from which an object may be condemned.
         progress: Called with the progress; None: not reported.
-        forsaken: Staging tokens with rows that no operation uses any more.
+        forsaken: Staging tokens with rows that no operation uses any longer.
         read: Reads the ranges that kept commits name.
     """
 
@@ -87,14 +87,14 @@ class Survey:
         try:
             self.now = store_now(stores.objects, stores.uid)
         except (PermissionDeniedError, ReadOnlyError):
-            # only a dry run gets further: a mark writes to the storage too
+            # only a dry run continues: a mark also writes to the storage
             self.now = unix_us(stores.clock.now())
         self.trees = Trees(stores, scratch, read)
         self.roots = Roots(stores, scratch, runs)
         self.unknown = _Unknown()
         self._list_tables()
-        # Listed before the branches are read: a branch has named every token that has rows, and an
-        # abandoned token is never named again.
+        # List the tokens before reading the branches: a branch has named every token with rows, and
+        # an abandoned token is never named again.
         self._tokens = list(stores.staging.tokens())
         self.roots.look_at_holds(set(self._tokens).difference(forsaken))
         self.roots.look()
@@ -105,7 +105,7 @@ class Survey:
         self.kept: set[str] = set()
 
     def keep_commits(self, rules: Retention) -> None:
-        """Decide which commits keep their trees, and note what the trees name."""
+        """Decide which commits keep their trees, and note the objects that the trees name."""
         now = unix_us(self._stores.clock.now())
         kept = kept_commits(self.graph, self._lines(rules), now)
         # a new commit may get a ref soon
@@ -114,7 +114,7 @@ class Survey:
             for identifier, node in self.graph.nodes.items()
             if abs(now - node.created) < self._grace
         }
-        if not rules.keeps_everything:  # else merge bases are reached, as everything is
+        if not rules.keeps_everything:  # else everything is reached, merge bases included
             kept |= self.graph.merge_bases(chain.from_iterable(self.roots.heads.values()))
         # a rule that was loosened after a sweep, or a longer grace, covers commits without trees
         gone = {identifier for identifier, record in self._refs.expired.list() if record.gone}
@@ -131,7 +131,7 @@ class Survey:
             yield tree
 
     def has_tree(self, commit_id: str) -> bool:
-        """Return whether the commit's tree stays, if only because another commit has it."""
+        """Return whether the commit's tree stays, for this commit or for another one."""
         tree = self.graph.get(commit_id).tree
         return tree == EMPTY_METARANGE or self._scratch.is_seen(bytes.fromhex(tree))
 
@@ -140,7 +140,7 @@ class Survey:
         return self._scratch.is_seen(table)
 
     def dead_tokens(self) -> list[str]:
-        """Return the staging tokens that have writes and that no branch names any more."""
+        """Return the staging tokens that have writes and that no branch names any longer."""
         return sorted(set(self._tokens) - self.roots.tokens)
 
     def is_young(self, mtime: int) -> bool:
@@ -159,7 +159,7 @@ class Survey:
         """Yield the data files in the storage and whether something names them.
 
         Raises:
-            StateError: Among them is the storage of another repository.
+            StateError: They include the storage of another repository.
         """
         named = self._scratch.addresses()
         next_named = next(named, None)
@@ -188,7 +188,7 @@ class Survey:
         return map(self.trees.lists.key, self._scratch.lost_lists())
 
     def table_kinds(self) -> frozenset[bytes]:
-        """Return the metaranges that any commit names: what else is stray is a range."""
+        """Return the metaranges that any commit names; other stray tables are ranges."""
         return frozenset(bytes.fromhex(node.tree) for node in self.graph.nodes.values())
 
     def tables_kept(self) -> dict[Kind, Tally]:
@@ -217,7 +217,7 @@ class Survey:
         """Return whether graveler keeps the object for itself.
 
         Raises:
-            StateError: It does so for another repository.
+            StateError: The object belongs to another repository.
         """
         if key == MARKER:
             marker = read_marker(self._stores.objects)
@@ -227,7 +227,7 @@ class Survey:
                     "another repository"
                 )
             return True
-        return key.startswith(f"{FOLDER}/")  # that of an earlier owner, too
+        return key.startswith(f"{FOLDER}/")  # the folder may be that of an earlier owner
 
     def _lines(self, rules: Retention) -> Iterator[Line]:
         by_rule: dict[Keep, set[str]] = {}
@@ -238,7 +238,7 @@ class Survey:
                 yield Line(head, keep)
         firsts = {node.parents[0] for node in self.graph.nodes.values() if node.parents}
         for keep, heads in by_rule.items():
-            if not keep.everything:  # else what was merged is kept with the rest
+            if not keep.everything:  # else merged commits are kept with the rest
                 merged = set(self.graph.ancestors(heads)) - firsts - heads
                 for identifier in sorted(merged):
                     yield Line(identifier, keep, merged=True)

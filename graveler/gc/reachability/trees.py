@@ -21,7 +21,7 @@ from graveler.reads import Stores
 
 
 class Trees:
-    """Notes what trees name; reads the store, never the cache.
+    """Notes the objects that trees name; reads the store, never the cache.
 
     Attributes:
         lists: The addresses in ranges, by lists that are kept.
@@ -56,7 +56,7 @@ class Trees:
                     yield info, self._scratch.has_list(info.id)
 
     def reach_stray(self, identifier: bytes) -> None:
-        """Note a table that is kept although no kept commit names it, and what it names.
+        """Note a table that is kept although no kept commit names it, and the objects it names.
 
         A writer of the same table reuses it with all that it names. A table that was deleted in
         the meantime, or cannot be read, names nothing.
