@@ -1,4 +1,4 @@
-"""Hours: how a tick names its hour, the hour of a path, and the states that ticks report, in UTC."""
+"""Hours in UTC: the name of a tick's hour, the hour of a path, and the states that ticks report."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,10 +24,10 @@ class Hour:
         hour: The hour, ``2013-01-01T05:00Z``.
         state: Its state.
         commit: The last commit of the hour on the ingestion branch; None if nothing was staged.
-        published: The commit on the target that holds it, or None.
-        late: Earlier hours that have files in it.
+        published: The commit on the target that contains the hour's commit, or None.
+        late: Earlier hours that have files in the hour's commits.
         quarantined: The branches to which its changes were moved.
-        refused: Why it is held or in quarantine, or None.
+        refused: Why the hour is held or in quarantine, or None.
     """
 
     hour: str
@@ -40,7 +40,7 @@ class Hour:
 
 
 class Tick(Hour):
-    """The state of the hour after a tick of it; every caller gets the same."""
+    """The state of an hour after a tick of that hour; every caller gets the same one."""
 
     __slots__ = ()
 
@@ -51,8 +51,8 @@ class Release:
 
     Attributes:
         name: Name of the quarantine.
-        commit: The commit on the target that holds it.
-        already: Whether it was released before this call.
+        commit: The commit on the target that contains the quarantined changes.
+        already: Whether the quarantine was released before this call.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Status:
         staged: Number of paths that are staged for the next hour.
         pending: Hours that are committed and not published.
         held: Why publishing is held, or None.
-        quarantined: What is in quarantine.
+        quarantined: The quarantines that are not released.
     """
 
     branch: str
@@ -85,9 +85,9 @@ def tick_hour(given: datetime | str | None, now: datetime) -> str:
     """Return an hour as it is stored: ``2013-01-01T05:00Z``.
 
     Args:
-        given: A time, or its ISO 8601 text, UTC if it has no zone; seconds are cut off.
+        given: A time or its ISO 8601 text, in UTC if it has no zone; seconds are cut off.
             None is the last full hour.
-        now: The time now.
+        now: The present time.
 
     Raises:
         InvalidInputError: The text is not a time.
@@ -119,14 +119,14 @@ def path_hour(path: str) -> str | None:
 def late_hours(changes: Iterable[Change], hour: str) -> tuple[str, ...]:
     """Return the hours before `hour` that have files among the changes, sorted.
 
-    At most the earliest thousand, because they become metadata of a commit.
+    At most the earliest thousand are returned, because they become metadata of a commit.
     """
     hours = {path_hour(change.path) for change in changes if change.after is not None}
     return tuple(sorted(late for late in hours if late is not None and late < hour)[:_MOST_LATE])
 
 
 def commit_hour(commit: Commit) -> str:
-    """Return the hour that a commit was made for, or else the hour in which it was made."""
+    """Return the hour that a commit was made for; without one, the hour in which it was made."""
     return commit.metadata.get("hour") or hour_text(commit.created.replace(minute=0))
 
 
@@ -144,7 +144,7 @@ def hour_pairs(hours: tuple[str, ...], late: Iterable[str]) -> dict[str, str]:
 
 
 def user_pairs(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the pairs of a commit that are not graveler's own."""
+    """Return the metadata of a commit except graveler's own."""
     return {key: text for key, text in metadata.items() if not key.startswith("graveler.")}
 
 
@@ -152,8 +152,8 @@ def file_hours(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
     """Return the hours that a commit's metadata names for its files, in UTC, each once, sorted.
 
     These are its own ``hour``, the ``hours`` that were published with it, and the earlier hours
-    whose files came ``late``, as ISO 8601 or as a folder, ``2013/01/01/05:00``. Text that is not a
-    time is ignored.
+    whose files came ``late``. Each is ISO 8601 or a folder, ``2013/01/01/05:00``. Text that is not
+    a time is ignored.
     """
     return tuple(sorted(set(_times(metadata))))
 

@@ -1,4 +1,4 @@
-"""An ingestion branch, as its users see it."""
+"""The public interface of an ingestion branch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -75,7 +75,7 @@ class Ingestion:
 
     @property
     def branch(self) -> Branch:
-        """The branch to stage on; made from the target's head if it does not exist yet."""
+        """The branch to stage on; created from the target's head if it does not exist."""
         self._ensure()
         return Branch(self._stores, self.name)
 
@@ -85,22 +85,22 @@ class Ingestion:
         *,
         metadata: Mapping[str, str] | None = None,
     ) -> Tick:
-        """Commit what has been acknowledged, judge it, publish it; what comes later stays staged.
+        """Commit the acknowledged writes, judge the commit and publish it; later writes stay staged.
 
-        Any number of processes may call it for one hour, at the same time or again: one commits,
-        one publishes, all get the same result. The next tick, of any hour, finishes an interrupted
-        one. Writers never wait.
+        Any number of processes may call it for one hour, at the same time or repeatedly. One of
+        them commits, one publishes, and all get the same result. The next tick of any hour
+        finishes an interrupted tick. Writers never wait.
 
         Args:
             hour: The hour, which identifies the tick; by default the last full hour. It may be any
-                minute, for ticks that come more often.
-            metadata: Pairs for the commit and the commit that publishes it.
+                minute, for more frequent ticks.
+            metadata: Metadata of the commit and of the commit that publishes it.
 
         Returns:
             The state of the hour. A refusal is part of it and is not raised.
 
         Raises:
-            ProtectedBranchError: The branch takes no commits, or the target no merges.
+            ProtectedBranchError: The branch forbids commits, or the target forbids merges.
         """
         hour = None if hour is None else hour_name(hour)
         name = tick_hour(hour, self._stores.clock.now())
@@ -121,7 +121,7 @@ class Ingestion:
         return None if record is None else self._hour(record)
 
     def pending(self) -> tuple[Hour, ...]:
-        """Return what is committed and not published, oldest first."""
+        """Return the hours that are committed and not published, oldest first."""
         if self._stores.refs.branches.find(self.name) is None:
             return ()
         held = self._records.standing().held
@@ -134,7 +134,7 @@ class Ingestion:
         )
 
     def quarantined(self) -> tuple[Quarantine, ...]:
-        """Return what is in quarantine, by name: refused, and neither released nor deleted.
+        """Return the quarantines that are neither released nor deleted, by name.
 
         Repair a quarantine on ``repo.branch(name)``.
         """
@@ -153,16 +153,16 @@ class Ingestion:
         strategy: Strategy | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Release:
-        """Publish a quarantine, repaired or not, if the gates pass; its branch is deleted.
+        """Publish a quarantine, repaired or not, if the gates pass, and delete its branch.
 
-        What is staged there is committed first. Idempotent.
+        Writes staged on the branch are committed first. Idempotent.
 
         Args:
             name: Name of the quarantine.
             gates: The gates that judge it; by default those of the ingestion.
-            strategy: If a later hour has written the same paths: ``dest-wins`` keeps that hour's
-                files, ``source-wins`` takes those of the quarantine.
-            metadata: Pairs for the commit that publishes it; by default those of the tick.
+            strategy: What to do if a later hour has written the same paths: ``dest-wins`` keeps
+                that hour's files, ``source-wins`` uses those of the quarantine.
+            metadata: Metadata of the commit that publishes it; by default that of the tick.
 
         Raises:
             GateFailedError: A gate refuses it; it stays in quarantine.
@@ -197,18 +197,18 @@ class Ingestion:
     def _settled(self, name: str) -> Hour | None:
         """Return the state of an hour after a tick; None if a concurrent tick left work to do.
 
-        That tick may have committed a repair of the hour while this one ended the hold.
+        The concurrent tick may have committed a repair of the hour while this one ended the hold.
         """
         record = self._records.hour(name) or HourRecord(name)
         state = self._hour(record)
         if state.state is not HourState.COMMITTED:
             return state
         commit = record.behind if state.commit is None else state.commit.id
-        # what waits no more was published meanwhile, or a user removed it from the branch
+        # a commit that no longer waits was published meanwhile, or a user removed it
         return None if self._ticker.waits(commit) else self._hour(record)
 
     def _hour(self, record: HourRecord) -> Hour:
-        held = self._records.standing().held  # before it is looked up whether the hour is published
+        held = self._records.standing().held  # read before looking up whether the hour is published
         quarantines = [
             quarantine
             for quarantine in self._records.quarantines()
@@ -242,10 +242,10 @@ class Ingestion:
         )
 
     def _closed(self, record: HourRecord, quarantines: list[Quarantine]) -> HourRecord:
-        """Record by which commit the last of the hour was published, if it was.
+        """Record the commit that published the hour's last commit, if there is one.
 
-        From then on the hour takes no more commits. Until then, one that a concurrent tick adds is
-        part of it: the record that is returned has it.
+        From then on the hour accepts no more commits. Until then a concurrent tick may add a
+        commit to the hour, and the returned record has it.
         """
         while record.commits and not record.published:
             published = self._published(record.commits[-1], quarantines)
@@ -261,7 +261,7 @@ class Ingestion:
         return record
 
     def _published(self, identifier: str, quarantines: list[Quarantine]) -> str | None:
-        """Return the id of the commit that holds a commit of the branch on the target, or None."""
+        """Return the id of the target's commit that contains a commit of the branch, or None."""
         commits = self._stores.refs.commits
         released = [
             quarantine.released for quarantine in quarantines if identifier in quarantine.commits

@@ -1,13 +1,13 @@
 """Publishing a commit of an ingestion branch: candidate, gates, compare-and-set.
 
 The commit that publishes a change names it as its second parent. History therefore shows that a
-change is published, and no record is needed: a second publisher finds it on the target, and a tick
-that died in the middle leaves nothing to clean up.
+change is published, and no record is needed. A second publisher finds the change on the target, and
+a tick that dies leaves nothing to clean up.
 
 History does not show that a change is about to be quarantined. That decision is first written to
-the branch's standing; then the target's record is rewritten. A publisher reads the target's record
-first, then the standing and the branch. So it either lands before the decision looks for it on the
-target, or it loses its compare-and-set.
+the branch's standing. Then the target's record is rewritten. A publisher reads the target's record
+first, then the standing and the branch. A publisher therefore either lands before the decision
+looks for its change on the target, or loses its compare-and-set.
 """
 
 from collections.abc import Callable
@@ -35,8 +35,8 @@ class IngestCandidacy(Candidacy[Landed]):
         source: The commit.
         spec: Message and metadata of the commit that publishes it.
         gates: The gates of the publisher; those that the target requires are added.
-        wanted: Called before each attempt: returns whether to publish the commit still.
-        strategy: For paths that conflict.
+        wanted: Called before each attempt; returns whether the commit is still to be published.
+        strategy: The strategy for paths that conflict.
     """
 
     def __init__(
@@ -59,13 +59,14 @@ class IngestCandidacy(Candidacy[Landed]):
     def publish(self) -> None:
         """Merge the commit into the target if every gate passes.
 
-        Nothing happens if it is published, is no longer wanted, or a change is being quarantined.
-        Gates run outside any lock; after three lost races they run while the turn is held.
+        Nothing happens if the commit is published or no longer wanted, or if a change is being
+        quarantined. Gates run outside any lock. After three lost races they run while the turn is
+        held.
 
         Raises:
             GateFailedError: A gate refused; the target did not move.
             MergeConflictError: The target changed the same paths.
-            ProtectedBranchError: The target takes no merges.
+            ProtectedBranchError: The target forbids merges.
         """
 
         def begin() -> Candidacy[Landed] | Landed:
@@ -78,13 +79,13 @@ class IngestCandidacy(Candidacy[Landed]):
             work.end(landed.head, landed=landed.commit is not None)
 
     def end(self, landed: Landed) -> Landed:
-        """Return how the landing ended."""
+        """Return the result of the landing."""
         if landed.commit is not None:
             pack_published(self.stores, self.into, landed.commit, self.pack_rule)
         return landed
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
-        """Return the candidate; None if the change is published, or is being quarantined."""
+        """Return the candidate; None if the change is published or is being quarantined."""
         if self._records.standing().taking is not None or not self._wanted():
             return None
         if is_ancestor(self.stores.refs.commits, self._source.id, tip.head.id):
@@ -101,6 +102,6 @@ class IngestCandidacy(Candidacy[Landed]):
         )
 
     def view(self, candidate: Commit, head: Commit) -> Candidate:
-        """Return what the gates read."""
+        """Return the candidate as the gates read it."""
         context = RunContext(self._spec.message, 1, user_pairs(self._spec.metadata))
         return Candidate(self.stores, candidate, target=head, into=self.into, run=context)

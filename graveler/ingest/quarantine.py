@@ -1,8 +1,8 @@
 """Quarantine: a refused change moves from an ingestion branch to a branch of its own.
 
-One compare-and-set on the branch's standing decides it. From then on every tick continues it, in
-steps that may be repeated. A publisher that was on its way at that time has landed before, and the
-decision is dropped, or never will.
+One compare-and-set on the branch's standing decides the quarantine. From then on every tick
+continues it, in steps that may be repeated. If a publisher of the change has landed before the
+decision, the decision is dropped. Otherwise the publisher never lands.
 """
 
 from collections.abc import Iterable
@@ -53,9 +53,10 @@ class Quarantines:
     def decide(
         self, changes: tuple[Commit, ...], hours: tuple[str, ...], point: Commit, refusal: Refusal
     ) -> None:
-        """Decide to quarantine changes; `settle` does it.
+        """Decide to quarantine changes; `settle` carries it out.
 
-        If another change is being quarantined, nothing is decided: settle, and read again.
+        If another change is being quarantined, nothing is decided. The caller settles and reads
+        again.
         """
         stores, records = self.branch.stores, self.branch.records
         stores.refs.protection.check(self.branch.name, "revert")
@@ -75,7 +76,7 @@ class Quarantines:
         records.change_standing(change)
 
     def settle(self) -> None:
-        """Finish what was decided, if anything remains."""
+        """Carry out the decision that is not finished, if there is one."""
         records = self.branch.records
         taking = records.standing().taking
         if taking is None:
@@ -108,13 +109,13 @@ class Quarantines:
     ) -> Commit:
         """Store the first commit of the quarantine's branch.
 
-        It is not a commit of the ingestion branch: removed commits stay in the history of that
+        It is not a commit of the ingestion branch. Removed commits stay in the history of that
         branch, so a merge of one of them after its release would change nothing.
         """
         stores = self.branch.stores
         commits = stores.refs.commits
         target = self.branch.target()
-        # any of several is suitable: the quarantine holds the changes, whatever it is released upon
+        # any of several is suitable: the quarantine holds the changes, whatever its base is
         base = next(iter(merge_bases(commits, point.id, target.id)), target)
         spec = CommitSpec(
             f"{self.branch.name} {', '.join(hours)}: refused",
@@ -130,7 +131,7 @@ class Quarantines:
     def _stands(self, taking: Quarantine) -> bool:
         """Return whether the decision stands: its change has neither landed nor been removed.
 
-        The target's record is first rewritten, so that a publisher that read it before the decision
+        The target's record is rewritten first. A publisher that read it before the decision then
         loses its compare-and-set, unless it has already won it.
         """
         refs = self.branch.stores.refs
@@ -145,7 +146,7 @@ class Quarantines:
         if removal == "":
             names = taking.commits
             return not any(is_ancestor(refs.commits, name, target.commit_id) for name in names)
-        return removal == taking.name  # by a call that was interrupted after that
+        return removal == taking.name  # removed by a call that was then interrupted
 
     def _make_branch(self, quarantine: Quarantine) -> None:
         if quarantine.released:
@@ -165,7 +166,7 @@ class Quarantines:
             ) from None
 
     def _remove_changes(self, taking: Quarantine) -> None:
-        """Remove the changes from the branch, in one commit and once; what is staged stays staged."""
+        """Remove the changes from the branch once, in one commit; staged writes stay staged."""
         stores, name = self.branch.stores, self.branch.name
         commits = stores.refs.commits
         changes = [commits.get(identifier) for identifier in taking.commits]
@@ -183,7 +184,7 @@ class Quarantines:
         land(stores, name, "revert", build)
 
     def _drop_released(self, name: str) -> None:
-        """Delete the branch that this process made of a quarantine that was released meanwhile."""
+        """Delete the branch that this process made for a quarantine that was released meanwhile."""
         quarantine = self.branch.records.quarantine(name)
         if quarantine is not None and quarantine.released:
             stores, head = self.branch.stores, quarantine.head
@@ -198,8 +199,8 @@ def refused_changes(
 ) -> tuple[Commit, ...]:
     """Return the changes of a refused point that are to be quarantined.
 
-    Of several changes, each is judged on top of those before it that passed, and the first refused
-    change is returned; if none is refused, all of them.
+    If there are several changes, each is judged on top of those before it that passed. The first
+    refused change is returned. If none is refused, all are returned.
     """
     if len(point.changes) == 1:
         return point.changes
@@ -218,12 +219,12 @@ def refused_changes(
 
 
 def before(stores: Stores, change: Commit) -> Commit:
-    """Return the first parent of a commit, from which its change is counted."""
+    """Return the first parent of a commit, the base of its change."""
     return stores.refs.commits.get(change.parents[0])
 
 
 def _with_changes(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:
-    """Return `tree` with the changes, in their order; they win over the tree."""
+    """Return `tree` with the changes applied in order; they win over the tree."""
     for change in changes:
         tree = merge_trees(
             stores,
@@ -237,17 +238,17 @@ def _with_changes(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:
 
 
 def _with_change(stores: Stores, tree: str, change: Commit, *, bases: Bases, target: str) -> str:
-    """Return `tree` with one change, if the target left its paths alone.
+    """Return `tree` with one change, if the target did not change its paths.
 
     Args:
         stores: The repository.
-        tree: The target's, with other changes of the same branch.
+        tree: The target's tree, with other changes of the same branch.
         change: A commit of the branch.
         bases: The merge bases of branch and target.
         target: The target's tree.
 
     Raises:
-        MergeConflictError: The target has changed one of its paths, differently.
+        MergeConflictError: The target has changed one of its paths differently.
     """
     values = BaseValues(stores.ranges, bases)
 

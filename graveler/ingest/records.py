@@ -1,9 +1,9 @@
 """The records of one ingestion branch, in the key-value partition ``ingest:<uid>``.
 
-History alone shows whether an hour is committed or published. The records hold what history does
-not: ``standing/<branch>`` why publishing is held and which change is being quarantined,
-``hour/<branch>/<hour>`` the result of the ticks of an hour, ``quarantine/<branch>/<name>`` a
-quarantined change. Each is changed by compare-and-set alone.
+History alone shows whether an hour is committed or published. The records hold the rest.
+``standing/<branch>`` holds why publishing is held and which change is being quarantined.
+``hour/<branch>/<hour>`` holds the result of the ticks of an hour. ``quarantine/<branch>/<name>``
+holds a quarantined change. A record is changed only by compare-and-set.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,9 +25,9 @@ class HourState(StrEnum):
     EMPTY = "empty"
     """Its tick found nothing staged, and no earlier commit waits to be published."""
     COMMITTED = "committed"
-    """Committed on the ingestion branch, or behind an earlier hour that is; not published yet."""
+    """Not published yet; the hour, or an earlier hour before it, is committed on the branch."""
     HELD = "held"
-    """As committed, and publishing is held until the branch is repaired."""
+    """Like `committed`, but publishing is held until the branch is repaired."""
     QUARANTINED = "quarantined"
     PUBLISHED = "published"
 
@@ -38,10 +38,10 @@ class HourRecord:
 
     Attributes:
         hour: The hour, ``2013-01-01T05:00Z``.
-        commits: Their commits on the ingestion branch, oldest first.
+        commits: Commits of the ticks on the ingestion branch, oldest first.
         late: Earlier hours that have files in these commits.
-        published: The commit by which the last of them reached the target; "" until it is seen.
-        behind: If nothing was staged: the newest commit that waited to be published then, or "".
+        published: The commit that published the last of them to the target; "" until it is seen.
+        behind: If nothing was staged, the newest commit that waited to be published then, or "".
         nonce: Unique to every write.
     """
 
@@ -61,11 +61,11 @@ class Quarantine:
         name: Name of the branch.
         hours: The hours of the change.
         commits: The commits that were removed from the ingestion branch.
-        head: The first commit of the branch: the change, on what was published before it.
-        refusal: Why.
-        created: When.
+        head: The first commit of the branch: the change on top of what was published before it.
+        refusal: Why the change was refused.
+        created: When it was quarantined.
         releasing: Whether a release has begun; a later call finishes an interrupted release.
-        released: The commit by which it reached the target; "" before.
+        released: The commit that released it to the target; "" before.
         nonce: Unique to every write.
     """
 
@@ -86,7 +86,7 @@ class Standing:
 
     Attributes:
         held: Why publishing is held, or None.
-        taking: The change that is being quarantined: decided, and not finished.
+        taking: The change that is being quarantined: it is decided and not finished.
         nonce: Unique to every write.
     """
 
@@ -115,7 +115,7 @@ class IngestRecords:
         return self._update(kind, "", lambda record: change(record or Standing()))
 
     def hour(self, hour: str) -> HourRecord | None:
-        """Return the result of the ticks of an hour; None before the first."""
+        """Return the result of the ticks of an hour; None before the first tick."""
         return self._kind("hour", decode_hour).get(hour)
 
     def change_hour(self, hour: str, change: Callable[[HourRecord], HourRecord]) -> HourRecord:
@@ -128,7 +128,7 @@ class IngestRecords:
         return self._kind("quarantine", decode_quarantine).get(name)
 
     def quarantines(self) -> Iterator[Quarantine]:
-        """Yield every quarantine, the released ones too, by name."""
+        """Yield every quarantine by name, including released ones."""
         rows = self._kind("quarantine", decode_quarantine).scan(self._key("quarantine", "") + b"/")
         return (record for _, record in rows)
 
@@ -157,7 +157,7 @@ class IngestRecords:
     def _update(
         self, kind: RecordStore[str, _R], name: str, change: Callable[[_R | None], _R]
     ) -> _R:
-        """Write ``change(record)`` with a new nonce, unless it is the record as it was."""
+        """Write ``change(record)`` with a new nonce, unless it equals the stored record."""
         ids = self._stores.ids
 
         def changed(record: _R | None) -> _R:

@@ -1,8 +1,8 @@
 """The release of a quarantine: its branch is judged again, published, and deleted.
 
-What is staged there at the time of the call is committed and published with it. The branch is
-closed by a compare-and-set that refuses further writes, and deleted only if nothing was staged
-since: a repair at the last moment is published too.
+Writes staged there at the time of the call are committed and published with it. A compare-and-set
+closes the branch to further writes. The branch is deleted only if nothing was staged since. A
+repair at the last moment is therefore published too.
 """
 
 from collections.abc import Mapping
@@ -57,11 +57,11 @@ class Releases:
     ) -> tuple[Commit, bool]:
         """Publish a quarantine's branch; return the commit, and whether it existed before.
 
-        Its commit has the pairs of `metadata`, or of the tick whose change it was.
+        The commit has `metadata`, or the metadata of the tick that made the change.
 
         Raises:
-            GateFailedError: A gate refuses it still; it stays in quarantine.
-            MergeConflictError: The target has changed the same paths, differently; it stays.
+            GateFailedError: A gate still refuses it; it stays in quarantine.
+            MergeConflictError: The target has changed the same paths differently; it stays.
             NotFoundError: No such quarantine.
             RefNotFoundError: Its branch was deleted.
         """
@@ -80,10 +80,10 @@ class Releases:
                 return self.branch.stores.refs.commits.get(quarantine.released), already
             self._publish(quarantine, gates, strategy, metadata)
             self._finish(quarantine)
-        raise ThrottledError(f"quarantine {name!r} is busy: it was written to all the while")
+        raise ThrottledError(f"quarantine {name!r} is busy: writers keep writing to it; try again")
 
     def settle(self) -> None:
-        """Finish the releases that were interrupted after they had been published."""
+        """Finish the releases that were interrupted after they were published."""
         for quarantine in tuple(self.branch.records.quarantines()):
             if quarantine.releasing and quarantine.released:
                 self._drop(quarantine)
@@ -91,7 +91,7 @@ class Releases:
                 self._finish(quarantine)
 
     def _finish(self, quarantine: Quarantine) -> None:
-        """Close a quarantine if all that is on its branch is published."""
+        """Close a quarantine if everything on its branch is published."""
         stores = self.branch.stores
         history = stores.refs.commits
         record = stores.refs.branches.find(quarantine.name)
@@ -144,7 +144,7 @@ class Releases:
             raise
 
     def _head(self, quarantine: Quarantine) -> Commit | None:
-        """Commit what is staged and return the head; None if the branch is closed already."""
+        """Commit staged writes and return the head; None if the branch is closed already."""
         stores, name = self.branch.stores, quarantine.name
         record = stores.refs.branches.find(name)
         if record is None:
@@ -176,7 +176,7 @@ class Releases:
         }
 
     def _close(self, name: str, head: str) -> BranchRecord | None:
-        """Refuse further writes, if the branch still is at `head`."""
+        """Refuse further writes if the branch is still at `head`."""
         refs = self.branch.stores.refs
         closed = _CLOSED + self.branch.stores.ids.unique()
 

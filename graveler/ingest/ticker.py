@@ -1,4 +1,4 @@
-"""A tick: commit what has been acknowledged, publish what is not published yet."""
+"""A tick: it commits acknowledged writes and publishes unpublished commits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -37,8 +37,8 @@ class Ticker:
         branch: The branch.
         quarantines: Its quarantines.
         releases: Their releases.
-        gates: The gates that judge it, beside those that the target requires.
-        hold: Whether a refusal holds publishing; else the change is quarantined.
+        gates: The gates that judge it, in addition to those that the target requires.
+        hold: Whether a refusal holds publishing; otherwise the change is quarantined.
     """
 
     branch: IngestBranch
@@ -48,7 +48,7 @@ class Ticker:
     hold: bool
 
     def tick(self, hour: str, metadata: Mapping[str, str]) -> None:
-        """Commit what is staged as `hour`, once, and publish all that can be published."""
+        """Commit staged writes once as `hour`, and publish everything that can be published."""
         self.quarantines.settle()
         self.releases.settle()
         target = self.branch.target()
@@ -65,7 +65,7 @@ class Ticker:
     def _commit(self, hour: str, metadata: Mapping[str, str]) -> None:
         """Commit for an hour that has no commit yet; concurrent ticks take turns.
 
-        While publishing is held, the hour that waits takes repairs: then it gets another commit.
+        While publishing is held, repairs are added to the waiting hour as another commit.
         """
         with self.branch.stores.refs.turn(f"{self.branch.name}/tick"):
             record = self.branch.records.hour(hour)
@@ -80,7 +80,7 @@ class Ticker:
                 self._keep_empty(hour)
 
     def _interrupted(self, hour: str) -> HourRecord | None:
-        """Record what an interrupted tick of this hour has committed, if anything."""
+        """Record the commit that an interrupted tick of this hour has made, if any."""
         record = None
         for point in self.branch.unpublished():
             for change in point.changes:
@@ -110,8 +110,8 @@ class Ticker:
     def _keep(self, hour: str, commit: Commit) -> HourRecord:
         """Record a commit of an hour, unless the hour is published.
 
-        A commit that comes later is published like one of a user: every tick of the hour has
-        returned, or will return, the commits that the record names.
+        A later commit is published like a commit of a user. Every tick of the hour has returned,
+        or will return, the commits that the record names.
         """
         late = self.late(commit, hour)
 
@@ -124,7 +124,7 @@ class Ticker:
         return self.branch.records.change_hour(hour, change)
 
     def _keep_empty(self, hour: str) -> None:
-        """Record that nothing was staged, and behind which commit: it may hold files of the hour."""
+        """Record that nothing was staged, and the waiting commit that may hold files of the hour."""
         points = self.branch.unpublished()
         behind = points[-1].changes[-1].id if points else ""
         self.branch.records.change_hour(
@@ -151,12 +151,12 @@ class Ticker:
                 if self.hold:
                     self._hold(standing, refusal)
                     if held or len(points) == 1:
-                        return  # else all points together may pass, because a later one repairs it
+                        return  # otherwise all points together may pass: a later one may repair it
                 else:
                     changes = refused_changes(self.branch, self.gates, point, spec)
                     self.quarantines.decide(changes, hours_of(changes), point.commit, refusal)
         raise ThrottledError(
-            f"branch {self.branch.name!r}: others publish it all the while; try again"
+            f"branch {self.branch.name!r}: other processes keep publishing it; try again"
         )
 
     def _is_present(self, point: Point) -> bool:
@@ -174,7 +174,7 @@ class Ticker:
                     self._keep(hour, change)
 
     def _hold(self, seen: Standing, refusal: Refusal | None) -> None:
-        """Hold publishing for this reason, or no longer."""
+        """Hold publishing for this reason; None ends the hold."""
 
         def change(standing: Standing) -> Standing:
             if standing.held is refusal or standing.nonce != seen.nonce:
@@ -190,7 +190,7 @@ class Ticker:
         return Refusal(self.branch.stores.clock.now(), str(error)[:_REASON_CHARACTERS], gates)
 
     def _spec(self, point: Point) -> CommitSpec:
-        """Return message and metadata of the commit that publishes a point: its newest change's."""
+        """Return message and metadata of the commit that publishes a point, by its newest change."""
         hours, name = hours_of(point.changes), self.branch.name
         late = {hour for change in point.changes for hour in self.late(change, commit_hour(change))}
         pairs = {

@@ -1,10 +1,10 @@
-"""The commits of an ingestion branch that are not published, by history alone.
+"""The commits of an ingestion branch that are not published, found from history alone.
 
-The branch's own line, by first parents, is hours and other commits of users. Between them are two
-kinds of commits that ticks and releases make: one removes a refused change from the branch, one
-merges the target into the branch. Nothing older than the last such commit can be published as it
-is, because it still holds what was removed: from that commit on, the branch is published commit by
-commit.
+The branch's own line, by first parents, consists of hours and other commits of users. Ticks and
+releases add two more kinds of commits: one removes a refused change from the branch, the other
+merges the target into the branch. A commit older than the last of these cannot be published alone,
+because it still contains the removed change. From that commit on, the branch is published commit
+by commit.
 """
 
 from bisect import bisect_left
@@ -20,22 +20,22 @@ from graveler.refs.commits import Commits
 from graveler.repository.merges import find_bases, merge_trees
 
 INGEST: Final = "graveler.ingest"
-"""Of a tick's commit, and of the commit that publishes it: the ingestion branch."""
+"""Key in a tick's commit, and in the commit that publishes it: the ingestion branch."""
 
 TAKEN_OFF: Final = "graveler.taken-off"
-"""Of a commit that removes changes: their commits."""
+"""Key in a commit that removes changes: the removed commits."""
 
 TAKEN_TO: Final = "graveler.taken-to"
-"""Of the same: the branch that has them now."""
+"""Key in a commit that removes changes: the branch that has them now."""
 
 QUARANTINE: Final = "graveler.quarantine"
-"""Of the first commit of that branch: its name."""
+"""Key in the first commit of that branch: its name."""
 
 TARGET: Final = "graveler.target"
-"""Of a tick's commit: the head of the target when the tick looked for reverts."""
+"""Key in a tick's commit: the head of the target when the tick looked for reverts."""
 
 CAUGHT_UP: Final = "graveler.caught-up"
-"""Of a commit that merges the target into the branch: the target's commit."""
+"""Key in a commit that merges the target into the branch: the target's commit."""
 
 FAR: Final = 250
 """Commits of the target, or generations, after which the target is merged into the branch."""
@@ -85,7 +85,7 @@ class IngestBranch:
         return refs.commits.get(refs.branches.get(name).commit_id)
 
     def unpublished(self) -> tuple[Point, ...]:
-        """Return what is committed and not published, oldest first."""
+        """Return the commits that are not published, as points, oldest first."""
         return points(self.stores.refs.commits, self.head(), self.target())
 
     def is_behind(self, target: Commit) -> bool:
@@ -162,10 +162,10 @@ def joined(points: tuple[Point, ...]) -> Point:
 
 
 def find_removal(commits: Commits, head: Commit, names: tuple[str, ...]) -> str | None:
-    """Return whether commits were removed from the line of `head`.
+    """Find out whether commits were removed from the line of `head`.
 
     Returns:
-        The name of the quarantine that one of them was removed to; "" if none was removed; None if
+        The name of the quarantine that one of them was moved to; "" if none was removed; None if
         the line has none of them, because the branch was reset.
     """
     changes = list(filter(None, map(commits.find, names)))
@@ -189,7 +189,7 @@ def published_by(commits: Commits, commit: Commit, target: Commit) -> Commit | N
     line = [target]
     while (older := _before(commits, line[-1])) and older.generation >= commit.generation:
         line.append(older)
-    # along the line, newest first, the commits that have it precede those that do not
+    # along the line, newest first, the commits that contain it precede those that do not
     without = bisect_left(line, 1, key=lambda later: 1 - is_ancestor(commits, commit.id, later.id))
     return line[without - 1]
 
