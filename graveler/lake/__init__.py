@@ -1,4 +1,4 @@
-"""The public face: it chooses drivers and forwards; decisions are made below."""
+"""The public interface: it chooses drivers and forwards calls to the layers below."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Attaching to the step of a run that the environment names."""
+"""Attaching to a run's step that the environment names."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,16 +24,16 @@ def attach(
         with graveler.attach() as step:
             step.put("output/05:00/part-0.csv", rows)
 
-    ``graveler run exec``, `Step.environment` and the integrations set the variables. A step that
-    another process has opened joins when that process joins it. Otherwise ``GRAVELER_RUN`` is the
-    handle or the key of a run and ``GRAVELER_STEP`` the name of a step, which is opened here, joins
-    the run at the end of the block, and is dropped by an exception.
+    ``graveler run exec``, `Step.environment` and the integrations set the variables. If another
+    process has opened the step, that process also joins it. Otherwise ``GRAVELER_RUN`` is the
+    handle or the key of a run, and ``GRAVELER_STEP`` is the name of a step. The step is opened here
+    and joins the run at the end of the block. An exception drops it.
 
     Args:
         variables: The variables, for a program that receives them as an argument; by default the
             environment of this process.
         step: Name of the step; by default ``GRAVELER_STEP``.
-        lake: The lake's location; by default ``GRAVELER_LAKE``, else that of the run's handle.
+        lake: The lake's location; by default ``GRAVELER_LAKE``, or that of the run's handle.
 
     Raises:
         InvalidInputError: No run, no step or no lake is named.

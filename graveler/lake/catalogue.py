@@ -26,10 +26,10 @@ class RepositoryRecord:
     Attributes:
         lake: Id of the lake.
         uid: Unique to this creation of the repository.
-        storage: Root URI of its objects. "" stands for its folder below the lake's storage: so
-            the lake can be moved, and a copy of it has its own objects.
+        storage: Root URI of its objects. "" stands for its folder below the lake's storage; the
+            lake can then be moved, and a copy of it has its own objects.
         default_branch: Its first branch.
-        splitting: Where its ranges end.
+        splitting: The policy that decides where its ranges end.
         nonce: Differs with each change of the record; "" in the first one.
     """
 
@@ -59,7 +59,7 @@ class RepositoryRecord:
         """Return the record that these bytes hold.
 
         Raises:
-            CorruptionError: They are not such a record.
+            CorruptionError: The bytes are not such a record.
             OlderFormatError: An older graveler wrote it.
         """
         fields = Fields(decode_json(raw, what, stamped=True), what)
@@ -92,7 +92,7 @@ class Catalogue:
             yield read_key(key[len(_PREFIX) :], "repository")
 
     def has(self, name: str) -> bool:
-        """Return whether there is a repository of this name; its record is not decoded."""
+        """Return whether a repository of this name exists; its record is not decoded."""
         key = _PREFIX + check_repository(name).encode()
         return self._kv.get(_PARTITION, key) is not None
 
@@ -100,7 +100,7 @@ class Catalogue:
         """Return the record of a repository, or None.
 
         Raises:
-            InvalidInputError: No repository can have this name.
+            InvalidInputError: The name is not valid.
         """
         return self._records(check_repository(name)).get(name)
 
@@ -112,7 +112,7 @@ class Catalogue:
                 yield name, record
 
     def add(self, name: str, record: RepositoryRecord) -> bool:
-        """Add a repository; return whether it was added, or another one has the name."""
+        """Add a repository; return False if another one has the name."""
         records = self._records(name)
         if records.write(name, record):
             return True
@@ -131,7 +131,7 @@ class Catalogue:
         """Replace the policy of a repository with ``change(policy)``, and return it.
 
         Raises:
-            RepositoryNotFoundError: There is no such repository any more.
+            RepositoryNotFoundError: The repository no longer exists.
         """
 
         def changed(record: RepositoryRecord | None) -> RepositoryRecord:
@@ -148,7 +148,7 @@ class Catalogue:
         return stored.splitting
 
     def identity(self) -> str:
-        """Return the id of the lake; it is drawn when the first repository is made."""
+        """Return the id of the lake; the first call generates it."""
         records: RecordStore[bytes, str] = RecordStore(
             self._kv, _PARTITION, key=bytes, encode=_encode_identity, decode=_decode_identity
         )
@@ -180,17 +180,17 @@ def _decode_identity(raw: bytes) -> str:
 
 
 class KeptSplitting:
-    """The splitting policy of one repository, as its record has it.
+    """The splitting policy of one repository, cached from its record.
 
-    The record is read when the repository is opened. After that it is read at most every ten minutes, so
-    that a commit needs no statement for it. A process that uses the former policy meanwhile does no
-    harm: a policy decides only where ranges end.
+    The record is read when the repository is opened, and then at most every ten minutes, so that a
+    commit needs no statement for it. A process that still uses the former policy does no harm,
+    because a policy decides only where ranges end.
 
     Args:
-        catalogue: Has the record.
-        name: Of the repository.
-        record: As it was just read.
-        clock: Tells when to read it again.
+        catalogue: The catalogue that has the record.
+        name: Name of the repository.
+        record: The record as it was just read.
+        clock: Measures the ten minutes.
     """
 
     def __init__(

@@ -26,14 +26,14 @@ def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE
     """Make a new lake in `folder` and open it.
 
     Args:
-        folder: Created if it is missing.
-        kv_uri: Where refs and staged entries live: ``sqlite://kv.sqlite3``, ``rocksdb://kv``,
+        folder: The folder; it is created if it is missing.
+        kv_uri: The store of refs and staged entries: ``sqlite://kv.sqlite3``, ``rocksdb://kv``,
             ``postgresql://user@host/database``.
-        storage_uri: Where bytes go: ``file://objects``, ``s3://bucket/prefix``.
+        storage_uri: The store of objects: ``file://objects``, ``s3://bucket/prefix``.
 
     Raises:
-        InvalidInputError: The folder is a lake already, or a URI; or no driver knows one of the
-            two URIs.
+        InvalidInputError: The folder is a lake already, or is given as a URI, or no driver
+            supports one of the two URIs.
         MissingDependencyError: The extra of a driver is not installed.
         BackendUnavailableError: The database does not answer.
     """
@@ -57,14 +57,14 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
         target: The folder or file; or ``env:NAME``, where the environment variable NAME holds
             the settings as JSON.
         create: Make a missing or empty folder a lake with the defaults: SQLite for refs and
-            staging, files for objects. Leave it off on workers, where an empty folder may be a
+            staging, files for objects. Do not set it on workers, where an empty folder may be a
             volume that is not mounted.
 
     Raises:
         NotFoundError: There is no such TOML file, or no lake and `create` is false.
-        InvalidInputError: `target` is a URI; or `create` is set and the folder holds other
-            things; or the settings cannot be read.
-        LakeLockedError: Another process holds a lake that takes one process only (RocksDB).
+        InvalidInputError: `target` is a URI, or the settings cannot be read, or `create` is set
+            and the folder holds other files.
+        LakeLockedError: Another process holds a lake that admits one process only (RocksDB).
         BackendUnavailableError: The file system or the database does not answer.
     """
     file_path(target, "target")
@@ -89,7 +89,7 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
 def _holds_other_things(folder: Path) -> bool:
     """Return whether a folder without settings holds other files.
 
-    Another process may be initializing the lake: then the second check finds the settings.
+    If another process is initializing the lake, the second check finds the settings.
     """
     others = [entry for entry in folder.iterdir() if not entry.name.startswith(PREPARED)]
     return bool(others) and not (folder / CONFIG_NAME).exists()
@@ -102,7 +102,7 @@ def connect(
     ids: IdSource | None = None,
     background: Background | None = None,
 ) -> Lake:
-    """Open the lake that `config` describes; tests give their own clock, ids and background."""
+    """Open the lake that `config` describes; tests pass their own clock, ids and background."""
     clock = clock or SystemClock()
     return Lake(
         config,

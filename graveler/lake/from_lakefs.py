@@ -1,4 +1,4 @@
-"""The import of a lakeFS repository into a lake: its source is opened, its repository is made."""
+"""The import of a lakeFS repository into a lake: it opens the source and makes the repository."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -62,7 +62,7 @@ def import_into(  # noqa: PLR0913 - the choices of an import
 
 
 def _root(source: str) -> str:
-    """Return the URI of a storage namespace in its one form."""
+    """Return the canonical URI of a storage namespace."""
     if source.startswith("lakefs:"):
         raise InvalidInputError(
             f"source {source!r} is a repository of a lakeFS server: give its storage namespace, "
@@ -85,7 +85,7 @@ def _manifest(file: str | Path | None) -> bytes | None:
 
 
 def _check_apart(root: str, storage: str) -> None:
-    """Refuse to make a repository whose storage would hold the source: its files would be collected."""
+    """Refuse a repository whose storage contains the source, which would be collected as garbage."""
     own = AddressBook(absolute(storage)).root
     if f"{root}/".startswith(f"{own}/"):
         raise InvalidInputError(
@@ -94,7 +94,7 @@ def _check_apart(root: str, storage: str) -> None:
 
 
 def _check_allowed(root: str, places: Iterable[str]) -> None:
-    """Refuse to make a repository that could not link to the files of its source."""
+    """Refuse a repository that cannot link to the files of its source."""
     book = AddressBook(root)
     if place_of(f"{root}/data", [book.place(place) for place in places]) is None:
         raise PermissionDeniedError(

@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 class Lake:
     """Repositories that share a key-value store and a place for objects.
 
-    Close it, or use it as a context manager; any number of threads may share one.
+    Close it, or use it as a context manager. Any number of threads may share it.
 
     Attributes:
-        location: What ``graveler.open`` takes to reach the same lake from another process.
+        location: The argument of ``graveler.open`` that opens the same lake in another process.
 
     Args:
         config: Its settings.
         kv: Its key-value store.
-        clock: Time.
-        ids: Unique names.
+        clock: The clock.
+        ids: The source of unique names.
         background: Runs the clean-up.
         witnessed: Whether a `kv` that is older than the object store is detected.
     """
@@ -117,10 +117,10 @@ class Lake:
         """Return a repository.
 
         Raises:
-            RepositoryNotFoundError: There is none of this name.
+            RepositoryNotFoundError: No repository has this name.
             OlderFormatError: An older graveler made it.
-            BackendUnavailableError: Its storage is a folder that holds nothing of it: usually a
-                volume that is not mounted.
+            BackendUnavailableError: Its storage is a folder without its files, usually because a
+                volume is not mounted.
             StorageMismatchError: The settings name another storage than the repository's.
         """
         return self._repository(text(name, "name"))
@@ -128,11 +128,11 @@ class Lake:
     def accept(self, name: str) -> Repository:
         """Accept the current state of both stores of a repository, although one has lost data.
 
-        For a key-value store that was restored from an old backup, or a storage that lost files.
+        Use it after a key-value store was restored from an old backup, or a storage lost files.
 
         Raises:
-            StorageMismatchError: The storage is another repository's, or is elsewhere: that is a
-                mistake in the settings.
+            StorageMismatchError: The storage belongs to another repository or is elsewhere, which
+                is a mistake in the settings.
         """
         repository = self._repository(text(name, "name"), check=False)
         if self._witnesses is not None:
@@ -165,18 +165,18 @@ class Lake:
 
         Args:
             name: 3 to 63 of ``a-z 0-9 -``.
-            storage: Root URI of its objects (``s3://bucket/flights``, a folder); below the
-                lake's storage where not given.
+            storage: Root URI of its objects (``s3://bucket/flights``, a folder); by default below
+                the lake's storage.
             default_branch: Name of the first branch.
             exist_ok: Return the existing repository of that name.
-            splitting: Where its ranges end at first; the lake's setting where not given.
-            take_over: Take the storage from a repository that this lake does not know. A lake
+            splitting: Its first splitting policy; by default the lake's setting.
+            take_over: Take over the storage of a repository that this lake does not know. A lake
                 that still uses it gets an error when it moves its next ref.
 
         Raises:
             AlreadyExistsError: The name is taken.
-            KVOutdatedError: The storage is that of such a repository.
-            InvalidInputError: It is that of another repository of the lake.
+            KVOutdatedError: The storage belongs to a repository that this lake does not know.
+            InvalidInputError: The storage belongs to another repository of the lake.
         """
         name, default_branch = text(name, "name"), text(default_branch, "default_branch")
         storage = None if storage is None else storage_text(storage)
@@ -195,7 +195,7 @@ class Lake:
             splitting=splitting or initial(self._config.splitting, uid),
         )
         self._storages.check_free(place, name, take_over=take_over)
-        # no witness yet: before the record is added there is nothing to lose
+        # no witness yet, because there is nothing to lose before the record is added
         refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
             metarange=EMPTY_METARANGE,
@@ -225,16 +225,16 @@ class Lake:
     ) -> Repository:
         """Restore a dump of refs; make the repository if the lake has none of that name.
 
-        For a lake whose key-value store was lost: the objects remain in the storage, and the dump
-        (``repository.dump_refs``) has the refs and commits that name them. May be repeated.
+        Use it for a lake whose key-value store was lost. The objects remain in the storage, and the
+        dump (``repository.dump_refs``) has the refs and commits that name them. May be repeated.
 
         Args:
             file: The dump.
-            name: Of the repository; as in the dump where not given.
-            storage: Root URI of its objects; as in the dump where not given.
-            take_over: Take the storage from the lake that its marker names. Stop that lake
-                first: it gets an error only when it moves its next ref, and writes and deletes
-                files until then.
+            name: Name of the repository; by default the name in the dump.
+            storage: Root URI of its objects; by default the one in the dump.
+            take_over: Take over the storage from the lake that its marker names. Stop that lake
+                first. Otherwise it writes and deletes files until it moves its next ref and gets
+                an error.
 
         Raises:
             StorageMismatchError: The storage belongs to a lake, and `take_over` is not set.
@@ -283,12 +283,12 @@ class Lake:
         expire_missing: bool = False,
         progress: "Progress | None" = None,
     ) -> "Imported":
-        """Bring the history of a lakeFS repository into a repository; files stay where they are.
+        """Import the history of a lakeFS repository into a repository; files stay where they are.
 
         Commits, branches, tags and trees come from the files that lakeFS keeps in its storage
-        namespace, and from a dump of its refs. May be repeated: an import that ended early goes
-        on, and one of a repository that grew reads only what is new. A branch moves forward with
-        lakeFS's unless it has commits of its own.
+        namespace, and from a dump of its refs. May be repeated: an import resumes after an
+        interruption, and reads only what is new in lakeFS. A branch follows the branch in lakeFS
+        unless it has commits of its own.
 
         Args:
             source: The storage namespace: ``s3://bucket/prefix`` or a folder.
@@ -298,21 +298,22 @@ class Lake:
             allow: Places to declare first, as ``repository.links.allow`` does: the namespace, and
                 those of files that lakeFS had imported.
             rename: New names of branches and tags, by their names in lakeFS; "" leaves one out.
-            default_branch: Of a new repository; main, master or the only one if not given.
+            default_branch: Default branch of a new repository; by default main, master or the only
+                branch.
             storage: Root URI of the objects of a new repository.
-            etags: Whether ETags are what lakeFS or S3 said of the objects that are there now.
-                They are not where the namespace was copied, or its bucket encrypts with KMS and
-                clients wrote to it by themselves.
+            etags: Whether the ETags in lakeFS match the present objects. They do not match if the
+                namespace was copied, or if its bucket encrypts with KMS and clients wrote to it
+                directly.
             skip_odd_paths: Leave out entries whose paths have a part that is empty, ``.`` or
-                ``..``, such as the markers of folders that Hadoop writes.
-            expire_missing: Make commits whose trees lack files expired ones.
+                ``..``, such as the folder markers of Hadoop.
+            expire_missing: Declare commits expired if their trees lack files.
             progress: Called with the progress; None: not reported.
 
         Raises:
             ObjectNotFoundError: There is no dump, or a file that it needs is missing.
             CorruptionError: A file is damaged, or not what its id says.
-            InvalidInputError: A name, a path, an entry or a commit that graveler cannot hold.
-            PermissionDeniedError: A file lies in no declared place.
+            InvalidInputError: A name, a path, an entry or a commit is not valid in graveler.
+            PermissionDeniedError: A file is outside the declared places.
             AlreadyExistsError: Branches or tags of the same names are at other commits.
             ProtectedBranchError: A rule of the repository concerns a branch.
         """

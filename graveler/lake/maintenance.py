@@ -1,4 +1,4 @@
-"""Maintenance of a repository: the rule of packing, and what a scheduler runs daily."""
+"""Maintenance of a repository: the rule of packing, and the work that a scheduler starts daily."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Packing:
-    """When branches are packed: by a publish where it is cheap, else by `Repository.maintain`."""
+    """The rule of packing; a publish packs a branch if that is cheap, else `Repository.maintain`."""
 
     def __init__(self, stores: Stores) -> None:
         self._rules = PackRules(stores.refs.settings)
@@ -57,13 +57,13 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """What maintenance found on a branch that the rule of packing covers, and did to it.
+    """The result of maintenance on a branch that the rule of packing covers.
 
     Attributes:
         branch: Its name.
-        badly_cut: Badly cut ranges of its head before.
-        due: Whether the rule asks for a pack.
-        packed: What the pack did; None without one, as in a dry run or after an error.
+        badly_cut: Number of badly cut ranges of its head before maintenance.
+        due: Whether the rule requires a pack.
+        packed: The result of the pack; None if there was none, as in a dry run or after an error.
     """
 
     branch: str
@@ -74,13 +74,13 @@ class BranchState:
 
 @dataclass(slots=True)
 class Maintenance:
-    """What maintenance did, or would do.
+    """The result of maintenance, or of its dry run.
 
     Attributes:
         dry_run: Whether nothing was changed.
         branches: The branches that the rule of packing covers, by name.
-        reaped: The runs that were not ended.
-        marks: What garbage collection condemned and deleted.
+        reaped: The unfinished runs that were reaped.
+        marks: The marks of garbage collection: the new one and the swept ones.
         errors: One for each part that failed; its message names the part.
     """
 
@@ -91,14 +91,14 @@ class Maintenance:
     errors: list[GravelerError] = field(default_factory=list)
 
     def check(self) -> None:
-        """Raise the first error, if there is one; its message has all of them."""
+        """Raise the first error, if there is one; its message has all errors."""
         if self.errors:
             first = self.errors[0]
             raise first.saying("; ".join(map(str, self.errors))) from first
 
     @contextmanager
     def _part(self, what: str) -> Iterator[None]:
-        """Do one part of the work; an error of it is kept, and the other parts continue."""
+        """Do one part of the work; its error is recorded, and the other parts continue."""
         try:
             yield
         except GravelerError as error:
@@ -115,7 +115,7 @@ def maintain(
     packing: bool,
     progress: "Progress | None",
 ) -> Maintenance:
-    """Pack what the rule names, reap runs, and collect garbage where a retention rule exists.
+    """Pack the branches of the rule, reap runs, and collect garbage if a retention rule exists.
 
     Args:
         stores: The repository.

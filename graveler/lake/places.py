@@ -1,4 +1,4 @@
-"""The places of a repository: its tags, protection, links and gates, as users see them."""
+"""The public interface of a repository's tags, protection, splitting, links and gates."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -40,7 +40,7 @@ class Tags:
     def create(self, name: str, ref: str | Commit | RefLike = "main") -> Commit:
         """Tag the commit that `ref` names, and return it.
 
-        Tagging the same commit again is no error.
+        Tagging the same commit again is not an error.
 
         Raises:
             AlreadyExistsError: The tag names another commit.
@@ -89,11 +89,12 @@ class Protection:
         """Protect the branches that match a pattern.
 
         Args:
-            pattern: Which branches. An existing pattern gets these actions instead of its own.
-            actions: What is forbidden there: any of ``write``, ``commit``, ``merge`` (includes
+            pattern: Shell pattern of the branches. The actions replace those of an existing
+                pattern.
+            actions: The forbidden actions: any of ``write``, ``commit``, ``merge`` (includes
                 publishing runs), ``revert`` (includes cherry-pick), ``reset`` (hard reset and
                 undo) and ``delete``. By default ``write``, ``commit``, ``reset`` and
-                ``delete``, so that the branch only goes forward, by merges.
+                ``delete``, so that the branch moves only forward, by merges.
 
         Raises:
             InvalidInputError: There is no such action.
@@ -112,7 +113,7 @@ class Protection:
 
 
 class SplittingPolicy:
-    """Where the ranges end that commits write from now on; what is written already stays as it is."""
+    """The policy that decides where new ranges end; existing ranges do not change."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
@@ -127,20 +128,20 @@ class SplittingPolicy:
     def set(
         self, splitting: Splitting | None = None, /, **parameters: str | int
     ) -> dict[str, str | int]:
-        """Change the policy or parameters of it, and return all of them.
+        """Change the policy or its parameters, and return all of them.
 
         ::
 
             repo.splitting.set(policy="hash", max_bytes=8 << 20)
 
-        Other processes follow within ten minutes. `Repository.pack` writes what is there in the
-        same way.
+        Other processes follow within ten minutes. `Repository.pack` rewrites existing ranges with
+        the new policy.
 
         Args:
-            splitting: A whole policy, as `Lake.create_repository` takes it, instead of parameters.
-            parameters: ``policy`` and parameters of it, as ``docs/formats/range.md`` has them. With
-                another policy the others get their defaults; with another ``max_bytes`` the
-                thresholds of ``directory`` follow it, unless they are given.
+            splitting: A whole policy, as for `Lake.create_repository`, instead of parameters.
+            parameters: ``policy`` and its parameters, see ``docs/formats/range.md``. A new policy
+                resets the other parameters to their defaults. A new ``max_bytes`` also changes the
+                thresholds of ``directory``, unless they are given.
 
         Raises:
             InvalidInputError: There is no such policy or parameter, or they contradict each other.
@@ -159,9 +160,9 @@ class SplittingPolicy:
 class Links:
     """The declared places of a repository: prefixes of S3 buckets, folders.
 
-    A file outside the repository's storage is linked, and read, only below a declared place.
+    A file outside the repository's storage can be linked and read only below a declared place.
     The key-value store holds the declaration. The credentials and the endpoint of a place are set
-    in ``graveler.toml``, under ``[links."s3://bucket/prefix"]``; the default is ``[s3]``.
+    in ``graveler.toml``, under ``[links."s3://bucket/prefix"]``. The default is ``[s3]``.
     """
 
     def __init__(self, stores: Stores) -> None:
@@ -178,7 +179,7 @@ class Links:
                 It covers everything below it.
 
         Raises:
-            InvalidInputError: It is not a place, no driver knows its scheme, or it lies in the
+            InvalidInputError: It is not a place, no driver supports its scheme, or it is in the
                 repository's own storage.
         """
         declared = self._place(place)
@@ -225,12 +226,12 @@ class Gates:
             repo.gates.require("main", checks.schema("output/"), "flights.checks:no_empty_hours")
 
         If one of them refuses, the branch does not move: not by a merge, a run, an ingestion, a
-        commit, a revert, a cherry-pick, a hard reset or an undo, and no branch of such a name is
-        made. The branches of runs are judged when they are published.
+        commit, a revert, a cherry-pick, a hard reset or an undo. A branch with a matching name is
+        not created either. The branches of runs are judged when they are published.
 
         Args:
-            pattern: Shell pattern (``main``, ``release-*``). An existing pattern gets these gates
-                instead of its own.
+            pattern: Shell pattern (``main``, ``release-*``). The gates replace those of an existing
+                pattern.
             gates: Built-in checks, gates and functions that can be imported, or their names,
                 ``package.module:name``.
 
@@ -256,9 +257,9 @@ class Gates:
         A required gate of the same name is replaced.
 
         Args:
-            pattern: Which branches.
+            pattern: Shell pattern of the branches.
             check: Kind of a built-in check, or ``package.module:name``.
-            parameters: Of the check.
+            parameters: Parameters of the check.
             options: Fields of the gate: name, severity, timeout (seconds), prefix, …
         """
         pattern, check = text(pattern, "pattern"), text(check, "check")

@@ -1,4 +1,4 @@
-"""A repository: branches, tags, history, merges and runs, as its users see them."""
+"""The public interface of a repository: branches, tags, history, merges and runs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -86,27 +86,27 @@ class Repository:
 
     @cached_property
     def runs(self) -> "Runs":
-        """Its pipeline runs."""
+        """The pipeline runs."""
         return runs.Runs(self.stores)
 
     @property
     def tags(self) -> "Tags":
-        """Names for commits."""
+        """The tags, which name commits."""
         return lake.places.Tags(self.stores)
 
     @property
     def protection(self) -> "Protection":
-        """What may not be done to branches, by pattern."""
+        """The actions that are forbidden on branches, by pattern."""
         return lake.places.Protection(self.stores)
 
     @property
     def splitting(self) -> "SplittingPolicy":
-        """Where the ranges of its trees end."""
+        """The policy that decides where the ranges of its trees end."""
         return lake.places.SplittingPolicy(self.stores)
 
     @property
     def packing(self) -> "Packing":
-        """When its branches are packed."""
+        """The rule that decides when its branches are packed."""
         return lake.maintenance.Packing(self.stores)
 
     def pack(
@@ -120,14 +120,14 @@ class Repository:
     ) -> "PackResult":
         """Rewrite small and badly cut ranges of a branch's head, in a commit that changes no path.
 
-        It may run beside writers and publishers, and may be repeated.
+        It may run while others write and publish, and may be repeated.
 
         Args:
             branch: The branch.
             everything: Cut all ranges again, after a change of the splitting policy.
             limit: Bytes of records after which the rest is left for the next pack.
-            message: Of the commit; "" for one that counts ranges.
-            committer: Name; "" stands for the user of the process.
+            message: Message of the commit; "" for one that counts ranges.
+            committer: Name of the committer; "" stands for the user of the process.
 
         Raises:
             RefNotFoundError: No such branch.
@@ -153,12 +153,12 @@ class Repository:
         dry_run: bool = False,
         progress: "Progress | None" = None,
     ) -> "Maintenance":
-        """Do what a scheduler has to do daily, and return what was done.
+        """Do the daily maintenance, and return its result.
 
-        Branches are packed as the rule says (`packing`), runs that were not ended are reaped
-        (`Runs.reap`), and if there is a retention rule, garbage is collected with the default times
-        (`GarbageCollector.run`). A part that fails does not stop the others: `Maintenance.errors` has
-        its error, and `Maintenance.check` raises it.
+        Branches are packed by the rule (`packing`). Unfinished runs are reaped (`Runs.reap`). If
+        there is a retention rule, garbage is collected with the default times
+        (`GarbageCollector.run`). A part that fails does not stop the others: `Maintenance.errors`
+        has its error, and `Maintenance.check` raises it.
 
         Args:
             pack: Pack branches.
@@ -178,7 +178,7 @@ class Repository:
         )
 
     def stats(self, ref: str | Commit | RefLike = "main") -> "TreeStats":
-        """Return how the tree of a commit is cut into ranges, and what a pack would give.
+        """Return how the tree of a commit is cut into ranges, and the result that a pack would have.
 
         Raises:
             RefNotFoundError: No such ref.
@@ -200,8 +200,8 @@ class Repository:
         """Garbage collection: retention rules, marks and sweeps.
 
         Raises:
-            KVOutdatedError: The key-value store has lost something; it would be collected as
-                garbage.
+            KVOutdatedError: The key-value store has lost records, so needed files would be
+                collected.
         """
         from graveler.gc import GarbageCollector  # noqa: PLC0415 - only collection needs it
 
@@ -219,20 +219,20 @@ class Repository:
     ) -> "FsckReport":
         """Check everything that refs and runs need; report what is missing or damaged.
 
-        Nothing is repaired. A check of checksums that was stopped can be resumed, on another
-        host too.
+        Nothing is repaired. A check of checksums that was stopped can be resumed, also on another
+        host.
 
         Args:
-            objects: ``exist`` asks the store for the presence and size of every object,
-                ``checksum`` reads them all, ``none`` leaves them out.
-            progress: Called with what is checked, how much is done and how much is known.
+            objects: ``exist`` checks the presence and size of every object, ``checksum`` reads all
+                objects, ``none`` leaves them out.
+            progress: Called with the progress.
             rate: Bytes a second at which ``checksum`` reads; None for no limit.
-            resume: Do not read again what a stopped check found sound.
+            resume: Do not read objects again that a stopped check found sound.
             check: Checks ranges and objects, as ``graveler.spark`` does, without `rate` and `resume`; None:
                 this process does.
 
         Raises:
-            InvalidInputError: There is no such depth of a check, or the rate is none.
+            InvalidInputError: `objects` or `rate` is not valid.
         """
         from graveler.fsck import fsck  # noqa: PLC0415 - only a check needs it
         from graveler.reads.soundness import Depth  # noqa: PLC0415
@@ -264,8 +264,8 @@ class Repository:
         """Check that the key-value store and the storage belong together.
 
         Raises:
-            KVOutdatedError: The key-value store has lost something, as one restored from an old
-                backup has.
+            KVOutdatedError: The key-value store has lost records, for example because it was
+                restored from an old backup.
             StorageMismatchError: The storage is not the repository's, or an older copy of it.
             BackendUnavailableError: The storage does not answer.
         """
@@ -289,7 +289,7 @@ class Repository:
         """Make a branch at the commit that `source` names; it copies nothing.
 
         Args:
-            name: Of the branch.
+            name: Name of the branch.
             source: A ref expression.
             exist_ok: Return the existing branch of that name.
             hidden: Leave it out of listings, like the branches of runs.
@@ -305,7 +305,7 @@ class Repository:
         return use_cases.Branch(self.stores, name)
 
     def delete_branch(self, name: str | BranchLike) -> None:
-        """Remove a branch and what is staged on it; its commits stay."""
+        """Remove a branch and its staged writes; its commits stay."""
         name = branch_text(name, "name", within=self.stores)
         use_cases.branches.delete_branch(self.stores, name)
 
@@ -330,18 +330,18 @@ class Repository:
         """Return the read-only view of the commit that `expression` names now.
 
         Args:
-            expression: A branch (its committed head), a tag, a commit id or prefix, and
-                ``~N``, ``^N`` or ``@`` behind it; ``main@{2}`` is where the branch was two
-                moves ago, ``main@{2013-01-01T05:00Z}`` where it was at that time.
+            expression: A branch (its committed head), a tag, a commit id or a prefix of one, with
+                an optional ``~N``, ``^N`` or ``@`` after it. ``main@{2}`` is the commit at which the
+                branch was two moves ago, ``main@{2013-01-01T05:00Z}`` the one at that time.
         """
         expression = ref_text(expression, "expression", within=self.stores)
         return Ref(self.stores, resolve_to_read(self.stores.refs, expression), name=expression)
 
     def view(self, expression: str | Commit | RefLike) -> "View":
-        """Return a branch with what is staged on it, or the commit that any other ref names.
+        """Return a branch with its staged writes, or the commit that any other ref names.
 
         Args:
-            expression: The name of a branch, or what `ref` takes.
+            expression: The name of a branch, or an expression as for `ref`.
         """
         try:
             return self.branch(ref_text(expression, "expression", within=self.stores))
@@ -370,12 +370,13 @@ class Repository:
         """Yield the history of `ref`, children before parents.
 
         Args:
-            ref: Where to begin.
-            limit: At most this many of those that are shown.
-            first_parent: Follow first parents only: what was published, run by run.
-            path: Only commits that changed this path. A merge changed it if it differs from
-                every parent; otherwise the history follows the parent that has it alone.
-            prefix: The same for all paths that start with it; give `path` or `prefix`.
+            ref: A ref expression: the first commit.
+            limit: Yield at most this many commits.
+            first_parent: Follow first parents only. They show what was published, run by run.
+            path: Only commits that changed this path. A merge changed it if its version differs
+                from that of every parent. Otherwise the history follows the one parent that has
+                the same version.
+            prefix: Only commits that changed a path that starts with it; give `path` or `prefix`.
             metadata: Only commits that have all of these pairs.
             run: Only commits that the run of this key made or published.
             committer: Only commits by this committer.
@@ -384,7 +385,7 @@ class Repository:
                 read, whatever times are given.
 
         Raises:
-            InvalidInputError: Both `path` and `prefix`.
+            InvalidInputError: Both `path` and `prefix` are given.
             ExpiredError: Garbage collection removed a tree that the path must be looked up in.
         """
         ref, path = ref_text(ref, "ref", within=self.stores), prefix_text(path, "path")
@@ -411,7 +412,7 @@ class Repository:
     def diff(
         self, left: str | Commit | RefLike, right: str | Commit | RefLike, *, prefix: PathText = ""
     ) -> Iterator[Change]:
-        """Yield what differs from `left` to `right` below `prefix`, in byte order of paths."""
+        """Yield the differences from `left` to `right` below `prefix`, in byte order of paths."""
         left = ref_text(left, "left", within=self.stores)
         right = ref_text(right, "right", within=self.stores)
         prefix = prefix_text(prefix, "prefix")
@@ -460,20 +461,20 @@ class Repository:
         Args:
             source: A ref expression.
             into: A branch.
-            message: Of the merge commit.
-            metadata: Of the merge commit.
-            strategy: What happens where both sides changed a path. ``source-wins`` and
-                ``dest-wins`` take that side, its deletion included. A function gets each
-                `Conflict` and returns one of these words, ``delete``, an entry of the path, or
-                None to leave the conflict. A mapping has one of these for each pattern of paths,
-                as in ``{"tables/**": "source-wins", "config.json": merged}``; the first pattern
-                that matches counts, and ``conflict`` leaves what it matches.
+            message: Message of the merge commit.
+            metadata: Metadata of the merge commit.
+            strategy: What to do if both sides changed a path. ``source-wins`` and ``dest-wins``
+                use that side, even if it deleted the path. A function gets each `Conflict` and
+                returns one of these words, ``delete``, an entry of the path, or None to leave the
+                conflict. A mapping has one of these for each pattern of paths, as in
+                ``{"tables/**": "source-wins", "config.json": merged}``. The first pattern that
+                matches applies. ``conflict`` leaves the conflicts that its pattern matches.
             committer: Name of the committer.
             dry_run: Return what would change and which paths conflict. Nothing moves, nothing is
                 written, and no gate runs.
 
         Raises:
-            MergeConflictError: Both sides changed a path, differently; the branch stays.
+            MergeConflictError: Both sides changed a path differently; the branch does not move.
             ExpiredError: The tree of a merge base was removed by garbage collection.
         """
         use_cases.strategies.check_strategy(strategy)
@@ -498,25 +499,25 @@ class Repository:
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
-        """Commit on the branch `on` the inverse of what a commit changed.
+        """Commit the inverse of a commit's changes on the branch `on`.
 
-        What is staged on the branch stays staged. The commit is marked: ``graveler.revert``.
+        Staged writes stay staged. The new commit has the metadata key ``graveler.revert``.
 
         Args:
             commit: A ref expression.
             on: A branch.
-            parent: For a merge: the parent whose side stays; 1 is the branch merged into. Not needed
+            parent: For a merge, the parent whose side stays; 1 is the branch merged into. Not needed
                 for a published run, nor for a merge into `on` itself.
-            message: Of the commit; by default it names what is reverted.
-            metadata: Of the commit to make.
-            strategy: Where paths conflict, ``source-wins`` reverts and ``dest-wins`` keeps.
+            message: Message of the new commit; by default it names the reverted commit.
+            metadata: Metadata of the new commit.
+            strategy: If paths conflict, ``source-wins`` reverts them and ``dest-wins`` keeps them.
             committer: Name of the committer.
             allow_empty: Commit even if nothing changes.
 
         Raises:
-            MergeConflictError: Something changed the same paths since; the branch stays.
+            MergeConflictError: A later commit changed the same paths; the branch does not move.
             NoChangesError: There is nothing to revert.
-            InvalidInputError: A merge whose parent is not clear, without `parent`.
+            InvalidInputError: The commit is a merge that needs `parent`.
         """
         commit = ref_text(commit, "commit", within=self.stores)
         on = branch_text(on, "on", within=self.stores)
@@ -542,24 +543,24 @@ class Repository:
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
-        """Commit on the branch `onto` what another commit changed.
+        """Commit the changes of another commit on the branch `onto`.
 
-        What is staged on the branch stays staged. The commit is marked: ``graveler.cherry-pick``.
+        Staged writes stay staged. The new commit has the metadata key ``graveler.cherry-pick``.
 
         Args:
             commit: A ref expression.
             onto: A branch.
-            parent: For a merge: the parent to compare with; 1 is the branch merged into.
-            message: Of the commit; by default that of the commit picked.
-            metadata: Over that of the commit.
-            strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+            parent: For a merge, the parent to compare with; 1 is the branch merged into.
+            message: Message of the new commit; by default that of the picked commit.
+            metadata: Metadata of the new commit, added to that of the picked commit.
+            strategy: ``source-wins`` or ``dest-wins`` for paths that conflict.
             committer: Name of the committer.
             allow_empty: Commit even if nothing changes.
 
         Raises:
-            MergeConflictError: The branch changed the same paths; it stays as it is.
+            MergeConflictError: The branch changed the same paths; it does not move.
             NoChangesError: The branch has all these changes.
-            InvalidInputError: A merge whose parent is not clear, without `parent`.
+            InvalidInputError: The commit is a merge that needs `parent`.
             RunStateError: The commit belongs to a run that was not published.
         """
         commit = ref_text(commit, "commit", within=self.stores)
@@ -597,19 +598,19 @@ class Repository:
     def undo(self, branch: str | BranchLike = "main", *, to: int = 1) -> Commit:
         """Undo the last move of a branch: commit, merge, reset, or its deletion.
 
-        The branch returns to where it was before; a deleted branch is made again there. An undo is
-        a move too: a second undo reverses the first. What is staged stays staged; what was staged
-        on a branch when it was deleted is lost.
+        The branch returns to its previous commit. A deleted branch is made again there. An undo is
+        also a move: a second undo reverses the first. Staged writes stay staged, but a deleted
+        branch has lost its staged writes.
 
         Args:
             branch: Its name.
-            to: How many moves back, as ``main@{N}`` counts them.
+            to: Number of moves to undo, as ``main@{N}`` counts them.
 
         Raises:
             RefNotFoundError: The log does not reach back that far.
-            PreconditionFailedError: The branch moved meanwhile, and stays as it is.
+            PreconditionFailedError: The branch moved meanwhile; this call does not move it.
             ProtectedBranchError: The branch is protected against reset.
-            FencedError: The branch is, or was, a run's.
+            FencedError: The branch belongs or belonged to a run.
         """
         branch = branch_text(branch, "branch", within=self.stores)
         count(to, "to", least=1)
@@ -618,21 +619,21 @@ class Repository:
     def dump_refs(self, file: str | Path) -> "Contents":
         """Write branches, tags, protection, required gates and all commits they reach to a file.
 
-        The dump holds neither staged writes, runs and the log of moves, nor the objects, which
-        stay in the storage. The branches of runs are restored as hidden branches without a run.
+        The dump does not have staged writes, runs, the log of moves, or objects. The objects stay
+        in the storage. The branches of runs are restored as hidden branches without a run.
 
         Args:
-            file: Replaced if it exists.
+            file: The file to write; an existing file is replaced.
         """
         file = file_path(file, "file")
         storage = "" if self._default_storage else self.stores.storage
         return use_cases.dumps.dump(self.stores, Path(file), storage=storage)
 
     def restore_refs(self, file: str | Path) -> "Contents":
-        """Restore a dump of refs; what exists already stays.
+        """Restore a dump of refs; existing refs stay.
 
-        The repository is the one that the dump was made of, or one without history over the same
-        storage. Every id is recomputed before anything is written. May be repeated.
+        The repository is the one of the dump, or one without history over the same storage. Every
+        id is recomputed before anything is written. May be repeated.
 
         Raises:
             CorruptionError: The file is damaged, or a commit is not what its id says.
@@ -646,7 +647,7 @@ class Repository:
         """Return the provenance of a path: commit, run, step, gates and inputs.
 
         Args:
-            path: The path; it may be deleted.
+            path: The path, which may be deleted.
             ref: A ref expression.
 
         Raises:
@@ -666,10 +667,10 @@ class Repository:
         """Return an ingestion branch: writers stage all the time, ticks publish by the hour.
 
         Args:
-            branch: Its name; made from the head of `into` if it does not exist.
+            branch: Its name; created from the head of `into` if it does not exist.
             into: The branch that moves, in one step for each hour, once every gate has passed.
-            gates: Checks on what that branch would become.
-            on_refusal: ``hold`` publishes nothing until the change is mended; ``quarantine``
+            gates: Checks of the tree that `into` would get.
+            on_refusal: ``hold`` publishes nothing until the change is repaired; ``quarantine``
                 moves the change of the refused hour to a branch of its own and continues.
         """
         branch = branch_text(branch, "branch", within=self.stores)
@@ -686,7 +687,7 @@ class Repository:
         strategy: "Strategy | None" = None,
         **terms: "Unpack[RunTerms]",
     ) -> "AbstractContextManager[Run]":
-        """Work on a branch of its own and publish it: commit on success, park on failure.
+        """Run a block on a branch of its own: publish it on success, park it on failure.
 
         ::
 
@@ -694,10 +695,10 @@ class Repository:
                 run.put(path, data)
 
         Args:
-            key: Names the run by what it makes; a later attempt of the same key resumes
-                what an unfinished one committed.
-            gates: Checks on what that branch would become.
-            strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+            key: Names the run by its output; a later attempt of the same key resumes from the
+                commits of an unfinished one.
+            gates: Checks of the tree that the target would get.
+            strategy: ``source-wins`` or ``dest-wins`` for paths that conflict.
             terms: Any of ``into`` (the branch that moves, in one step, once every gate has passed),
                 ``metadata``, ``on_failure``, ``lease`` and ``ttl``; see `RunTerms`.
 

@@ -1,7 +1,7 @@
 """The lakes that the filesystems of this process share, one for each location.
 
-fsspec makes an instance for every thread and set of options; all of them use one open lake. The
-child of a fork opens its own lakes and does not touch its parent's. The module does not import
+fsspec makes an instance for every thread and set of options. All instances use one open lake. The
+child of a fork opens its own lakes and does not use those of its parent. The module does not import
 fsspec, so that a lake can be shared before fsspec is loaded.
 """
 
@@ -37,7 +37,7 @@ def location_of(named: object) -> str:
     """Return the absolute path of the named lake, or of the lake that GRAVELER_LAKE names.
 
     Raises:
-        InvalidInputError: Neither names one.
+        InvalidInputError: Neither names a lake.
     """
     text = os.fspath(named) if isinstance(named, (str, os.PathLike)) else ""
     location = text or environment(_VARIABLE)
@@ -65,8 +65,8 @@ def lake_at(location: str) -> "Lake":
 def share_lake(lake: "Lake") -> None:
     """Let the filesystems of this process use an open lake, which its owner closes.
 
-    For a lake that admits one process or lives in memory. It replaces the lake that was opened
-    at its location before.
+    Use it for a lake that admits one process only or is in memory. It replaces the lake that was
+    opened at its location before.
     """
     with _open.lock:
         _open.lakes[lake.location] = lake
@@ -95,7 +95,7 @@ def lend_lake(lake: "Lake") -> Iterator[None]:
 def close_lakes() -> None:
     """Close the lakes that filesystems have opened in this process; the next use reopens them.
 
-    A lake that was shared is removed, and stays open.
+    A shared lake is no longer used by them, but stays open.
     """
     with _open.lock:
         opened = [lake for name, lake in _open.lakes.items() if name not in _open.lent]

@@ -1,4 +1,4 @@
-"""The storages of a lake's repositories: where each is, and whether a new one may use a storage."""
+"""The storages of a lake's repositories: their URIs, and the checks for a new repository."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,7 @@ class Storages:
     """The storages of one lake.
 
     Args:
-        location: Of the lake, for errors.
+        location: The lake's location, for errors.
         root: Root URI of the lake's own storage.
         catalogue: Its repositories.
         open_store: Opens the object store of a root URI.
@@ -58,8 +58,8 @@ class Storages:
         """Refuse the storage of another repository for a new one.
 
         Raises:
-            InvalidInputError: It is that of another repository of the lake.
-            KVOutdatedError: It is that of a repository which the lake does not have.
+            InvalidInputError: The storage belongs to another repository of the lake.
+            KVOutdatedError: The storage belongs to a repository that the lake does not have.
         """
         marker = self._marker(storage)
         if marker is None:
@@ -69,7 +69,7 @@ class Storages:
                 continue
             if other == name:
                 return  # another process is making the same repository
-            if not take_over or self.of(other, record) == storage:  # else it is a copy
+            if not take_over or self.of(other, record) == storage:  # otherwise it is a copy
                 raise InvalidInputError(
                     f"{storage} is the storage of repository {other!r} already: give each a "
                     "storage of its own"
@@ -96,10 +96,10 @@ class Storages:
             )
 
     def check_empty(self) -> None:
-        """Refuse a lake that has no repository, but files in its own storage.
+        """Refuse a lake that has no repository but files in its own storage.
 
         Raises:
-            KVOutdatedError: It is such a lake.
+            KVOutdatedError: The lake is in this state.
         """
         storage = self._open_store(self._root)
         for info in storage.list():
