@@ -111,8 +111,8 @@ class IngestBranch:
         A release from quarantine or a revert changes the target in paths that the branch has
         written. Without this merge, a later write to such a path conflicts with that change. The
         merge is also made if the two are far apart, so that finding their merge base stays cheap.
-        If both changed a path, the version of the branch wins: it is the later one, and is judged
-        when it is published.
+        If both changed a path, the version of the branch wins. It is the later one, and it is
+        judged when it is published.
         """
         stores, commits = self.stores, self.stores.refs.commits
 
