@@ -161,7 +161,7 @@ CASES = {
     "not unique between files": (
         checks.unique("t/", "id"),
         {"t/a.parquet": rows(3), "t/b.parquet": rows(2)},
-        "2 values of id are there more than once (id=",
+        "2 values of id occur more than once (id=",
     ),
     "unique together": (
         checks.unique("t/", "id", "x"),

@@ -169,7 +169,7 @@ def unique(
             f"{name}={row[number]!r}" for name, number in zip(columns, names, strict=True)
         )
         return (
-            f"{repeated.num_rows} values of {', '.join(columns)} are there more than once "
+            f"{repeated.num_rows} values of {', '.join(columns)} occur more than once "
             f"({values}: {row['count_all']} times)"
         )
 

@@ -182,7 +182,7 @@ class Conversation:
             except TimeoutError:
                 continue  # it does not read the reply
             except (OSError, ValueError) as error:
-                return died(f"its process cannot be understood: {error}")
+                return died(f"its process sent an unreadable message: {error}")
             if answer is not None:
                 return answer
         if not self._begun:
@@ -220,7 +220,7 @@ class Conversation:
                 except CorruptionError as error:
                     return died(f"its process gave no answer that can be read: {error}")
             case _:
-                return died(f"its process sent what it should not: {shortened(repr(body), 200)}")
+                return died(f"its process sent an unexpected message: {shortened(repr(body), 200)}")
         return None
 
 
