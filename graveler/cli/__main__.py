@@ -1,4 +1,4 @@
-"""``python -m graveler.cli``: the command line where its script is not on the path."""
+"""``python -m graveler.cli``: the command line if its script is not on the path."""
 
 from graveler.cli.main import main
 

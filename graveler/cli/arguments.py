@@ -1,4 +1,4 @@
-"""How the command line is read: addresses, pairs, lengths of time, rates, shared options."""
+"""The arguments of the command line: addresses, pairs, durations, rates, shared options."""
 
 import re
 import sys
@@ -43,8 +43,8 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         metavar=f"[GLOB=]{'|'.join(_STRATEGIES)}",
-        help="Which side to take where paths conflict: the source's or the branch's. With a glob, as "
-        "in tables/**=source-wins, it is for these paths; repeat it, the first that matches counts.",
+        help="Side to use for conflicting paths: the source's or the branch's. With a glob, as in "
+        "tables/**=source-wins, for these paths only; repeat for more, the first match applies.",
     ),
 ]
 
@@ -62,15 +62,15 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Split at the first colon that is not in the braces of a time; a path may have many."""
+        """Split at the first colon outside the braces of a time; the path may have more colons."""
         return cls(*_PARTS.findall(text)[0])
 
     @classmethod
     def of_file(cls, text: str) -> "Address":
-        """Return an address that has a path.
+        """Return the address of a file.
 
         Raises:
-            UsageError: The text names no path.
+            UsageError: The text has no path.
         """
         address = cls.parse(text)
         if not address.path:
@@ -94,15 +94,15 @@ def split_pair(option: str, text: str) -> tuple[str, str]:
 
 
 def read_pairs(texts: Iterable[str] | None) -> dict[str, str]:
-    """Return the pairs of ``--meta``; of a repeated name, the last value."""
+    """Return the pairs of ``--meta``; a repeated name has its last value."""
     return dict(split_pair("--meta", text) for text in texts or ())
 
 
 def read_strategy(texts: Iterable[str] | None) -> "Strategy | None":
-    """Return the strategy, None where none is given.
+    """Return the strategy; None if none is given.
 
     Raises:
-        UsageError: A text names no strategy.
+        UsageError: A text is not a strategy.
     """
     rules: dict[str, str | Resolver | None] = {}
     for text in texts or ():
@@ -144,7 +144,7 @@ def read_number(option: str, text: str) -> int:
     """Return a whole number; a unit of bytes may follow it.
 
     Raises:
-        UsageError: The text is no such number.
+        UsageError: The text is not such a number.
     """
     if _DIGITS.fullmatch(text):
         return int(text)  # without the rounding of large numbers
@@ -168,7 +168,7 @@ def duration_text(seconds: float) -> str:
 
 
 def load_gates(names: list[str] | None) -> "list[Gate]":
-    """Import the gates that are named, also from modules in the folder where one stands."""
+    """Import the named gates; modules of the working folder can be imported too."""
     from graveler.gates.named import named  # noqa: PLC0415 - only when a verb needs it
 
     gates = []

@@ -28,7 +28,7 @@ _REFUSED: Final = " was refused: "
 
 
 class UsageError(InvalidInputError):
-    """The arguments of the command are wrong for any lake."""
+    """The arguments of the command are not valid for any lake."""
 
 
 def report(error: Exception, *, as_json: bool, debug: bool) -> int:
@@ -45,7 +45,7 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
 
 
 def report_interrupt(error: KeyboardInterrupt, *, as_json: bool) -> int:
-    """Write what was done until Ctrl-C to the standard error stream; return the exit code."""
+    """Write the work done before Ctrl-C to the standard error stream; return the exit code."""
     message = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
     shape = {"error": {"code": "interrupted", "message": message}}
     sys.stderr.write((to_json(shape) if as_json else f"error: {message}") + "\n")
@@ -66,7 +66,7 @@ def _exit_code(error: Exception) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, GravelerError):
         return str(error)
-    # the text of other errors, above all Spark's, may be a stack trace
+    # the text of other errors, especially Spark's, may be a stack trace
     first = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {first} (--debug shows where)"
 
@@ -100,7 +100,7 @@ def _lines(error: Exception) -> list[str]:
 
 
 def conflict_line(conflict: Conflict) -> str:
-    """Return the path, what each side has there, and what changed it last."""
+    """Return the path, its version on each side, and the commits that changed it last."""
     sides = (conflict.base, conflict.source, conflict.dest)
     if not conflict.bases_disagree and all(entry is None for entry in sides):
         return f"  {printable(conflict.path)}  a table that both sides changed: take one side of it"

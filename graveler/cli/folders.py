@@ -1,4 +1,4 @@
-"""``graveler put -r`` and ``graveler get -r``: whole folders, in and out."""
+"""``graveler put -r`` and ``graveler get -r``: transfers of whole folders."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DeleteOption = Annotated[
     bool,
-    typer.Option("--delete", help="With -r: delete there what the source does not have."),
+    typer.Option("--delete", help="With -r: delete files that the source does not have."),
 ]
 ExcludeOption = Annotated[
     list[str] | None,
@@ -33,27 +33,27 @@ ThreadsOption = Annotated[
         metavar="N",
         min=1,
         max=64,
-        help="With -r: how many files at the same time; else what suits the store.",
+        help="With -r: number of parallel transfers; by default it suits the store.",
     ),
 ]
 LinksOption = Annotated[
     bool,
     typer.Option(
         "--follow-links/--no-follow-links",
-        help="With -r: a symbolic link stands for what it points to; else it is left out.",
+        help="With -r: follow symbolic links; by default they are left out.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The options that folders take and files do not.
+    """The options that apply only to folders.
 
     Attributes:
-        delete: Mirror.
-        exclude: Patterns of names.
-        threads: How many files at the same time.
-        follow_links: What symbolic links stand for.
+        delete: Whether files that the source does not have are deleted.
+        exclude: Patterns of the names that are left out.
+        threads: Number of parallel transfers.
+        follow_links: Whether symbolic links are followed.
     """
 
     delete: bool
@@ -62,7 +62,7 @@ class Choices:
     follow_links: bool = True
 
     def check_unused(self) -> None:
-        """Refuse them where there is no folder.
+        """Refuse these options for a file.
 
         Raises:
             UsageError: One of them is given.
@@ -88,10 +88,10 @@ def put_folder(  # noqa: PLR0913 - the options of a command
     metadata: dict[str, str] | None,
     replace: bool,
 ) -> None:
-    """Put a folder on a branch and show what was done."""
+    """Put a folder on a branch and show the result."""
     folder = expand_home(source)
     if not folder.is_dir():
-        raise UsageError(f"{source!r} is no folder: put a file without -r")
+        raise UsageError(f"{source!r} is not a folder: put a file without -r")
     branch = session.branch(name)
     with session.progress("put") as progress:
         done = branch.upload(
@@ -111,12 +111,12 @@ def put_folder(  # noqa: PLR0913 - the options of a command
 
 
 def get_folder(session: Session, place: str, into: str, choices: Choices) -> None:
-    """Read a folder out of the lake and show what was done."""
+    """Read a folder from the lake and show the result."""
     ref, path = Address.parse(place)
     if not path and "/" in ref:
         Address.of_file(place)
     if into == "-":
-        raise UsageError("name the FOLDER to write to, behind the REF:PATH")
+        raise UsageError("name the FOLDER to write to, after REF:PATH")
     view = session.view(ref)
     if path and not view.has_below(f"{path.rstrip('/')}/") and view.exists(path):
         raise UsageError(f"{path!r} is a file: get it without -r")

@@ -1,4 +1,4 @@
-"""The entry point: every verb, under one name."""
+"""The entry point of the command line, with all verbs."""
 
 from typing import Annotated
 

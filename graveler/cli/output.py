@@ -16,16 +16,16 @@ _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
 class ReaderGoneError(Exception):
-    """The reader closed our output (``| head``): stop without a message."""
+    """The reader closed the output (``| head``): stop without a message."""
 
 
 def to_json(value: Any) -> str:
-    """Return one line of JSON, in ASCII, which every terminal and pipe preserves."""
+    """Return one line of JSON in ASCII, which every terminal and pipe preserves."""
     return json.dumps(value, separators=(", ", ": "))
 
 
 def printable(text: str) -> str:
-    """Return text that cannot move the cursor or forge a line: control characters escaped."""
+    """Return text with escaped control characters: it cannot move the cursor or forge a line."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
@@ -53,7 +53,7 @@ class Output:
         self._color = _wants_color(sys.stdout)
 
     def style(self, text: str, color: str = "", *, bold: bool = False, dim: bool = False) -> str:
-        """Return the text in a colour, where the reader is a terminal."""
+        """Return the text in a colour if the reader is a terminal."""
         if not self._color:
             return text
         return typer.style(text, fg=color or None, bold=bold or None, dim=dim or None)
@@ -68,7 +68,7 @@ class Output:
             sys.stdout.write(text + "\n")
 
     def show(self, value: Mapping[str, Any], *lines: str) -> None:
-        """Write `value` as a line of JSON where ``--json`` is given, else the lines."""
+        """Write `value` as a line of JSON if ``--json`` is given, else the lines."""
         if self.as_json:
             self.line(to_json(value))
             return
@@ -76,7 +76,7 @@ class Output:
             self.line(line)
 
     def data(self, piece: bytes) -> None:
-        """Write bytes as they are."""
+        """Write bytes unchanged."""
         with _reader():
             sys.stdout.flush()
             sys.stdout.buffer.write(piece)
@@ -87,7 +87,7 @@ class Output:
             sys.stdout.flush()
 
     def abandon(self) -> None:
-        """Discard what is buffered, so that the interpreter ends without an error."""
+        """Discard the buffer, so that the interpreter exits without an error."""
         with suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())

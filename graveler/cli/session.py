@@ -25,10 +25,10 @@ class Options:
     """The options that every verb has.
 
     Attributes:
-        lake: Folder or file of the lake, "" to look for it.
-        repo: Name of the repository, "" for the only one.
-        as_json: Write JSON.
-        debug: Show where an error came from.
+        lake: Folder or file of the lake; "" to look for it.
+        repo: Name of the repository; "" for the only one.
+        as_json: Whether to write JSON.
+        debug: Whether to show the stack trace of an error.
     """
 
     lake: str = ""
@@ -37,7 +37,7 @@ class Options:
     debug: bool = False
 
     def over(self, other: "Options | None") -> "Options":
-        """Return these options, those not given taken from `other`."""
+        """Return these options; those not given come from `other`."""
         if other is None:
             return self
         return Options(
@@ -49,10 +49,10 @@ class Options:
 
 
 def find_lake(folder: Path) -> Path:
-    """Return the lake that `folder` is in: itself or the nearest parent that is one.
+    """Return the lake of `folder`: itself or the nearest parent folder that is a lake.
 
     Raises:
-        NotFoundError: None is.
+        NotFoundError: There is none.
     """
     for candidate in (folder, *folder.parents):
         if (candidate / CONFIG_NAME).is_file():
@@ -68,8 +68,8 @@ class Session:
     """One call of the command line; a context manager that closes what was opened.
 
     Attributes:
-        options: The options given.
-        out: Where to write.
+        options: The given options.
+        out: The output.
     """
 
     options: Options
@@ -93,7 +93,7 @@ class Session:
 
     @contextmanager
     def progress(self, name: str) -> "Iterator[Progress | None]":
-        """Show a progress bar on a terminal; None where there is none, or with ``--json``."""
+        """Show a progress bar on a terminal; yield None without a terminal or with ``--json``."""
         if self.as_json or not sys.stderr.isatty():
             yield None
             return
@@ -110,7 +110,7 @@ class Session:
 
     @cached_property
     def lake(self) -> "Lake":
-        """The lake, opened; it is never created here."""
+        """The open lake; it is never created here."""
         from graveler.lake.factory import connect  # noqa: PLC0415 - only when a verb needs it
 
         named = self.options.lake or environment("GRAVELER_LAKE") or self.environment.location
@@ -120,7 +120,7 @@ class Session:
 
     @cached_property
     def repository(self) -> "Repository":
-        """The repository that was named, or the lake's only one."""
+        """The named repository, or the lake's only one."""
         return self.lake.repository(self.repository_name)
 
     @property
@@ -154,7 +154,7 @@ class Session:
         """The step that this program works in, opened by ``graveler run exec`` or a task.
 
         Raises:
-            UsageError: The environment names a run, and no step of it is open.
+            UsageError: The environment names a run, but none of its steps is open.
             FencedError: The try of the step is over.
         """
         given = self.environment
@@ -169,7 +169,7 @@ class Session:
 
     @property
     def default_branch(self) -> str:
-        """The branch to use if none is named: that of the step, else the repository's."""
+        """The branch to use if none is named: the step's branch, else the repository's default."""
         return self.repository.stores.default_branch if self.step is None else self.step.name
 
     def _is_step(self, name: str) -> bool:

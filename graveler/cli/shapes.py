@@ -1,4 +1,4 @@
-"""The records of a lake as JSON: the fields that ``--json`` promises."""
+"""The records of a lake as JSON, with the fields that ``--json`` promises."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
@@ -33,7 +33,7 @@ def moment(when: datetime | None) -> str | None:
 
 
 def shape_of(value: Any) -> Any:
-    """Return a record, or a value of one, as JSON has it."""
+    """Return a record, or a value in one, as JSON values."""
     names = _names(type(value).__mro__)
     if names:
         return {name: shape_of(getattr(value, name)) for name in names}
@@ -48,7 +48,7 @@ def shape_of(value: Any) -> Any:
 
 @cache
 def _names(bases: tuple[type, ...]) -> tuple[str, ...]:
-    """Return the promised fields of a class with these bases, the class first; none for others."""
+    """Return the promised fields of the first class that has any; `bases` starts with the class."""
     texts = (_FIELDS[base.__name__] for base in bases if base.__name__ in _FIELDS)
     return tuple(next(texts, "").split())
 

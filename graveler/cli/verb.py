@@ -21,7 +21,7 @@ LakeOption = Annotated[
         "-C",
         metavar="FOLDER",
         help="The lake: its folder or its graveler.toml. Else GRAVELER_LAKE, "
-        "else the nearest folder from here upwards that is one.",
+        "else the nearest folder from here upwards that is a lake.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -56,8 +56,8 @@ def verb(
 ) -> Callable[[Callable[Concatenate[Session, P], None]], Callable[Concatenate[Session, P], None]]:
     """Make a function ``(session, arguments…)`` the verb `name` of `group`.
 
-    Its arguments are read from its signature; the shared options are added to them. They may
-    also be given before the verb; those behind the verb win.
+    Its arguments come from its signature, and the shared options are added to them. The shared
+    options may also be given before the verb. Those after the verb win.
     """
 
     def register(

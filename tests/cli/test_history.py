@@ -103,7 +103,7 @@ def test_a_merge_moves_the_branch_and_a_second_one_does_nothing(cli, history):
     again = cli("merge", "dev", "main")
     assert (again.code, again.out) == (
         0,
-        f"main has all that is committed on dev already: it is at {head.id[:12]}\n",
+        f"main already has all commits of dev: it is at {head.id[:12]}\n",
     )
 
 

@@ -66,7 +66,7 @@ def test_the_commits_of_a_branch_are_replayed(cli, history):
         ((), 2, "give one of --pattern, --listing and --branch"),
         (("--pattern", "hourly", "--branch", "main"), 2, "give one of"),
         (("--pattern", "daily"), 1, "pattern 'daily': give one of hourly, hourly-large"),
-        (("--branch", "main", "--files", "3"), 2, "--files counts for a pattern only"),
+        (("--branch", "main", "--files", "3"), 2, "--files applies to a pattern only"),
         (("--branch", "none"), 1, "none"),
         (("--listing", "none.csv"), 1, "listing none.csv: No such file"),
         (("--listing", "x", "--every", "0"), 1, "give a length of time above 0"),

@@ -1,1 +1,1 @@
-"""The verbs, a module for each group of them."""
+"""The verbs, one module for each group."""

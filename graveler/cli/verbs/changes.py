@@ -29,11 +29,11 @@ def add_to(app: typer.Typer) -> None:
 
 def _diff(
     session: Session,
-    left: Annotated[str, typer.Argument(help="A ref; or a branch alone, for what is uncommitted.")],
+    left: Annotated[str, typer.Argument(help="A ref; or a branch alone, for its staged changes.")],
     right: Annotated[str, typer.Argument(help="The ref to compare it with.")] = "",
     prefix: Annotated[str, typer.Argument(help="Only paths with this prefix.")] = "",
 ) -> None:
-    """List what differs from LEFT to RIGHT, or what a commit of a branch would change."""
+    """List the differences from LEFT to RIGHT, or the changes that a commit would make."""
     changes: Iterable[Change]
     if right:
         changes = session.repository.diff(left, right, prefix=prefix)
@@ -55,7 +55,7 @@ def change_line(out: Output, change: Change) -> str:
 
 def _merge(  # noqa: PLR0913 - an option each
     session: Session,
-    source: Annotated[str, typer.Argument(help="What to merge: branch, tag or commit.")],
+    source: Annotated[str, typer.Argument(help="The branch, tag or commit to merge.")],
     into: Annotated[str, typer.Argument(help="The branch that moves.")],
     *,
     strategy: StrategyOption = None,
@@ -67,7 +67,7 @@ def _merge(  # noqa: PLR0913 - an option each
         bool, typer.Option("--dry-run", help="Only show what would change and what conflicts.")
     ] = False,
 ) -> None:
-    """Merge one ref into a branch; where both changed a path, nothing moves."""
+    """Merge one ref into a branch; if both changed a path, nothing moves."""
     if dry_run:
         _show_preview(
             session,
@@ -83,14 +83,14 @@ def _merge(  # noqa: PLR0913 - an option each
     )
     at = result.commit.id[:12]
     if result.already:
-        done = f"{into} has all that is committed on {source} already: it is at {at}"
+        done = f"{into} already has all commits of {source}: it is at {at}"
     else:
         done = f"merged {source}: {into} is at {at}"
     session.out.show({"commit": shape_of(result.commit), "already": result.already}, done)
 
 
 def _show_preview(session: Session, preview: MergePreview) -> None:
-    """Show what a merge would do; where it conflicts, end as the merge would."""
+    """Show the result that a merge would have; a conflict ends the command as in a merge."""
     shape = {
         "source": preview.source.id,
         "dest": preview.dest.id,

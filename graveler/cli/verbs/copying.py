@@ -1,4 +1,4 @@
-"""``graveler cp``, ``mv`` and ``import``: files under other paths, without copying bytes."""
+"""``graveler cp``, ``mv`` and ``import``: they give files other paths without copying bytes."""
 
 from typing import Annotated, Final
 
@@ -11,13 +11,13 @@ from graveler.cli.session import Session
 from graveler.cli.verb import verb
 
 _Recursive = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Take all that is below a folder.")
+    bool, typer.Option("--recursive", "-r", help="Include everything below a folder.")
 ]
 _Target = Annotated[
     str,
     typer.Argument(
         metavar="[BRANCH][:PATH]",
-        help="Where to: with its own name below PATH, if that is empty or ends with '/'.",
+        help="The destination; a file keeps its name below PATH if that is empty or ends with '/'.",
     ),
 ]
 _FILES: Final = {True: "files", False: "file"}
@@ -35,8 +35,8 @@ def _cp(
         str,
         typer.Argument(
             metavar="REF:PATH",
-            help="What to copy: of a branch with what is staged on it; of another ref, as in "
-            "main@:PATH, what is committed.",
+            help="The source. A branch includes its staged files; any other ref, as in main@:PATH, "
+            "has only committed files.",
         ),
     ],
     target: _Target,
@@ -44,10 +44,12 @@ def _cp(
     recursive: _Recursive = False,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Remove from the target folder what the source has not."),
+        typer.Option(
+            "--replace", help="Remove files that the source lacks from the target folder."
+        ),
     ] = False,
 ) -> None:
-    """Copy files to a branch, or within one; no byte is copied. Commit makes it stay."""
+    """Copy files to a branch, or within one; no byte is copied. A commit makes it permanent."""
     origin, goal = Address.parse(source), _goal(target)
     path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(goal.ref)
@@ -59,12 +61,12 @@ def _cp(
 
 def _mv(
     session: Session,
-    source: Annotated[str, typer.Argument(metavar="BRANCH:PATH", help="What to move.")],
+    source: Annotated[str, typer.Argument(metavar="BRANCH:PATH", help="The source.")],
     target: _Target,
     *,
     recursive: _Recursive = False,
 ) -> None:
-    """Move files within a branch; no byte is copied. Commit makes it stay."""
+    """Move files within a branch; no byte is copied. A commit makes it permanent."""
     origin, goal = Address.parse(source), _goal(target)
     if goal.ref not in {"", origin.ref}:
         raise UsageError(
@@ -91,26 +93,29 @@ def _import(
         ),
     ],
     target: Annotated[
-        str, typer.Argument(metavar="[BRANCH[:FOLDER]]", help="Where to; else the default branch.")
+        str,
+        typer.Argument(
+            metavar="[BRANCH[:FOLDER]]", help="The destination; else the default branch."
+        ),
     ] = "",
     *,
     below: Annotated[
         str,
         typer.Option(
             metavar="PLACE",
-            help="Of an inventory: only files below this place; their paths begin behind it.",
+            help="For an inventory: only files below this place; their paths begin after it.",
         ),
     ] = "",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Remove from the folder what the source has not.")
+        bool, typer.Option("--replace", help="Remove files that the source lacks from the folder.")
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Look every file of an inventory up in its store.")
+        bool, typer.Option("--verify", help="Look up every file of an inventory in its store.")
     ] = False,
 ) -> None:
-    """Import files of a store as they are; no byte is copied. Commit makes it stay.
+    """Import files of a store unchanged; no byte is copied. A commit makes it permanent.
 
-    They lie below places that the repository declares: `graveler links allow PLACE`.
+    The files must be below places that the repository declares: `graveler links allow PLACE`.
     """
     goal = Address.parse(target)
     branch, folder = session.branch(goal.ref), _folder(goal.path)
@@ -131,7 +136,7 @@ def _goal(text: str) -> Address:
     """Return a target; a text without a colon is a branch, as for every verb.
 
     Raises:
-        UsageError: It has a slash, so it can only be meant as a path.
+        UsageError: The text has a slash, so it can only be a path.
     """
     goal = Address.parse(text)
     return goal if goal.path or "/" not in goal.ref else Address.of_file(text)
@@ -142,7 +147,7 @@ def _paths(path: str, to: str, *, recursive: bool) -> tuple[str, str]:
     if recursive:
         return _folder(path), _folder(to)
     if not path or path.endswith("/"):
-        raise UsageError(f"{path!r} is a folder: take what is below it with -r")
+        raise UsageError(f"{path!r} is a folder: give -r to include everything below it")
     if not to or to.endswith("/"):
         to += path.rpartition("/")[2]
     return path, to

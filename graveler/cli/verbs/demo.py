@@ -1,4 +1,4 @@
-"""``graveler demo``: a day of real flights, one hour of it damaged."""
+"""``graveler demo``: a day of real flights with one damaged hour."""
 
 import shutil
 import sys
@@ -29,11 +29,11 @@ def add_to(app: typer.Typer) -> None:
 
 def _demo(
     session: Session,
-    folder: Annotated[str, typer.Argument(help="Where the lake is made.")] = "demo-lake",
+    folder: Annotated[str, typer.Argument(help="The folder of the new lake.")] = "demo-lake",
     *,
-    hours: Annotated[int, typer.Option(min=1, help="How many hours of flights.")] = 24,
+    hours: Annotated[int, typer.Option(min=1, help="Number of hours of flights.")] = 24,
     fresh: Annotated[
-        bool, typer.Option("--fresh/--keep", help="Remove what an earlier demo left there.")
+        bool, typer.Option("--fresh/--keep", help="Remove the files of an earlier demo.")
     ] = False,
 ) -> None:
     """Publish hours of real flights through Spark, branches and gates; one hour is damaged."""

@@ -1,4 +1,4 @@
-"""``graveler refs``: all branches, tags and commits in one file, and back."""
+"""``graveler refs``: dump all branches, tags and commits to one file, and restore them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graveler.refs.dump import Contents
 
 
-_refs = typer.Typer(help="Refs: all of them in one file, and back.", no_args_is_help=True)
+_refs = typer.Typer(help="Refs: dump them to one file, and restore them.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,11 +24,11 @@ def add_to(app: typer.Typer) -> None:
 @verb(_refs, "dump")
 def _dump(
     session: Session,
-    file: Annotated[Path, typer.Argument(help="Replaced if it is there.", dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="The file; replaced if it exists.", dir_okay=False)],
 ) -> None:
     """Write branches, tags, protection and all commits they reach to a file.
 
-    Staged writes, runs and the log of moves are not in it. Objects stay where they are.
+    The file lacks staged writes, runs and the log of moves. Objects stay where they are.
     """
     contents = session.repository.dump_refs(file)
     shape = _shape(session.repository.name, contents)
@@ -41,19 +41,19 @@ def _restore(
     file: Annotated[Path, typer.Argument(help="A dump.", dir_okay=False, exists=True)],
     *,
     storage: Annotated[
-        str, typer.Option(metavar="URI", help="Where the objects are; else as the dump says.")
+        str, typer.Option(metavar="URI", help="Root of the objects; else the one in the dump.")
     ] = "",
     take_over: Annotated[
         bool,
         typer.Option(
             "--take-over",
-            help="Take the storage from the lake that its marker names, which must no longer exist.",
+            help="Take over the storage of the lake that its marker names; it must no longer exist.",
         ),
     ] = False,
 ) -> None:
-    """Restore a dump, into the repository it names; that is made where it is missing.
+    """Restore a dump into the repository that it names; a missing repository is made.
 
-    What is there already stays. Every id is computed again before anything is written.
+    Existing refs stay. Every id is recomputed before anything is written.
     """
     from graveler.refs.dump import read_dump  # noqa: PLC0415 - only when a verb needs it
 

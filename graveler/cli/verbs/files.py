@@ -49,13 +49,13 @@ def _ls(
         str,
         typer.Argument(
             metavar="[REF[:PATH]]",
-            help="A branch (with what is staged on it), a tag, a commit or main~2; then a folder.",
+            help="A branch (with its staged files), a tag, a commit or main~2; then a folder.",
         ),
     ] = "",
     *,
     recursive: _Recursive = False,
 ) -> None:
-    """List files, folders folded into one line each."""
+    """List files; a folder is one line."""
     ref, path = Address.parse(where)
     view = session.view(ref)
     empty = True
@@ -113,7 +113,7 @@ def _get(  # noqa: PLR0913 - the options of a command
     into: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE]", help="Where to write, a folder with -r; else the standard output."
+            metavar="[FILE]", help="The file to write, a folder with -r; else the standard output."
         ),
     ] = _STREAM,
     *,
@@ -122,7 +122,7 @@ def _get(  # noqa: PLR0913 - the options of a command
     exclude: ExcludeOption = None,
     threads: ThreadsOption = None,
 ) -> None:
-    """Read a file out of the lake, or a folder of them; what is there with equal content stays."""
+    """Read a file or a folder from the lake; existing files with equal content stay."""
     choices = Choices(delete, exclude, threads)
     if recursive:
         get_folder(session, file, into, choices)
@@ -156,11 +156,14 @@ def _get(  # noqa: PLR0913 - the options of a command
 def _put(  # noqa: PLR0913 - the options of a command
     session: Session,
     source: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file, a folder with -r, or - for the input.")
+        str,
+        typer.Argument(metavar="FILE", help="A file, a folder with -r, or - for standard input."),
     ],
     target: Annotated[
         str,
-        typer.Argument(metavar="BRANCH:PATH", help="Where; below it, if it ends with a slash."),
+        typer.Argument(
+            metavar="BRANCH:PATH", help="The target; if it ends with a slash, the folder."
+        ),
     ],
     *,
     recursive: _Recursive = False,
@@ -169,7 +172,7 @@ def _put(  # noqa: PLR0913 - the options of a command
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Write even where the branch has the same content, as a repair."
+            "--replace", help="Write even if the branch has the same content, as a repair."
         ),
     ] = False,
     delete: DeleteOption = False,
@@ -177,10 +180,10 @@ def _put(  # noqa: PLR0913 - the options of a command
     follow_links: LinksOption = True,
     threads: ThreadsOption = None,
 ) -> None:
-    """Put a file, or a folder of them, on a branch; commit makes it stay.
+    """Put a file or a folder on a branch; a commit makes it permanent.
 
-    Of a folder, what the branch has already is skipped: after an error or Ctrl-C the same command
-    goes on.
+    Files of a folder that the branch already has are skipped. After an error or Ctrl-C the same
+    command resumes.
     """
     name, path = Address.parse(target)
     if not path and "/" in name:  # a path without a colon, or a name that no branch has
@@ -205,7 +208,7 @@ def _put(  # noqa: PLR0913 - the options of a command
         raise UsageError(f"no file {source!r}" + (": put a folder with -r" * file.is_dir()))
     if not path or path.endswith("/"):
         if source == _STREAM:
-            raise UsageError(f"{target!r} is a folder: give what comes from the input a name")
+            raise UsageError(f"{target!r} is a folder: give the standard input a file name")
         path += file.name
     body = sys.stdin.buffer if source == _STREAM else file
     branch = session.branch(name)
@@ -215,11 +218,13 @@ def _put(  # noqa: PLR0913 - the options of a command
 
 def _rm(
     session: Session,
-    files: Annotated[list[str], typer.Argument(metavar="BRANCH:PATH...", help="What to remove.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="BRANCH:PATH...", help="The files to remove.")
+    ],
     *,
     recursive: _Recursive = False,
 ) -> None:
-    """Remove files from a branch; commit makes it stay."""
+    """Remove files from a branch; a commit makes it permanent."""
     removed: list[dict[str, Any]] = []
     for text in files:
         address = Address.of_file(text)
@@ -236,6 +241,6 @@ def _paths(branch: "Branch", path: str, *, recursive: bool) -> list[str]:
     if branch.exists(path):
         paths.append(path)
     if not paths:
-        way_out = "" if recursive else " (-r removes what is below a folder)"
+        way_out = "" if recursive else " (-r removes everything below a folder)"
         raise ObjectNotFoundError(f"nothing at {path!r} in {branch.name!r}{way_out}")
     return paths

@@ -43,9 +43,9 @@ def _fsck(
         typer.Option(metavar="RATE", help="With --checksums: limit the reading rate, as 50MB/s."),
     ] = "",
 ) -> None:
-    """Find what is missing or damaged; exit with 1 if anything is.
+    """Find missing and damaged objects; exit with 1 if there are any.
 
-    All repositories of the lake, or the one that --repo names. Nothing is repaired.
+    It checks all repositories of the lake, or the one of --repo. Nothing is repaired.
     """
     if checksums and no_objects:
         raise UsageError("--checksums and --no-objects: give one of them")
@@ -72,7 +72,7 @@ def _fsck(
 
 
 def _outdated(session: Session) -> list[str]:
-    """Return where the key-value store is older than the object store's witness."""
+    """Return the problems of a key-value store that is older than the object store's witness."""
     messages = []
     checks = [
         session.lake.check_kv,

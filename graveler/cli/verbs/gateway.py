@@ -1,4 +1,4 @@
-"""``graveler gateway``: the lake as a file system for Spark and other clients of Hadoop."""
+"""``graveler gateway``: the lake as a file system for Spark and other Hadoop clients."""
 
 import signal
 from collections.abc import Iterator
@@ -33,34 +33,34 @@ def _gateway(  # noqa: PLR0913 - the choices of a server
     place: Annotated[str, typer.Argument(metavar="LAKE", help="As --lake.")] = "",
     *,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 for other machines.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Address to listen at; 0.0.0.0 for other machines."),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="0 for a free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for a free one.")
     ] = 9870,
     token: Annotated[
         str,
         typer.Option(
             metavar="TEXT",
-            help=f"What clients have to send. Better in {_VARIABLE} or a file: other users of the "
-            "machine see the arguments of a program. Without any, one is made and printed.",
+            help=f"The token that clients send. Prefer {_VARIABLE} or a file: other users of the "
+            "machine see the arguments of a program. By default a new token is made and printed.",
         ),
     ] = "",
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Holds the token.", exists=True, dir_okay=False),
+        typer.Option(metavar="FILE", help="A file with the token.", exists=True, dir_okay=False),
     ] = None,
     commit_on_success: Annotated[
         bool,
-        typer.Option(
-            "--commit-on-success", help="Commit what a job has written when it marks its success."
-        ),
+        typer.Option("--commit-on-success", help="Commit a job's files when it marks its success."),
     ] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all writes.")] = False,
 ) -> None:
-    """Serve the lake to Spark and other clients of Hadoop, as webhdfs://HOST:PORT/REPO/REF/PATH.
+    """Serve the lake to Spark and other Hadoop clients, as webhdfs://HOST:PORT/REPO/REF/PATH.
 
-    It runs until Ctrl-C or SIGTERM, and lets the requests under way end; the second time it ends at once.
+    It runs until Ctrl-C or SIGTERM. The first one lets active requests end; a second one ends it
+    at once.
     """
     from graveler.gateway import Gateway  # noqa: PLC0415 - only when a verb needs it
 
@@ -109,7 +109,7 @@ def _close(gateway: "Gateway", now: Event) -> None:
 
 @contextmanager
 def _stopped() -> Iterator[tuple[Event, Event]]:
-    """Yield what the first Ctrl-C or SIGTERM sets, and what the second one sets."""
+    """Yield the event that the first Ctrl-C or SIGTERM sets, and the event of the second one."""
     events = (Event(), Event())
 
     def stop(*_: object) -> None:

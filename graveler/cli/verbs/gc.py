@@ -1,4 +1,4 @@
-"""``graveler gc``: condemn what is unreachable, and delete it a window later."""
+"""``graveler gc``: condemn unreachable objects, and delete them after a window."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _HELP: Final = """Garbage collection.
 
-`gc mark` condemns what is unreachable and deletes nothing; `gc sweep` deletes it once the undelete
-window is over and a second check still finds it unreachable; `gc undelete` undoes a mark. `gc run`
+`gc mark` condemns unreachable objects and deletes nothing. `gc sweep` deletes them once the undelete
+window is over, if a second check still finds them unreachable. `gc undelete` undoes a mark. `gc run`
 marks and sweeps, for a daily job."""
 
 _gc = typer.Typer(help=_HELP, no_args_is_help=True)
@@ -32,12 +32,12 @@ _DryRun = Annotated[
 ]
 _Grace = Annotated[
     str,
-    typer.Option(metavar="TIME", help="Keep what is younger; longer than a write takes to commit."),
+    typer.Option(metavar="TIME", help="Keep younger objects; longer than a write takes to commit."),
 ]
 _Window = Annotated[
     str,
     typer.Option(
-        metavar="TIME", help="From mark to sweep: longer than any operation on the lake takes."
+        metavar="TIME", help="Time from mark to sweep; longer than any operation on the lake."
     ),
 ]
 _Pattern = Annotated[
@@ -76,7 +76,7 @@ def _run(
 def _mark(
     session: Session, *, grace: _Grace = "1d", window: _Window = "7d", dry_run: _DryRun = False
 ) -> None:
-    """Condemn what is unreachable; delete nothing."""
+    """Condemn unreachable objects; delete nothing."""
     with session.progress("gc") as progress:
         mark = session.repository.gc.mark(
             grace=read_duration("--grace", grace),
@@ -89,7 +89,7 @@ def _mark(
 
 @verb(_gc, "sweep")
 def _sweep(session: Session, mark: _Mark, *, dry_run: _DryRun = False) -> None:
-    """Delete what a mark condemned and what is still not needed; repeat it after a crash."""
+    """Delete the condemned objects that are still not needed; repeat it after a crash."""
     with session.progress("gc") as progress:
         swept = session.repository.gc.sweep(mark, dry_run=dry_run, progress=progress)
     _show_mark(session, swept)
@@ -97,7 +97,7 @@ def _sweep(session: Session, mark: _Mark, *, dry_run: _DryRun = False) -> None:
 
 @verb(_gc, "undelete")
 def _undelete(session: Session, mark: _Mark) -> None:
-    """Undo a mark: its commits can be named again, by a branch or a tag."""
+    """Undo a mark; a branch or a tag can then name its commits again."""
     undone = session.repository.gc.undelete(mark)
     session.out.show(
         mark_shape(undone),
@@ -119,7 +119,7 @@ def _list(session: Session) -> None:
 
 @verb(_gc, "show")
 def _show(session: Session, mark: _Mark) -> None:
-    """Show a mark: what it condemned, and what a sweep deleted."""
+    """Show a mark: the objects it condemned, and those that a sweep deleted."""
     _show_mark(session, session.repository.gc.get(mark))
 
 
@@ -143,9 +143,9 @@ def _keep(
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="All history.")] = False,
 ) -> None:
-    """Set how much history is kept; with both numbers, what either of them keeps.
+    """Set how much history is kept; with both numbers, a commit is kept if either keeps it.
 
-    Heads, what tags name and what merges start from are always kept.
+    Heads, tagged commits and merge bases are always kept.
     """
     if everything == (days is not None or count is not None):
         raise UsageError("give --days, --count or both, or --everything")
@@ -179,7 +179,7 @@ def _show_mark(session: Session, mark: "Mark") -> None:
 
 
 def mark_lines(session: Session, mark: "Mark") -> Iterator[str]:
-    """Yield what people read of a mark."""
+    """Yield the lines that show a mark to people."""
     style = session.out.style
     if mark.id:
         yield f"mark {style(mark.id, 'yellow')}: {mark.state}{_ripe(mark)}"

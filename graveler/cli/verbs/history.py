@@ -34,7 +34,7 @@ def _commit(
         typer.Argument(
             metavar="[BRANCH[:PATH]]...",
             help="The branch; else the default branch. With paths, folders (which end with '/') or "
-            "patterns, as in main:tables/ :*.json, only what is staged there.",
+            "patterns, as in main:tables/ :*.json, only staged files there.",
         ),
     ] = None,
     *,
@@ -50,7 +50,7 @@ def _commit(
         bool, typer.Option("--allow-empty", help="Commit even if nothing is staged.")
     ] = False,
 ) -> None:
-    """Commit what is staged on a branch."""
+    """Commit the staged writes of a branch."""
     addresses = [Address.parse(text) for text in where or [""]]
     names = {address.ref for address in addresses if address.ref}
     paths = [address.path for address in addresses if address.path]
@@ -68,7 +68,9 @@ def _commit(
     )
     line = f"{target.name} is at {made.id[:12]}: {_title(made)}"
     if made.by_other:
-        line = f"{target.name}: another commit took what was staged, {made.id[:12]}: {_title(made)}"
+        line = (
+            f"{target.name}: another commit has the staged writes, {made.id[:12]}: {_title(made)}"
+        )
     session.out.show({**shape_of(made), "by_other": made.by_other}, line)
 
 
@@ -78,7 +80,7 @@ def _log(  # noqa: PLR0913 - an option each
     path: Annotated[
         str,
         typer.Argument(
-            help="Only commits that changed this path; or, where it ends with '/', what is below."
+            help="Only commits that changed this path, or, if it ends with '/', any path below it."
         ),
     ] = "",
     *,
@@ -149,9 +151,10 @@ def _title(commit: Commit) -> str:
 
 
 def _show(session: Session, ref: _Ref = "") -> None:
-    """Show a commit: what it changed, and which ranges it wrote or reused.
+    """Show a commit: its changes, and the ranges it wrote or reused.
 
-    Both are relative to the first parent; neither is known where one of the two has expired.
+    Both are relative to the first parent. Neither is known if the commit or that parent has
+    expired.
     """
     repository, out = session.repository, session.out
     commit = repository.commit(ref or session.default_branch)

@@ -1,4 +1,4 @@
-"""``graveler ingest``: ticks of an ingestion branch, what is held or in quarantine, releases."""
+"""``graveler ingest``: ticks, states, quarantines and releases of an ingestion branch."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +36,7 @@ _Gates = Annotated[
     typer.Option(
         "--gate",
         metavar="MODULE:NAME",
-        help="A gate that judges, or the kind of a built-in one, beside those that the branch "
+        help="A gate, or the kind of a built-in one, in addition to those that the branch "
         "requires; repeat for more.",
     ),
 ]
@@ -60,12 +60,13 @@ def _tick(  # noqa: PLR0913 - options
     on_refusal: Annotated[
         str,
         typer.Option(
-            metavar="WHAT", help="hold: stop publishing until it is fixed; or quarantine."
+            metavar="WHAT",
+            help="After a refusal: hold publishing until it is fixed, or quarantine.",
         ),
     ] = "hold",
     meta: MetaOption = None,
 ) -> None:
-    """Commit what is staged, judge it, publish it; exit with 4 where it is held."""
+    """Commit staged writes, judge and publish them; exit with 4 if publishing is held."""
     ingestion = session.repository.ingestion(
         branch, into=into or session.default_branch, gates=load_gates(gate), on_refusal=on_refusal
     )
@@ -77,7 +78,7 @@ def _tick(  # noqa: PLR0913 - options
 
 @verb(_ingest, "status")
 def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -> None:
-    """Show what is staged, what waits to be published, and what is in quarantine."""
+    """Show staged paths, hours that wait to be published, and quarantines."""
     status = _ingestion(session, branch, into).status()
     shape = {
         "branch": status.branch,
@@ -99,7 +100,7 @@ def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -
 
 @verb(_ingest, "quarantined")
 def _quarantined(session: Session, *, branch: _Branch = "ingest") -> None:
-    """List what is in quarantine, by branch."""
+    """List the quarantines by branch."""
     for kept in _ingestion(session, branch, "").quarantined():
         session.out.show(quarantine_shape(kept), *_shelf_lines(kept))
 
@@ -115,7 +116,7 @@ def _release(  # noqa: PLR0913 - options
     strategy: StrategyOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """Judge a quarantine again and publish it; its branch is deleted."""
+    """Judge a quarantine again, publish it, and delete its branch."""
     ingestion = session.repository.ingestion(
         branch, into=into or session.default_branch, gates=load_gates(gate)
     )

@@ -30,19 +30,21 @@ def _import(  # noqa: PLR0913 - the options of the verb
         typer.Option(
             dir_okay=False,
             exists=True,
-            help="What `lakectl refs-dump` printed; else what it left in the namespace.",
+            help="File with the output of `lakectl refs-dump`; else its dump in the namespace.",
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="PLACE", help="Where files may be linked from; repeat for more."),
+        typer.Option(
+            metavar="PLACE", help="A place that files may be linked from; repeat for more."
+        ),
     ] = None,
     rename: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="A branch or tag; OLD= leaves it out."),
+        typer.Option(metavar="OLD=NEW", help="Rename a branch or tag; OLD= leaves it out."),
     ] = None,
     default_branch: Annotated[
-        str, typer.Option(metavar="NAME", help="Of a new repository; else main.")
+        str, typer.Option(metavar="NAME", help="Default branch of a new repository.")
     ] = "",
     storage: Annotated[
         str, typer.Option(metavar="URI", help="Root of a new repository's objects.")
@@ -51,7 +53,7 @@ def _import(  # noqa: PLR0913 - the options of the verb
         bool,
         typer.Option(
             "--ignore-etags",
-            help="ETags are no checksums: the namespace was copied, or is encrypted with KMS.",
+            help="Do not use ETags as checksums: the namespace was copied, or is encrypted with KMS.",
         ),
     ] = False,
     skip_odd_paths: Annotated[
@@ -62,12 +64,12 @@ def _import(  # noqa: PLR0913 - the options of the verb
     ] = False,
     expire_missing: Annotated[
         bool,
-        typer.Option("--expire-missing", help="Commits whose trees lack files become expired."),
+        typer.Option("--expire-missing", help="Declare commits expired if their trees lack files."),
     ] = False,
 ) -> None:
-    """Bring in the commits, branches and tags of a lakeFS repository; its files stay where they are.
+    """Import the commits, branches and tags of a lakeFS repository; its files are not copied.
 
-    May be repeated: only what is new is read.
+    May be repeated: only new data is read.
     """
     with session.progress("import") as progress:
         done = session.lake.import_lakefs(

@@ -34,13 +34,13 @@ def _init(
         str,
         typer.Option(
             metavar="URI",
-            help="Where branches and uncommitted entries live: sqlite://kv.sqlite3, "
+            help="The store of branches and uncommitted entries: sqlite://kv.sqlite3, "
             "rocksdb://kv, postgresql://user@host/database.",
         ),
     ] = KV_URI,
     storage: Annotated[
         str,
-        typer.Option(metavar="URI", help="Where bytes go: file://objects, s3://bucket/prefix."),
+        typer.Option(metavar="URI", help="The object store: file://objects, s3://bucket/prefix."),
     ] = STORAGE_URI,
 ) -> None:
     """Make a new lake."""
@@ -68,7 +68,7 @@ def _create(
         bool,
         typer.Option(
             "--take-over",
-            help="Take the storage from a repository unknown to this lake, which must no longer exist.",
+            help="Take over the storage of a repository unknown to this lake; it must no longer exist.",
         ),
     ] = False,
 ) -> None:
@@ -92,11 +92,11 @@ def _accept(
     session: Session,
     name: Annotated[str, typer.Argument(help="The repository; else the one of --repo.")] = "",
 ) -> None:
-    """Accept a key-value store, or a storage, that was restored to an older state."""
+    """Accept a key-value store or a storage that was restored to an older state."""
     repository = session.lake.accept(name or session.repository_name)
     session.out.show(
         {"repository": repository.name, "accepted": True},
-        f"{repository.name} continues from what is stored; next: graveler fsck",
+        f"{repository.name} continues from the stored state; next: graveler fsck",
     )
 
 
@@ -105,7 +105,7 @@ def _show(
     session: Session,
     name: Annotated[str, typer.Argument(help="The repository; else the one of --repo.")] = "",
 ) -> None:
-    """Show a repository: where its objects are, its branches, tags and runs."""
+    """Show a repository: its storage, branches, tags and runs."""
     repository = session.lake.repository(name) if name else session.repository
     branches = list(repository.branches(hidden=True))
     shown = [record.name for record in branches if not record.hidden]
@@ -143,14 +143,14 @@ def _shape(session: Session, name: str) -> dict[str, Any]:
 
 @verb(_links, "allow")
 def _allow(session: Session, place: _Place) -> None:
-    """Allow links to files below a place, and reading them."""
+    """Allow linking and reading files below a place."""
     declared = session.repository.links.allow(place)
     session.out.show({"allowed": declared}, f"allowed links to {printable(declared)}")
 
 
 @verb(_links, "disallow")
 def _disallow(session: Session, place: _Place) -> None:
-    """Forbid links to files below a place, and reading them."""
+    """Forbid linking and reading files below a place."""
     declared = session.repository.links.disallow(place)
     session.out.show({"disallowed": declared}, f"disallowed links to {printable(declared)}")
 

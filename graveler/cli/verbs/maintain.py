@@ -1,4 +1,4 @@
-"""``graveler maintain``: what a scheduler runs daily."""
+"""``graveler maintain``: the daily maintenance."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,4 @@
-"""``graveler pack``, ``packing`` and ``stats``: how trees are cut into ranges, and cutting them well."""
+"""``graveler pack``, ``packing`` and ``stats``: show how trees are cut into ranges, and pack them."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,9 @@ from graveler.cli.verb import verb
 if TYPE_CHECKING:
     from graveler.refs.pack_rule import PackRule
 
-_packing = typer.Typer(help="When branches are packed.", no_args_is_help=True)
+_packing = typer.Typer(
+    help="Packing: the rule that decides when branches are packed.", no_args_is_help=True
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,7 +59,7 @@ def _pack(
 
 
 def _stats(session: Session, ref: Annotated[str, typer.Argument(metavar="REF")] = "main") -> None:
-    """Show how a tree is cut into ranges, and what a pack would give."""
+    """Show how a tree is cut into ranges, and the result that a pack would have."""
     stats = session.repository.stats(ref)
     session.out.show(
         asdict(stats),
@@ -74,7 +76,7 @@ def _stats(session: Session, ref: Annotated[str, typer.Argument(metavar="REF")] 
 
 @verb(_packing, "show")
 def _show(session: Session) -> None:
-    """Show from how many badly cut ranges on which branches are packed."""
+    """Show the rule: the number of badly cut ranges that starts a pack, and the branches."""
     _show_rule(session, session.repository.packing.show())
 
 
@@ -97,7 +99,7 @@ def _set(
         ),
     ] = None,
 ) -> None:
-    """Change when branches are packed, and which."""
+    """Change the rule: when a branch is packed, and which branches."""
     if after is None and not branch:
         raise UsageError("nothing to set: give --after, --branch or both")
     branches = [pattern for pattern in branch if pattern] if branch else None

@@ -1,4 +1,4 @@
-"""``graveler run open``, ``exec`` and ``publish``: a run of programs that are not Python."""
+"""``graveler run open``, ``exec`` and ``publish``: runs of programs in any language."""
 
 import signal
 import subprocess
@@ -50,7 +50,7 @@ def add_to(group: typer.Typer) -> None:
 
 def _open(
     session: Session,
-    key: Annotated[str, typer.Argument(help="Names the run by what it makes: its hour.")],
+    key: Annotated[str, typer.Argument(help="Names the run by its output, as its hour.")],
     *,
     into: Annotated[
         str, typer.Option(metavar="BRANCH", help="The branch that the run publishes to.")
@@ -75,7 +75,7 @@ def _publish(
     ] = None,
     strategy: StrategyOption = None,
 ) -> None:
-    """Publish a run: the gates run on what its branch would become, which then moves."""
+    """Publish a run: if the gates pass on the new tree, its target branch moves."""
     work = _attached(session, run)
     result = work.publish(load_gates(gate), strategy=read_strategy(strategy))
     session.out.show(
@@ -110,11 +110,11 @@ def _exec(
     ] = 0,
     meta: MetaOption = None,
 ) -> None:
-    """Run a program in a step of a run, which joins the run if the program exits with 0.
+    """Run a program in a step of a run; the step joins the run if the program exits with 0.
 
-    The program gets the step by its environment: the verbs of graveler, graveler.attach() and
+    The environment of the program names the step: the verbs of graveler, graveler.attach() and
     grav:// addresses (GRAVELER_URL is that of the step) work on the branch of the step. Any other
-    exit code, or a signal, drops what it wrote, and is the exit code of this command.
+    exit code, or a signal, drops the writes of the step and is the exit code of this command.
     """
     given = _step_to_open(session, run, step, try_number, read_pairs(meta))
     with session.repository.runs.working(given) as work:
@@ -131,7 +131,7 @@ def _exec(
 def _step_to_open(
     session: Session, run: str, step: str, try_number: int, metadata: dict[str, str]
 ) -> "StepEnvironment":
-    """Return the step that the options and the environment name."""
+    """Return the step that the options or the environment name."""
     from graveler.runs import StepEnvironment, StepHandle  # noqa: PLC0415 - as above
 
     given = StepEnvironment.of(run=run, step=step)
@@ -157,14 +157,14 @@ def _summary(work: Any) -> str:
 
 
 def _run_program(command: Sequence[str], variables: dict[str, str]) -> int:
-    """Run a program to its end; return its exit code, 128 and the signal if one ended it."""
+    """Run a program to its end; return its exit code, or 128 plus the signal that ended it."""
     sys.stdout.flush()
     received: list[int] = []
     try:
         with _forwarding(received) as processes:
             process = subprocess.Popen(command, env=variables)  # noqa: S603 - what it is for
             processes.append(process)
-            for number in received:  # one that came before the program was started
+            for number in received:  # signals that came before the program was started
                 process.send_signal(number)
             code = process.wait()
     except FileNotFoundError:
@@ -181,7 +181,7 @@ def _run_program(command: Sequence[str], variables: dict[str, str]) -> int:
 
 @contextmanager
 def _forwarding(received: list[int]) -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """Forward the signals by which this command is stopped to the program, for a ``with`` block."""
+    """Forward the signals that stop this command to the program, for a ``with`` block."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def forward(number: int, _: object) -> None:

@@ -53,7 +53,8 @@ def _list(
     session: Session,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Hidden ones and those of runs and their steps too.")
+        bool,
+        typer.Option("--all", "-a", help="Include hidden branches and those of runs and steps."),
     ] = False,
     limit: LimitOption = None,
     after: Annotated[
@@ -72,7 +73,7 @@ def _list(
 
 @verb(_branch, "delete")
 def _delete(session: Session, name: _Name) -> None:
-    """Delete a branch and what is staged on it; its commits stay."""
+    """Delete a branch and its staged writes; its commits stay."""
     session.repository.delete_branch(name)
     session.out.show({"deleted": name}, f"deleted branch {name}")
 
@@ -86,9 +87,9 @@ def _reset(
         str, typer.Option(metavar="REF", help="Also move the branch to that commit.")
     ] = "",
 ) -> None:
-    """Discard what is staged on a branch; with --hard, put it at another commit in the same step.
+    """Discard the staged writes of a branch; with --hard, also move it to another commit.
 
-    `graveler undo` puts it back; what was staged is gone.
+    `graveler undo` moves it back, but does not restore the staged writes.
     """
     branch = session.repository.branch(name)
     dropped = sum(1 for _ in branch.uncommitted())
@@ -110,13 +111,13 @@ def _protect(
         list[str] | None,
         typer.Option(
             metavar="|".join(ACTIONS),
-            help=f"What to forbid; repeat for more. Else {', '.join(USUAL)}.",
+            help=f"An action to forbid; repeat for more. Else {', '.join(USUAL)}.",
         ),
     ] = None,
 ) -> None:
-    """Allow matching branches to move forward only, by merges; or forbid what --against names.
+    """Let matching branches move only forward, by merges, or forbid the actions of --against.
 
-    Merging includes publishing runs, reverting cherry-picks, and resetting undo.
+    Merge includes publishing runs, revert includes cherry-pick, and reset includes undo.
     """
     session.repository.protection.add(pattern, against)
     _show_protected(session)
@@ -177,7 +178,7 @@ def _list_tags(session: Session) -> None:
 
 @verb(_tag, "undelete")
 def _undelete_tag(session: Session, name: _TagName) -> None:
-    """Make a deleted tag again, for the commit it named."""
+    """Restore a deleted tag at the commit that it named."""
     commit = session.repository.tags.undelete(name)
     session.out.show(
         {"name": name, "commit": commit.id}, f"tagged {commit.id[:12]} as {name} again"

@@ -46,18 +46,18 @@ def _list(
         str,
         typer.Option(
             metavar="STATE",
-            help="Only those: open, publishing, published, parked, reaped, rolled_back.",
+            help="Only this state: open, publishing, published, parked, reaped, rolled_back.",
         ),
     ] = "",
     live: Annotated[
-        bool, typer.Option("--live", help="Only those that are not over: open or parked.")
+        bool, typer.Option("--live", help="Only unfinished runs: open or parked.")
     ] = False,
     limit: LimitOption = None,
     after: Annotated[
         str, typer.Option(metavar="KEY", help="Only runs that come after this one.")
     ] = "",
 ) -> None:
-    """List the runs, the one opened last first."""
+    """List the runs, the last opened first."""
     from graveler.runs import RunState  # noqa: PLC0415 - only when a verb needs it
 
     wanted = state.upper()
@@ -86,7 +86,7 @@ def _show(session: Session, key: _Key) -> None:
     record, publishes = runs.get(key), runs.publishes(key)
     last = record.refusals[-1] if record.refusals else None
     refused = last is not None and last.reason == record.reason
-    # the lines of the gates have its reasons
+    # the lines of the gates have the reasons
     shown = last if refused and any(verdict.refuses for verdict in record.verdicts) else None
     fields = [
         ("run", record.key),
@@ -127,7 +127,7 @@ def _verdict_line(verdict: "Verdict") -> str:
 
 
 def _gates_text(publish: "Publish") -> str:
-    """Return what the gates said of a publish."""
+    """Return the gates' verdicts on a publish."""
     words = [
         f"{verdict.gate} {'passed' if verdict.passed else 'warned'}" for verdict in publish.verdicts
     ]
@@ -135,7 +135,7 @@ def _gates_text(publish: "Publish") -> str:
 
 
 def _publish_text(publish: "Publish") -> str:
-    """Return a publish and what became of it."""
+    """Return a publish and its later fate, such as a rollback."""
     text = (
         f"attempt {publish.attempt} into {publish.into}, {publish.at:%Y-%m-%d %H:%M:%S} UTC, "
         f"commit {publish.commit}"
@@ -169,7 +169,7 @@ def _reap(
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", "--no-dry-run", help="Do it. Without it, only show what would be done."
+            "--yes", "--no-dry-run", help="Reap. By default only show what would be done."
         ),
     ] = False,
     limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Reap at most N.")] = None,
@@ -208,9 +208,9 @@ def _rollback(
         str, typer.Option(metavar="BRANCH", help="Only what was published to this branch.")
     ] = "",
 ) -> None:
-    """Roll back what a run published, in one commit, whatever state its latest attempt is in.
+    """Roll back what a run published, in one commit. Its latest attempt may be in any state.
 
-    Prints first what is rolled back, and the runs that have read it.
+    The command first prints what is rolled back, and the runs that have read it.
     """
     runs, out = session.repository.runs, session.out
     pairs = read_pairs(meta)
@@ -242,7 +242,7 @@ def _rollback(
 
 
 def _plan_lines(session: Session, plan: "RollbackPlan") -> Iterator[str]:
-    """Yield what a rollback reverts."""
+    """Yield the lines that describe a rollback."""
     record, publish, repository = plan.record, plan.publish, session.repository
     yield f"run {printable(record.key)}: attempt {record.attempt} is {record.state}"
     if plan.reverted:

@@ -1,4 +1,4 @@
-"""``graveler splitting simulate``: policies compared on a history, invented or the user's own."""
+"""``graveler splitting simulate``: compares policies on an invented or a real history."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -47,14 +47,15 @@ def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
         typer.Option(
             metavar="NAME[,PARAMETER=N...]",
             help="A policy to compare, as hash, directory,max_bytes=8MiB or lakefs; repeat for more. "
-            "Else these three with their defaults and, of a branch, the one that is set.",
+            "Else these three with their defaults and, with --branch, the repository's policy.",
         ),
     ] = None,
     files: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Files that a commit changes.")
     ] = None,
     commits: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Commits to replay, the last ones.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of commits to replay, the latest."),
     ] = None,
     tables: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Tables of a pattern.")
@@ -63,10 +64,10 @@ def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
         int | None, typer.Option(metavar="N", min=0, help="Files that a pattern starts from.")
     ] = None,
     seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Of a pattern's random numbers.")
+        int, typer.Option(metavar="N", min=0, help="Seed of a pattern's random numbers.")
     ] = 1,
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="Span of a listing that makes a commit.")
+        str, typer.Option(metavar="TIME", help="Span of a listing for each commit.")
     ] = "1h",
     columns: Annotated[
         str,
@@ -77,9 +78,9 @@ def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
     ] = "",
     sort: Annotated[bool, typer.Option("--sort", help="Sort the listing first.")] = False,
 ) -> None:
-    """Compare splitting policies on a history: what each commit writes, and what it costs.
+    """Compare splitting policies on a history: the bytes that commits write, and their costs.
 
-    Nothing is written. Bytes are logical: those of keys and value records, before compression.
+    Nothing is written. Bytes are logical: those of keys and value records before compression.
     """
     from graveler.simulation import (  # noqa: PLC0415 - only here
         BASELINE,
@@ -137,11 +138,11 @@ def _progress(progress: "Progress | None", name: str, known: int) -> Callable[[i
 
 
 def _given(sizes: dict[str, int | None], *names: str) -> dict[str, int]:
-    """Return the sizes that were given, and refuse those that do not count here."""
+    """Return the given sizes, and refuse those that do not apply here."""
     given = {name: value for name, value in sizes.items() if value is not None}
     for name in given:
         if names and name not in names:
-            raise UsageError(f"--{name} counts for a pattern only: leave it out")
+            raise UsageError(f"--{name} applies to a pattern only: leave it out")
     return given
 
 
@@ -188,9 +189,9 @@ def _show(session: Session, history: "History", results: "Sequence[Figures]") ->
         session.out.line(session.out.style(line, bold=not number))
     session.out.line()
     session.out.line(
-        "Bytes are those of paths and records, before compression. Costs are those of an object store:"
+        "Bytes are those of paths and records before compression. Costs are those of an object store:"
     )
-    session.out.line("a request as much as 4 MiB, an object at least as much as 512 KiB.")
+    session.out.line("a request costs as much as 4 MiB, an object at least as much as 512 KiB.")
     if any(result.policy == "lakefs" for result in results):
         session.out.line("lakefs is lakeFS's rule with its defaults, for comparison.")
 

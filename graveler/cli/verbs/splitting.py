@@ -45,7 +45,7 @@ def _set(  # noqa: PLR0913 - one option per parameter
     hard: _Count = None,
     hard_directories: _Count = None,
 ) -> None:
-    """Change the policy or parameters of it; what is written already stays as it is."""
+    """Change the policy or its parameters; existing ranges do not change."""
     given = {
         "max_bytes": max_bytes,
         "min_bytes": min_bytes,

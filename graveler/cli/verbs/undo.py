@@ -78,17 +78,17 @@ def _add_pick(app: typer.Typer, name: str, summary: str) -> None:
 def _reflog(
     session: Session,
     branch: Annotated[
-        str, typer.Argument(help="The branch, deleted ones too; else all branches and tags.")
+        str, typer.Argument(help="A branch, which may be deleted; else all branches and tags.")
     ] = "",
     *,
     limit: LimitOption = None,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Hidden branches and those of runs too.")
+        bool, typer.Option("--all", "-a", help="Include hidden branches and those of runs.")
     ] = False,
 ) -> None:
-    """List where branches were, move by move, the latest first.
+    """List the moves of branches, the latest first.
 
-    The name in front, as in main@{2}, stands for that place wherever a ref is asked for.
+    The name at the start of a line, as in main@{2}, is a ref expression for that commit.
     """
     out = session.out
     for line in session.repository.moves(branch or None, limit=limit, hidden=everything):
@@ -111,9 +111,7 @@ def _undo(
     *,
     to: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, help="Back to where it was N moves ago, as reflog counts."
-        ),
+        typer.Option(metavar="N", min=1, help="Number of moves to undo, as reflog counts them."),
     ] = 1,
 ) -> None:
     """Undo the last move of a branch: a commit, a merge, a reset, or its deletion.

@@ -30,16 +30,16 @@ def _why(
         ),
     ],
 ) -> None:
-    """Show what made a path what it is: commit, run, step, gates and inputs."""
+    """Show the origin of a path: commit, run, step, gates and inputs."""
     why, ref = _find(session.repository, path)
     session.out.show(_shape(why, ref), *_lines(why, ref))
 
 
 def _find(repository: "Repository", text: str) -> tuple["Why", str]:
-    """Return what stands behind the path, and at which ref.
+    """Return the provenance of the path, and its ref.
 
-    A path may have colons. The text is first taken as a path as a whole; then the part behind the
-    last colon, or before the first one, is taken as a ref.
+    A path may have colons. The whole text is first tried as a path. Then the part after the last
+    colon, or before the first one, is tried as a ref.
     """
     default = repository.stores.default_branch
     path, _, ref = text.rpartition(":")
@@ -83,7 +83,7 @@ def _lines(why: "Why", ref: str) -> Iterator[str]:
 
 
 def _now(why: "Why") -> str:
-    """Return what became of the attempt, and the state of the run's latest one."""
+    """Return the fate of the attempt, and the state of the run's latest attempt."""
     if why.run is None:
         return "its record is gone"
     publish, state = why.publish, why.run.state
@@ -95,7 +95,7 @@ def _now(why: "Why") -> str:
 
 
 def _fate(publish: "Publish") -> str:
-    """Return what became of a publish on its target; "" while it stands."""
+    """Return the fate of a publish on its target; "" while it stands."""
     if publish.lost:
         return f", {publish.into} has lost it"
     return f", rolled back by {publish.rollback[:12]}" if publish.rollback else ""
