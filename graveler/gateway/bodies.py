@@ -1,4 +1,4 @@
-"""Bodies of requests, read as streams: of a known length, or in chunks."""
+"""Bodies of requests, read as streams of a known length or in chunks."""
 
 from collections.abc import Callable
 from email.message import Message
@@ -18,14 +18,14 @@ class ClientGoneError(ConnectionError):
 
 
 class Pieces(Protocol):
-    """Tells how many bytes of a body follow before the next look."""
+    """Divides a body into pieces."""
 
     def next(self, left: int) -> int:
-        """Return the size of the next piece when `left` bytes of the last one are read; 0: the end."""
+        """Return the size of the next piece; 0 at the end. The last one has `left` bytes to read."""
 
 
 class _Chunks:
-    """The sizes of chunks, as they stand in the stream."""
+    """The sizes of chunks, read from the stream."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -68,15 +68,15 @@ class _Length:
 
 
 class RequestBody:
-    """The body of a request, to be read once.
+    """The body of a request, which can be read once.
 
     Args:
-        stream: Where the bytes come from.
-        pieces: How many there are.
-        begin: Called before the first byte is read: a client may wait for the word to send.
+        stream: The source of the bytes.
+        pieces: The sizes of the pieces.
+        begin: Called before the first byte is read, because a client may wait for permission to send.
 
     Attributes:
-        ended: Whether all of it was read.
+        ended: Whether the whole body was read.
     """
 
     def __init__(self, stream: BinaryIO, pieces: Pieces, begin: Callable[[], None]) -> None:
@@ -88,11 +88,11 @@ class RequestBody:
         self.ended = False
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, fewer only at the end.
+        """Return the next `size` bytes; fewer only at the end.
 
         Raises:
             ClientGoneError: The connection ended.
-            RemoteError: The body is no sequence of chunks.
+            RemoteError: The body is not a sequence of chunks.
         """
         if not self._begun:
             self._begun = True
@@ -112,7 +112,7 @@ class RequestBody:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def drain(self, most: int = _DRAINED_BYTES) -> bool:
-        """Read what is left of a short body; return whether it has ended."""
+        """Read the rest of a short body; return whether it has ended."""
         if not self._begun and not self.ended:
             self._begin = _nothing  # the client need not send it
         while most > 0 and not self.ended:

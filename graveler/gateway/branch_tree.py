@@ -1,8 +1,8 @@
 """The tree of a branch, with the writes of HDFS.
 
-Files are staged on the branch when all of their bytes are stored. What a lake has no word for is kept in
-memory, by this process: empty folders, and the files in the working folders of jobs, whose bytes are
-stored and whose paths the lake never sees. A file that leaves such a folder is staged then.
+A file is staged on the branch when all its bytes are stored. A lake cannot represent empty folders
+and the files in the working folders of jobs, so this process keeps them in memory. The bytes of
+these files are stored, but their paths are not. A file that leaves such a folder is staged then.
 """
 
 from collections.abc import Iterable
@@ -30,12 +30,12 @@ from graveler.repository.branch import check_writable
 
 @dataclass(slots=True)
 class Memory:
-    """What is kept in memory of one branch.
+    """The folders and files of one branch that are kept in memory.
 
     Attributes:
         root: Empty folders and working files.
         succeeded: Working folders of jobs that have succeeded.
-        lock: Held by what looks at the tree and then changes it.
+        lock: Held while an operation looks at the tree and then changes it.
     """
 
     root: Folder = field(default_factory=Folder)
@@ -49,7 +49,7 @@ class BranchTree(RefTree):
     Args:
         place: Path of its root.
         branch: The branch.
-        memory: What is kept of it in memory, between requests.
+        memory: Its folders and files in memory, kept between requests.
     """
 
     writable = True
@@ -77,7 +77,7 @@ class BranchTree(RefTree):
         return sorted(listed, key=by_name)
 
     def summary(self, path: str) -> Summary:
-        """Return the number and size of what is at and below the path of a folder."""
+        """Return the number and size of the files and folders at and below the path of a folder."""
         files, folders, size = super().summary(path)
         kept = self._memory.find(path)
         for _, node in kept.walk() if isinstance(kept, Folder) else ():
@@ -89,7 +89,7 @@ class BranchTree(RefTree):
         return Summary(files, folders, size)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, and those above it.
+        """Make a folder and its parents.
 
         Raises:
             RemoteError: A file is at the path, or above it.
@@ -107,8 +107,8 @@ class BranchTree(RefTree):
         """Refuse a file that cannot be made.
 
         Raises:
-            RemoteError: A folder is there; or a file, and `overwrite` is not set; or a file is above
-                the path; or the folder is missing, and `parents` is not set.
+            RemoteError: The path is a folder, or a file and `overwrite` is not set, or a parent is
+                a file, or the parent is missing and `parents` is not set.
         """
         self._check_accepts()
         node = self.find(path)
@@ -124,10 +124,10 @@ class BranchTree(RefTree):
             raise RemoteError(NOT_FOUND, f"Parent directory doesn't exist: {self.shown(parent)}")
 
     def create(self, path: str, body: Body, *, overwrite: bool, parents: bool) -> None:
-        """Make a file of all that a body holds; nothing is visible before it has been read.
+        """Make a file of a whole body; nothing is visible before the body has been read.
 
         Raises:
-            RemoteError: As `check_create` raises it, before or after the body was read.
+            RemoteError: As in `check_create`, before or after the body was read.
         """
         self.check_create(path, overwrite=overwrite, parents=parents)
         entry = self._branch.store(path, body)
@@ -143,8 +143,8 @@ class BranchTree(RefTree):
         """Move a file or a folder: into `to` if that is a folder.
 
         Returns:
-            Whether it was done: not if there is nothing to move, `to` is a file or below `path`, or
-            the folder that `to` is in is missing.
+            False if there is nothing to move, `to` is a file or below `path`, or the parent of `to`
+            is missing.
         """
         self._check_accepts()
         self._check_no_root(path, "moved")
@@ -163,8 +163,8 @@ class BranchTree(RefTree):
         """Move a file or a folder to exactly `to`.
 
         Raises:
-            RemoteError: There is nothing to move; `to` is taken, and not by something of the kind that
-                may be overwritten; it is below `path`; or the folder that it is in is missing.
+            RemoteError: There is nothing to move, `to` exists and may not be overwritten, `to` is
+                below `path`, or the parent of `to` is missing.
         """
         self._check_accepts()
         self._check_no_root(path, "moved")
@@ -204,7 +204,7 @@ class BranchTree(RefTree):
             raise RemoteError(IO, f"rename destination directory is not empty: {self.shown(to)}")
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        """Delete a file, or a folder with all that is below it; return whether it was there.
+        """Delete a file, or a folder with everything below it; return whether it existed.
 
         Raises:
             RemoteError: It is a folder that is not empty, and `recursive` is not set.
@@ -229,21 +229,21 @@ class BranchTree(RefTree):
             return True
 
     def mark_success(self, folder: str) -> bool:
-        """Note that a job has succeeded that wrote to a folder; return whether it is done with that."""
+        """Note that the job of a folder has succeeded; return False for a working folder."""
         if not is_working(folder):
             return True
         self._succeeded.add(folder)
         return False
 
     def has_succeeded(self, folder: str) -> bool:
-        """Return whether a folder is the working folder of such a job, and all was moved out of it."""
+        """Return whether a folder is a working folder of a succeeded job, without files now."""
         kept = self._memory.find(folder)
         return folder in self._succeeded and not (
             isinstance(kept, Folder) and any(isinstance(node, Entry) for _, node in kept.walk())
         )
 
     def commit(self, path: str, message: str) -> dict[str, str]:
-        """Commit what is staged at and below a path, and return the commit's fields."""
+        """Commit the staged writes at and below a path, and return the commit's fields."""
         self._check_accepts()
         paths: Iterable[str] | None = None
         if path:
@@ -252,7 +252,7 @@ class BranchTree(RefTree):
         return {"id": made.id, "message": made.message, "branch": self._branch.name}
 
     def _move(self, node: Node, path: str, to: str) -> None:
-        """Move a file or folder to where nothing is in the way; no byte is copied."""
+        """Move a file or folder to a free path; no byte is copied."""
         if is_working(to) and not is_working(path) and self._is_staged(node, path):
             raise RemoteError(
                 UNSUPPORTED,
@@ -284,7 +284,7 @@ class BranchTree(RefTree):
             self._branch.delete(path)
 
     def _bring_in(self, kept: Folder, to: str) -> None:
-        """Put a folder of the memory at its new path: files that leave working folders are staged."""
+        """Put a folder in memory at its new path; files that leave working folders are staged."""
         if is_working(to):
             self._memory.put(to, kept)
             return
@@ -304,7 +304,7 @@ class BranchTree(RefTree):
             self._settle(folder)
 
     def _settle(self, path: str) -> None:
-        """Keep a folder in memory if nothing is below it, and only then."""
+        """Keep a folder in memory only if it is empty."""
         while path:
             kept = self._memory.find(path)
             if isinstance(kept, Folder) and kept.children:

@@ -13,12 +13,12 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class Download:
-    """Bytes of a file, which is open; they can be sent once.
+    """Bytes of an open file; they can be sent once.
 
-    A whole file is compared with its checksum on the way: if it differs, the last piece is not
-    sent. One thread reads a piece, another one hashes the piece before, and meanwhile that one is
-    sent. A part of a file is compared in its size alone, and goes from a local file to the socket
-    without a copy.
+    A whole file is compared with its checksum while it is sent. If it differs, the last piece is
+    not sent. One thread reads a piece while another one hashes the piece before, which is sent at
+    the same time. Only the size of a file is checked if a part of it is sent. A part of a local file
+    goes to the socket without a copy.
 
     Args:
         stores: The repository.
@@ -30,8 +30,8 @@ class Download:
         length: As given.
 
     Raises:
-        CorruptionError: The file has another size than its entry.
-        ObjectNotFoundError: There is none.
+        CorruptionError: The size of the file differs from its entry.
+        ObjectNotFoundError: The file does not exist.
     """
 
     def __init__(self, stores: Stores, entry: Entry, start: int, length: int) -> None:
@@ -49,7 +49,7 @@ class Download:
 
         Args:
             connection: The socket.
-            out: The same, to write to.
+            out: The same socket as a file to write to.
 
         Raises:
             CorruptionError: The file differs from its entry, or became shorter meanwhile.
@@ -63,7 +63,7 @@ class Download:
             out.writelines(self._ahead(file))
 
     def _ahead(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield pieces; meanwhile each is hashed, and the next one is read."""
+        """Yield pieces; while the caller sends one, it is hashed and the next one is read."""
         feed = _nothing if self._verifier is None else self._verifier.feed
         at = 0
 

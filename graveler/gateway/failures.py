@@ -45,12 +45,12 @@ class RemoteError(Exception):
 
     Args:
         java_class: Name of the exception's class.
-        message: What happened, with the values, and the way out.
-        status: Of the answer; 0 for the one that HDFS gives with this class.
+        message: The problem with its values, and the way out.
+        status: Status of the answer; 0 for the status that HDFS uses with this class.
 
     Attributes:
-        java_class: As given.
-        status: Of the answer.
+        java_class: Name of the exception's class.
+        status: Status of the answer.
     """
 
     def __init__(self, java_class: str, message: str, status: int = 0) -> None:
@@ -71,7 +71,7 @@ class RemoteError(Exception):
 
     @classmethod
     def of(cls, error: GravelerError) -> "RemoteError":
-        """Return what the client gets to see of an error of the lake."""
+        """Return the error that the client sees for an error of the lake."""
         for ours, java_class in _CLASSES:
             if isinstance(error, ours):
                 return cls(java_class, str(error))

@@ -1,4 +1,4 @@
-"""One connection: requests are read, admitted, carried out and answered."""
+"""One connection: it reads, admits, carries out and answers requests."""
 
 import json
 import re
@@ -33,7 +33,9 @@ class Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection, one after the other."""
 
     protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"  # of what is no request: it is answered with a status, too
+    default_request_version = (
+        "HTTP/1.0"  # for text that is not a request: its answer has a status too
+    )
     server_version = "graveler"
     sys_version = ""
     disable_nagle_algorithm = True
@@ -43,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
     _body: RequestBody | None = None
 
     def handle_one_request(self) -> None:
-        """Wait for a request and answer it; the server knows whether a connection waits."""
+        """Wait for a request and answer it; the server learns whether a connection waits."""
         with suppress(ConnectionError, TimeoutError):
             with self.server.connections.waiting(self.connection) as goes_on:
                 first = goes_on and cast("Any", self.rfile).peek(1)
@@ -71,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        self.connection.settimeout(None)  # a client may take its time between two pieces
+        self.connection.settimeout(None)  # a client may pause between two pieces
         try:
             answer = self._carry_out()
             if self._body is not None and not self._body.ended:
@@ -84,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.settimeout(self.timeout)
 
     def _end_body(self) -> None:
-        """Read what was not read of the body, so that the client gets to read the answer."""
+        """Read the rest of the body, so that the client can read the answer."""
         body = self._body
         if body is None or body.ended:
             return
@@ -132,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         return Answer(granted)
 
     def handle_expect_100(self) -> bool:
-        """Leave it to the first read of the body: a request may be refused before."""
+        """Do nothing: the first read of the body answers, because a request may be refused before."""
         return True
 
     def _continue(self) -> None:
@@ -140,16 +142,16 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _refuse_browsers(self) -> None:
-        """Refuse what a page of another site has a browser send."""
+        """Refuse a request that a browser sends for a page of another site."""
         site = self.headers.get("Sec-Fetch-Site", "")
         if self.headers.get("Origin") is not None or site not in _OURS:
-            raise RemoteError(ACCESS, "the gateway answers no pages of web sites")
+            raise RemoteError(ACCESS, "the gateway does not answer requests of web pages")
 
     def _target(self) -> tuple[str, dict[str, str]]:
         """Return the path and the parameters.
 
         Raises:
-            RemoteError: They are no text.
+            RemoteError: They are not text.
         """
         try:
             url = urlsplit(self.path)
@@ -171,7 +173,7 @@ class Handler(BaseHTTPRequestHandler):
         return path[len(_PREFIX) :], {name.lower(): value for name, value in pairs}
 
     def _here(self) -> str:
-        """Return the address of the request, as the client or the proxy before us has it."""
+        """Return the address of the request, as seen by the client or by its proxy."""
         scheme = "https" if self.headers.get("X-Forwarded-Proto", "") == "https" else "http"
         return f"{scheme}://{self.headers.get('Host') or self.server.authority}{self.path}"
 
@@ -189,11 +191,11 @@ class Handler(BaseHTTPRequestHandler):
         try:
             download.send(self.connection, cast("BinaryIO", self.wfile))
         except GravelerError as error:
-            self.log_error("%s", error)  # the client sees the end of the connection too early
+            self.log_error("%s", error)  # the client sees an early end of the connection
             self.close_connection = True
 
     def _finish_head(self, body: bytes) -> None:
-        """Send the head and the body together: two packets would wait for each other."""
+        """Send the head and the body together, because two packets would wait for each other."""
         if self.server.connections.closing:
             self.close_connection = True
         if self.close_connection:
@@ -203,7 +205,7 @@ class Handler(BaseHTTPRequestHandler):
         self.flush_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what cannot be read as a request; http.server calls this."""
+        """Answer text that is not a request; http.server calls this."""
         del explain
         self.close_connection = True
         told = message or self.responses[HTTPStatus(code)][0]

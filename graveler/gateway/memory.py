@@ -1,7 +1,7 @@
-"""What a lake does not hold: empty folders, and the working files of jobs.
+"""The folders and files that a lake does not hold: empty folders, and the working files of jobs.
 
-A lake has paths of files and no folders. Hadoop's committers make folders, look whether they exist,
-write below them and rename them. The gateway keeps such a tree for each branch, in memory.
+A lake has paths of files and no folders. Hadoop's committers make folders, check that they exist,
+write below them and rename them. The gateway keeps such a tree in memory for each branch.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ class Folder:
     """A folder that is kept in memory.
 
     Attributes:
-        children: What is directly in it, by name. An entry stands for stored bytes that no path
-            of the lake names yet; its path is not looked at.
+        children: Its files and folders by name. An entry stands for stored bytes that no path
+            of the lake names yet; its path is not used.
     """
 
     __slots__ = ("children",)
@@ -26,7 +26,7 @@ class Folder:
         self.children: dict[str, Folder | Entry] = {}
 
     def find(self, path: str) -> "Folder | Entry | None":
-        """Return what is at a path below the folder; "" is the folder itself."""
+        """Return the file or folder at a path below this folder; "" is the folder itself."""
         node: Folder | Entry | None = self
         for name in path.split("/") if path else ():
             if not isinstance(node, Folder):
@@ -35,7 +35,7 @@ class Folder:
         return node
 
     def make(self, path: str) -> "Folder":
-        """Return the folder at a path, made with those above it where they are missing."""
+        """Return the folder at a path; missing folders are made."""
         node = self
         for name in path.split("/") if path else ():
             child = node.children.get(name)
@@ -50,14 +50,14 @@ class Folder:
         self.make(parent).children[name] = node
 
     def remove(self, path: str) -> None:
-        """Remove what is at a path, if anything is."""
+        """Remove the file or folder at a path, if there is one."""
         parent, _, name = path.rpartition("/")
         folder = self.find(parent)
         if isinstance(folder, Folder):
             folder.children.pop(name, None)
 
     def walk(self, path: str = "") -> Iterator[tuple[str, "Folder | Entry"]]:
-        """Yield what is below the folder, each with its path behind `path`; folders come first."""
+        """Yield everything below the folder with its path after `path`; a folder comes first."""
         for name, node in list(self.children.items()):
             below = f"{path}/{name}" if path else name
             yield below, node
@@ -66,9 +66,9 @@ class Folder:
 
 
 def is_working(path: str) -> bool:
-    """Return whether a path is in the working folder of a job, or that folder itself.
+    """Return whether a path is the working folder of a job or below it.
 
-    The committers of Hadoop, Spark and Hive write there, move the files to their place when the job
-    has succeeded, and remove the folder.
+    The committers of Hadoop, Spark and Hive write there. When the job has succeeded, they move the
+    files to their place and remove the folder.
     """
     return any(part.startswith(_WORKING) for part in path.split("/"))

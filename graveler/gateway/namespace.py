@@ -1,4 +1,4 @@
-"""From the paths of requests to trees: ``/repository/ref/path``."""
+"""The trees of a lake, found by the paths of requests: ``/repository/ref/path``."""
 
 from collections import defaultdict
 
@@ -16,11 +16,11 @@ class Namespace:
 
     Args:
         lake: The lake.
-        read_only: No branch can be written.
-        commits_on_success: What a job has written is committed when it marks its success.
+        read_only: Whether branches cannot be written.
+        commits_on_success: Whether a job's files are committed when it marks its success.
 
     Attributes:
-        commits_on_success: As given.
+        commits_on_success: Whether a job's files are committed when it marks its success.
     """
 
     def __init__(self, lake: Lake, *, read_only: bool, commits_on_success: bool) -> None:
@@ -34,7 +34,7 @@ class Namespace:
         """Return the tree of a path, and the path in it.
 
         Raises:
-            InvalidInputError: The path is none.
+            InvalidInputError: The path is not valid.
             NotFoundError: There is no such repository or ref.
         """
         address = Address.parse(_plain(path))
@@ -62,7 +62,7 @@ def _plain(path: str) -> str:
     """Return a path without empty parts.
 
     Raises:
-        InvalidInputError: A part is ``.`` or ``..``, or it holds a NUL.
+        InvalidInputError: A part is ``.`` or ``..``, or the path has a NUL.
     """
     parts = [part for part in path.split("/") if part]
     if not _ODD_PARTS.isdisjoint(parts) or "\0" in path:

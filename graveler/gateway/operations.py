@@ -1,4 +1,4 @@
-"""The operations of WebHDFS, by method and name."""
+"""The operations of WebHDFS by method and name."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +17,7 @@ from graveler.gateway.namespace import Namespace
 from graveler.gateway.tree import Node, Summary, Tree
 
 DATA: Final = "data"
-"""The parameter of a request that was redirected to where the data is."""
+"""The parameter of a request that was redirected to the data."""
 _PAGE: Final = 10_000
 _SUCCESS: Final = "_SUCCESS"
 _DRAINED_BYTES: Final = 1 << 20
@@ -25,12 +25,12 @@ _DRAINED_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request, as an operation sees it.
+    """A request as an operation sees it.
 
     Attributes:
         tree: The tree of the path.
-        path: The path in it.
-        query: The parameters, by name in small letters.
+        path: The path in the tree.
+        query: The parameters by lower-case name.
         here: Address of the request, to which it can be sent again.
         namespace: All trees.
         body: The body; None if the request has none.
@@ -47,7 +47,7 @@ class Request:
         """Return a parameter.
 
         Raises:
-            RemoteError: It is missing.
+            RemoteError: The parameter is missing.
         """
         value = self.query.get(name, "")
         if not value:
@@ -55,10 +55,10 @@ class Request:
         return value
 
     def number(self, name: str, default: int) -> int:
-        """Return a parameter that is a number from 0 on.
+        """Return a parameter that is a number of 0 or more.
 
         Raises:
-            RemoteError: It is none.
+            RemoteError: It is not such a number.
         """
         value = self.query.get(name, "")
         if not value or value == "null":
@@ -81,14 +81,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request is answered.
+    """The answer to a request.
 
     Attributes:
-        document: The JSON body; None for none.
+        document: The JSON body, or None.
         status: The status.
-        location: Where the request has to be sent again.
+        location: The address to which the client must send the request again.
         download: Bytes of a file, which are the body.
-        reason: The words beside the status; "" for the usual ones.
+        reason: The words next to the status; "" for the usual ones.
     """
 
     document: dict[str, Any] | None = None
@@ -100,7 +100,7 @@ class Answer:
     @classmethod
     def of(cls, error: RemoteError) -> "Answer":
         """Return the answer to a request that failed."""
-        # of a refused token Hadoop's client shows these words alone
+        # for a refused token Hadoop's client shows only these words
         reason = str(error) if error.status == HTTPStatus.UNAUTHORIZED else ""
         return cls(error.document, status=error.status, reason=reason)
 
@@ -112,7 +112,7 @@ def _status(request: Request) -> Answer:
 
 
 def _nodes(request: Request) -> list[tuple[str, Node]]:
-    """Return what is in a folder; of a file, the file itself, without a name."""
+    """Return the content of a folder; for a file, the file itself without a name."""
     nodes = request.tree.below(request.path)
     if nodes:
         return nodes
@@ -212,7 +212,7 @@ def _create(request: Request) -> Answer:
 
 
 def _succeed(request: Request, body: RequestBody | BytesIO) -> Answer:
-    """Take the mark of a job that has succeeded: it is not stored, but it may be a commit."""
+    """Handle the mark of a job that has succeeded: it is not stored, but it may start a commit."""
     request.tree.check_create(request.path, overwrite=True, parents=True)
     while body.read(_DRAINED_BYTES):
         pass
@@ -255,7 +255,7 @@ def _delete(request: Request) -> Answer:
 
 def _ignore(request: Request) -> Answer:
     request.tree.get(request.path)
-    return Answer()  # a lake keeps no owners, rights and times
+    return Answer()  # a lake has no owners, permissions and times
 
 
 def _replication(request: Request) -> Answer:

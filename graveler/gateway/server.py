@@ -1,4 +1,4 @@
-"""The gateway: a server that threads answer, one for each connection."""
+"""The gateway: a server with one thread for each connection."""
 
 import socket
 import socketserver
@@ -25,14 +25,14 @@ _MOST_CONNECTIONS: Final = 1_000
 _GRACE_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
 _PROBE_SECONDS: Final = 60
-"""After so long without a packet the system asks whether the other machine is still there."""
+"""Time without a packet after which the system checks that the other machine is alive."""
 
 
 class Connections:
-    """The connections of a server: which wait for a request, and how many requests are under way.
+    """The connections of a server: those that wait for a request, and those with an active request.
 
     Attributes:
-        closing: Whether the server stops, so that a connection ends with the request under way.
+        closing: Whether the server stops; a connection then ends after its active request.
     """
 
     def __init__(self) -> None:
@@ -68,10 +68,10 @@ class Connections:
                 self._waiting.discard(connection)
 
     def close(self, seconds: float | None) -> bool:
-        """End the connections as their requests end; return whether all have ended in time.
+        """End each connection when its request ends; return whether all have ended in time.
 
         Args:
-            seconds: How long to wait for requests under way; None for as long as they take.
+            seconds: How long to wait for active requests; None for as long as they take.
         """
         with self._changed:
             self.closing = True
@@ -110,13 +110,13 @@ class Server(ThreadingHTTPServer):
         super().__init__((host, port), Handler)
 
     def server_bind(self) -> None:
-        """Bind, without asking a name server what the machine is called."""
+        """Bind without asking a name server for the name of the machine."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     @property
     def authority(self) -> str:
-        """Host and port, as addresses have them."""
+        """Host and port as in an address."""
         host = str(self.server_address[0])
         return f"[{host}]:{self.server_port}" if ":" in host else f"{host}:{self.server_port}"
 
@@ -133,7 +133,7 @@ class Server(ThreadingHTTPServer):
                 self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what a thread did not expect."""
+        """Report an unexpected error of a thread."""
         del request, client_address
         error = sys.exception()
         if error is not None and not isinstance(error, ConnectionError):
@@ -145,25 +145,25 @@ class Server(ThreadingHTTPServer):
 
 
 class Gateway:
-    """A lake as a file system for Hadoop's clients, while it is open.
+    """A lake as a file system for Hadoop clients, while it is open.
 
-    The lake stays open, and is closed by who opened it.
+    The gateway does not close the lake.
 
     Args:
         lake: The lake.
-        host: Address to listen at; another one than that of this machine needs a token.
+        host: Address to listen at; an address that other machines reach needs a token.
         port: Port; 0 for a free one.
-        token: What clients prove their right by; "" for a new one.
-        read_only: Refuse all writes.
-        commit_on_success: Commit what is staged below a folder when a job marks its success there,
-            by a file ``_SUCCESS``.
+        token: The token that clients must send; "" for a new one.
+        read_only: Whether all writes are refused.
+        commit_on_success: Whether the staged writes below a folder are committed when a job marks
+            its success there with a file ``_SUCCESS``.
 
     Attributes:
-        token: That token.
+        token: The token that clients must send.
 
     Raises:
-        InvalidInputError: The token cannot be sent; or the host is reached by other machines, and
-            no token is given; or the address cannot be listened at.
+        InvalidInputError: The token cannot be sent, or other machines reach the host and no token
+            is given, or the gateway cannot listen at the address.
     """
 
     def __init__(
@@ -201,10 +201,10 @@ class Gateway:
         return f"webhdfs://{self._server.authority}/"
 
     def close(self, *, seconds: float | None = None) -> bool:
-        """Accept nothing more, and let the requests under way end; may be called again.
+        """Accept no new requests, and let active requests end; may be called again.
 
         Args:
-            seconds: For how long to wait for them; None for as long as they take.
+            seconds: How long to wait for active requests; None for as long as they take.
 
         Returns:
             Whether all of them ended.
@@ -215,7 +215,7 @@ class Gateway:
         return self._server.connections.close(seconds)
 
     def cut(self) -> None:
-        """Cut the requests under way off."""
+        """End all active requests at once."""
         self._server.connections.cut()
 
     def __enter__(self) -> Self:

@@ -10,8 +10,8 @@ from graveler.model import Entry
 
 _OWNER: Final = "graveler"
 _BLOCK_BYTES: Final = 128 << 20
-"""What Spark takes for the size of a block, and so of a task's part of a file."""
-_HOST: Final = "localhost"  # Spark takes it for no place in particular
+"""The block size that Spark sees, and so the size of a task's part of a file."""
+_HOST: Final = "localhost"  # Spark treats it as no particular host
 
 
 def file_status(node: Node, name: str = "", *, writable: bool) -> dict[str, Any]:
@@ -20,9 +20,9 @@ def file_status(node: Node, name: str = "", *, writable: bool) -> dict[str, Any]
     Args:
         node: The file or folder.
         name: Its name in the folder that is listed.
-        writable: Whether it can be changed.
+        writable: Whether the tree can be changed.
     """
-    # Hadoop's client takes a name such as 05:00 for an address, and ./05:00 for the name
+    # Hadoop's client reads a name such as 05:00 as an address, and ./05:00 as a name
     suffix = f"./{name}" if ":" in name else name
     if isinstance(node, Folder):
         return _status("DIRECTORY", suffix, 0, 0, 0, "755" if writable else "555")
@@ -52,7 +52,7 @@ def _status(
 
 
 def server_defaults() -> dict[str, Any]:
-    """Return what a client asks for before it writes by Hadoop's FileContext, as streams of Spark do."""
+    """Return the defaults that clients read before writing by Hadoop's FileContext, as streams do."""
     return {
         "FsServerDefaults": {
             "blockSize": _BLOCK_BYTES,
@@ -68,7 +68,7 @@ def server_defaults() -> dict[str, Any]:
 
 
 def listing(nodes: Iterable[tuple[str, Node]], *, writable: bool) -> dict[str, Any]:
-    """Return the list of what is in a folder."""
+    """Return the list of a folder's content."""
     return {
         "FileStatuses": {
             "FileStatus": [file_status(node, name, writable=writable) for name, node in nodes]
@@ -77,7 +77,7 @@ def listing(nodes: Iterable[tuple[str, Node]], *, writable: bool) -> dict[str, A
 
 
 def summary(of: Summary) -> dict[str, Any]:
-    """Return the number and size of what is below a path."""
+    """Return the number and size of the files and folders below a path."""
     return {
         "ContentSummary": {
             "directoryCount": of.folders,
@@ -91,7 +91,7 @@ def summary(of: Summary) -> dict[str, Any]:
 
 
 def block_locations(entry: Entry) -> dict[str, Any]:
-    """Return where the blocks of a file are: one block, on no host in particular."""
+    """Return the locations of a file's blocks: one block on no particular host."""
     block = {
         "cachedHosts": [],
         "corrupt": False,
@@ -106,7 +106,7 @@ def block_locations(entry: Entry) -> dict[str, Any]:
 
 
 def located_blocks(entry: Entry) -> dict[str, Any]:
-    """Return the same in the older form."""
+    """Return the locations of a file's blocks in the older form."""
     block = {
         "block": {
             "blockId": 0,

@@ -1,4 +1,4 @@
-"""The token by which a client proves that it may use the gateway."""
+"""The token that a client needs to use the gateway."""
 
 import hmac
 import re
@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl, urlsplit
 from graveler.errors import InvalidInputError
 
 _BEARER: Final = "Bearer "
-# what Hadoop's client accepts as a user's name, which is where Spark carries the token
+# names that Hadoop's client accepts for a user: Spark sends the token as the user's name
 _FORM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _LEAST: Final = 16
 GRANT: Final = "/token"
-"""Where a client exchanges its secret for the token, as OAuth 2 has it: here they are the same."""
+"""The path where a client exchanges its secret for the token by OAuth 2; here both are the same."""
 _PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
 _LIFE_SECONDS: Final = 86_400
 
@@ -27,12 +27,12 @@ def check_token(token: str) -> str:
     """Return the token if clients can send it.
 
     Raises:
-        InvalidInputError: It is too short, or no name that Hadoop's client accepts for a user.
+        InvalidInputError: It is too short, or Hadoop's client does not accept it as a user's name.
     """
     if len(token) < _LEAST or not _FORM.fullmatch(token):
         raise InvalidInputError(
             f"a token of {len(token)} characters: give {_LEAST} or more of A-Z, a-z, 0-9, '_', '.' "
-            "and '-', starting with a letter or '_', for Hadoop's client sends it as a user's name"
+            "and '-', starting with a letter or '_', because Hadoop's client sends it as a user's name"
         )
     return token
 
@@ -42,7 +42,7 @@ def spark_settings(address: str, token: str) -> dict[str, str]:
 
     Args:
         address: The address of the gateway, ``webhdfs://host:port/``; ``swebhdfs://host:port/``
-            where a proxy before it speaks TLS.
+            if a proxy in front of it speaks TLS.
         token: Its token.
     """
     name = "spark.hadoop.dfs.webhdfs.oauth2"
@@ -58,17 +58,17 @@ def spark_settings(address: str, token: str) -> dict[str, str]:
 
 
 class TokenCheck:
-    """Compares tokens with the right one, in a time that does not depend on them.
+    """Compares tokens with the right one in constant time.
 
     Args:
-        token: The right one.
+        token: The right token.
     """
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
 
     def admits(self, query: dict[str, str], authorization: str) -> bool:
-        """Return whether one of the places where a request may carry the token has it.
+        """Return whether a request has the token, in any place where it may have it.
 
         Args:
             query: The parameters of the request.
@@ -84,7 +84,7 @@ class TokenCheck:
         )
 
     def grant(self, form: bytes) -> dict[str, Any] | None:
-        """Return the answer to a client that sends its secret; None where it is another one.
+        """Return the answer to a client that sends its secret; None if the secret is wrong.
 
         Args:
             form: The body of its request.

@@ -1,7 +1,7 @@
-"""Trees as Hadoop's clients see them: files and folders below one ref.
+"""Trees as Hadoop clients see them: files and folders below one ref.
 
-A tree that is read is a view of the library. A branch has beside it what the gateway keeps in memory:
-empty folders, and the working files of jobs.
+A read-only tree is a view of the library. A branch also has the empty folders and the working files
+of jobs that the gateway keeps in memory.
 """
 
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ from graveler.objects.store import Body
 from graveler.reads import Stores, View
 
 Node = Folder | Entry
-"""A file, or a folder."""
+"""A file or a folder."""
 
 
 class Summary(NamedTuple):
-    """What is at and below a path.
+    """The number and size of the files and folders at and below a path.
 
     Attributes:
         files: Number of files.
@@ -48,7 +48,7 @@ class Tree(ABC):
         self.place = place
 
     def shown(self, path: str) -> str:
-        """Return a path as clients name it."""
+        """Return the path as clients write it."""
         return "/".join(part for part in (self.place, path) if part) or "/"
 
     @property
@@ -73,10 +73,10 @@ class Tree(ABC):
         """Return the number and size of what is at and below the path of a folder."""
 
     def get(self, path: str) -> Node:
-        """Return what is at a path.
+        """Return the file or folder at a path.
 
         Raises:
-            RemoteError: Nothing is.
+            RemoteError: There is none.
         """
         node = self.find(path)
         if node is None:
@@ -87,7 +87,7 @@ class Tree(ABC):
         """Return the entry of a file.
 
         Raises:
-            RemoteError: Nothing is there, or a folder is.
+            RemoteError: There is none, or the path is a folder.
         """
         node = self.get(path)
         if isinstance(node, Folder):
@@ -95,11 +95,11 @@ class Tree(ABC):
         return node
 
     def refusal(self, reason: str) -> RemoteError:
-        """Return the error for what this tree does not do."""
+        """Return the error for an operation that this tree does not support."""
         return RemoteError(ACCESS, f"{self.place or '/'} {reason}")
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, and those above it."""
+        """Make a folder and its parents."""
         raise self._only_branches(path)
 
     def check_create(self, path: str, *, overwrite: bool, parents: bool) -> None:
@@ -107,7 +107,7 @@ class Tree(ABC):
         raise self._only_branches(path)
 
     def create(self, path: str, body: Body, *, overwrite: bool, parents: bool) -> None:
-        """Make a file of all that a body holds."""
+        """Make a file of a whole body."""
         raise self._only_branches(path)
 
     def rename(self, path: str, to: str) -> bool:
@@ -119,23 +119,23 @@ class Tree(ABC):
         raise self._only_branches(path)
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        """Delete a file or a folder; return whether it was there."""
+        """Delete a file or a folder; return whether it existed."""
         raise self._only_branches(path)
 
     def commit(self, path: str, message: str) -> dict[str, str]:
-        """Commit what is staged at and below a path, and return the commit's fields."""
+        """Commit the staged writes at and below a path, and return the commit's fields."""
         raise self._only_branches(path)
 
     def mark_success(self, folder: str) -> bool:
-        """Note that a job has succeeded that wrote to a folder; return whether it is done with that.
+        """Note that the job of a folder has succeeded; return False for a working folder.
 
-        Spark overwrites partitions by a job that writes to a working folder and ends there; it moves
-        the partitions to their places, and removes the folder.
+        Spark overwrites partitions by a job that writes to a working folder and succeeds there. It
+        then moves the partitions to their places and removes the folder.
         """
         raise self._only_branches(folder)
 
     def has_succeeded(self, folder: str) -> bool:
-        """Return whether a folder is the working folder of such a job, and all was moved out of it."""
+        """Return whether a folder is a working folder of a succeeded job, without files now."""
         del folder
         return False
 
@@ -152,7 +152,7 @@ class Names(Tree):
 
     Args:
         place: Its path.
-        names: The names in it, listed when they are needed.
+        names: Its names, listed when they are needed.
     """
 
     def __init__(self, place: str, names: Iterable[str]) -> None:
@@ -168,7 +168,7 @@ class Names(Tree):
         return [] if path else [(name, Folder()) for name in sorted(self._names)]
 
     def summary(self, path: str) -> Summary:
-        """Return the number of names; what is below them is not counted."""
+        """Return the number of names; the content below them is not counted."""
         return Summary(0, 1 + len(self.below(path)), 0)
 
 
@@ -206,7 +206,7 @@ class RefTree(Tree):
         prefix = f"{path}/" if path else ""
         for item in self.view.list(prefix, delimiter="/"):
             name = item.path[len(prefix) :].rstrip("/")
-            if name:  # else an imported path with an empty part, which no client can name
+            if name:  # otherwise an imported path with an empty part, which no client can name
                 yield name, Folder() if isinstance(item, Prefix) else item
 
     def summary(self, path: str) -> Summary:
@@ -231,5 +231,5 @@ def refs_of(repository: Repository) -> Sequence[str]:
 
 
 def by_name(item: tuple[str, Node]) -> bytes:
-    """Return what sorts the content of a folder."""
+    """Return the sort key of a folder's content."""
     return item[0].encode()
