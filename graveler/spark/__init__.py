@@ -1,13 +1,13 @@
-"""graveler on PySpark: a session, reading a version of a table, writing the next one.
+"""graveler on PySpark: start a session, read a version of a table, write the next version.
 
-Spark reads and writes the files themselves, at its own speed; the driver alone turns paths
-into files and files into entries. No file is copied, and executors need no access to refs.
+Spark reads and writes the files directly. Only the driver maps paths to files and files to
+entries. No file is copied, and executors need no access to refs.
 """
 
 from typing import TYPE_CHECKING
 
 from graveler.exports import lazy_names
-from graveler.spark.preflight import preflight as preflight  # modules have these two names
+from graveler.spark.preflight import preflight as preflight  # a module has the same name
 from graveler.spark.session import session as session
 
 if TYPE_CHECKING:

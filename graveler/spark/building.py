@@ -1,8 +1,8 @@
 """Trees built by Spark: the driver cuts them into slices, and tasks write the ranges.
 
-Two passes over the rows. The first one is native: it counts them and samples the break keys, by Spark's
-own ``xxhash64``, which is the hash of the splitting policies. The second one brings the rows of a slice
-to one task each. Nothing here needs more of a session than Spark Connect has.
+Spark makes two passes over the rows. The first one is native: it counts the rows and samples break keys
+by Spark's own ``xxhash64``, which is the hash of the splitting policies. The second one sends the rows of
+each slice to one task. A session of Spark Connect is sufficient.
 """
 
 from collections import defaultdict
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 SLICE_ROWS: Final = 500_000
-"""Rows of a slice, about: a task holds them in memory, some 0.5 KiB each."""
+"""Approximate number of rows in a slice. A task holds them in memory, about 0.5 KiB each."""
 
 MOST_SLICES: Final = 1_000
-"""Slices of a tree at most: with more work they become larger."""
+"""Largest number of slices of a tree. With more rows the slices become larger."""
 
 _SAMPLES: Final = 8
 _TRIES: Final = 3
 _BEHIND: Final = b"\xff"
-"""No path has this byte: a prefix with it is behind all keys below the prefix."""
+"""No path has this byte: a prefix followed by it sorts after all keys below the prefix."""
 
 
 class Task(Protocol):
@@ -47,14 +47,14 @@ class Task(Protocol):
 
 
 class Survey(NamedTuple):
-    """What the first pass finds.
+    """The result of the first pass.
 
     Attributes:
-        rows: How many rows there are.
+        rows: Number of rows.
         first: The first key.
-        last: The last one.
+        last: The last key.
         candidates: Break keys, ascending.
-        every: How many of them a slice has.
+        every: Number of break keys in a slice.
     """
 
     rows: int
@@ -65,11 +65,11 @@ class Survey(NamedTuple):
 
 
 def survey(frame: "DataFrame", splitting: Splitting, slice_rows: int) -> Survey:
-    """Return what a native pass over the keys of a frame finds."""
+    """Return the result of a native pass over the keys of a frame."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
 
     hard = splitting.raggedness * splitting.hard
-    # a multiple of the modulus selects break keys, too: some for each slice, however small the modulus
+    # a multiple of the modulus also selects break keys: some for each slice, however small the modulus
     modulus = hard * max(1, slice_rows // (_SAMPLES * hard))
     key = f.col(KEY)
     digest = f.xxhash64(f.lit(splitting.number).cast("long"), key).bitwiseAND(
@@ -83,18 +83,18 @@ def survey(frame: "DataFrame", splitting: Splitting, slice_rows: int) -> Survey:
 
 
 class Builder:
-    """Builds the tree that a frame makes of any base.
+    """Builds a tree from a base tree and the rows of a frame.
 
     Args:
         stores: The repository.
         frame: Rows of an inventory, with the key of each.
-        found: What the first pass found in it.
-        replaces: Start of the keys of which the frame has all; None: other keys stay.
+        found: The result of the first pass.
+        replaces: Prefix of the keys that the frame replaces completely; None keeps all other keys.
 
     Attributes:
-        files: Rows of the last tree that was built.
-        size: The bytes of their files.
-        removed: Keys that it deleted.
+        files: Number of rows of the last tree that was built.
+        size: Bytes of the files of these rows.
+        removed: Number of keys that it deleted.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class Builder:
         self.files = self.size = self.removed = 0
 
     def build(self, base: str) -> Applied:
-        """Return what the tree of a metarange becomes; all of it is in the store.
+        """Return the new tree for the tree of a metarange; all its ranges are in the store.
 
         Raises:
-            InvalidInputError: A row makes no sense, or a path is in two rows.
-            PermissionDeniedError: A file lies in no declared place.
+            InvalidInputError: A row is not valid, or a path is in two rows.
+            PermissionDeniedError: A file is outside the declared places.
             SourceChangedError: The second pass did not find the rows of the first one.
         """
         found, ranges = self._found, self._stores.ranges
@@ -130,7 +130,7 @@ class Builder:
         return applied
 
     def _run(self, cut: Cut) -> list[Sliced]:
-        """Return what tasks make of the slices."""
+        """Return the slices that tasks have built."""
         stores = self._stores
         task = SliceTask(stores.objects, cut, LinkRules.of(stores), self._replaces)
         frame = self._frame.withColumn(SLICE, _slice_of(cut.breaks))
@@ -147,12 +147,12 @@ class Builder:
 
 
 def by_tasks(frame: "DataFrame", task: Task) -> list[Sliced]:
-    """Return the slices that tasks make of a frame.
+    """Return the slices that tasks build from a frame.
 
     Raises:
         InvalidInputError: The storage is in the memory of this process.
-        MissingDependencyError: Workers have not the driver's graveler.
-        GravelerError: As `in_order`.
+        MissingDependencyError: Workers do not have the driver's version of graveler.
+        GravelerError: As for `in_order`.
     """
     check_job(frame.sparkSession, task.objects)
     return in_order(frame.mapInArrow(task, RESULT).collect())
@@ -162,7 +162,7 @@ def in_order(rows: "Sequence[Row]") -> list[Sliced]:
     """Return the slices of the rows that tasks returned.
 
     Raises:
-        GravelerError: What a task could not mend, with the type that it had there.
+        GravelerError: The error of a task, with its original type.
     """
     by_slice: defaultdict[int, list[tuple[int, bytes | None, bytes, bool]]] = defaultdict(list)
     for number, key, value, there in rows:
@@ -177,14 +177,14 @@ def in_order(rows: "Sequence[Row]") -> list[Sliced]:
 
 
 def kept(ranges: RangeStore, run: Callable[[], list[Sliced]]) -> list[Sliced]:
-    """Return what tasks have built, when garbage collection keeps all tables that they found.
+    """Return the slices that tasks have built, once garbage collection keeps all tables they found.
 
     Args:
-        ranges: Where the tables are.
-        run: Runs the tasks; again, if a sweep has deleted a table meanwhile.
+        ranges: The store of the tables.
+        run: Runs the tasks; called again if a sweep has deleted a table meanwhile.
 
     Raises:
-        ThrottledError: It did during each try.
+        ThrottledError: A sweep deleted a table during each try.
     """
     for _ in range(_TRIES):
         slices = run()
@@ -197,7 +197,7 @@ def kept(ranges: RangeStore, run: Callable[[], list[Sliced]]) -> list[Sliced]:
 
 
 def _slice_of(breaks: tuple[bytes, ...]) -> "Column":
-    """Return the number of the slice of a row, by a search tree of comparisons."""
+    """Return the number of a row's slice, by a search tree of comparisons."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
 
     def between(low: int, high: int) -> "Column":

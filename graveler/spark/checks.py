@@ -1,7 +1,7 @@
-"""The check of a repository for which tasks look at ranges and objects; the report is that of one process.
+"""The check of a repository in which tasks check ranges and objects; the report is that of one process.
 
-A first job reads each range once, and has a row for each finding and each entry. A second one looks at each
-object once, however many entries name it. Tasks get object stores and no key-value store.
+A first job reads each range once and returns a row for each finding and each entry. A second job checks
+each object once, even if many entries name it. Tasks get object stores and no key-value store.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,10 +35,10 @@ FOUND: Final = (
     "number long, place long, kind string, id string, message string, paths array<string>, "
     "mark binary, address string, size long, checksum string, version string"
 )
-"""Columns of the rows of the first job: a finding has a kind, an entry a mark."""
+"""Columns of the rows of the first job. A finding has a kind, an entry has a mark."""
 
 OBJECT_FIELDS: Final = ("mark", "address", "size", "checksum", "version")
-"""Columns of an entry that say what its object must be."""
+"""Columns of an entry that describe its object."""
 
 _LOOKED: Final = "mark binary, fault string, read long"
 _THREADS: Final = 8
@@ -50,13 +50,13 @@ Row = tuple[Any, ...]
 
 
 class Outcome(NamedTuple):
-    """What the two jobs found.
+    """The results of the two jobs.
 
     Attributes:
-        looked_at: Objects.
+        looked_at: Number of checked objects.
         hashed: Bytes read to compare checksums.
-        findings: Of ranges: the number of the holder, the place in it, and the fields of a finding.
-        faults: Of objects: the number of the holder, the place in it, address, fault and paths.
+        findings: For ranges: the number of the holder, the position in it, and the fields of a finding.
+        faults: For objects: the number of the holder, the position in it, address, fault and paths.
     """
 
     looked_at: int
@@ -70,8 +70,8 @@ class RangeTask:
     """Reads ranges; a task of another process calls it.
 
     Attributes:
-        ranges: Where they are.
-        entries: Whether to return entries, too.
+        ranges: The store of the ranges.
+        entries: Whether to return entries too.
     """
 
     ranges: RangeStore
@@ -102,18 +102,18 @@ class RangeTask:
 
 @dataclass(frozen=True, slots=True)
 class ObjectTask:
-    """Looks at objects, several at a time; a task of another process calls it.
+    """Checks several objects at a time; a task of another process calls it.
 
     Attributes:
-        files: Where they are.
-        depth: How much of each is checked.
+        files: The stores of the objects.
+        depth: How much of each object is checked.
     """
 
     files: FileStores
     depth: Depth
 
     def __call__(self, objects: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield mark, fault and bytes read of each object."""
+        """Yield the mark, the fault and the number of bytes read of each object."""
         rows = (row for batch in objects for row in batch.to_pylist())
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-fsck") as pool:
             for chunk in batches(rows, _CHUNK):
@@ -128,8 +128,8 @@ def object_row(number: int, place: int, entry: Entry) -> Row:
     """Return the row of an entry's object.
 
     Args:
-        number: Of the holder.
-        place: In it.
+        number: Number of the holder.
+        place: Position of the entry in the holder.
         entry: The entry.
     """
     fields = (getattr(entry, name) for name in OBJECT_FIELDS[1:])
@@ -137,7 +137,7 @@ def object_row(number: int, place: int, entry: Entry) -> Row:
 
 
 def batch_of(rows: Sequence[Row], schema: str) -> "pa.RecordBatch":
-    """Return rows, at least one, as a batch with the columns of a schema."""
+    """Return one or more rows as a batch with the columns of a schema."""
     import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
     types = {
@@ -155,7 +155,7 @@ def batch_of(rows: Sequence[Row], schema: str) -> "pa.RecordBatch":
 Jobs = Callable[
     [RangeTask, ObjectTask | None, Sequence[tuple[int, RangeInfo]], Sequence[Row]], Outcome
 ]
-"""Runs the tasks of ranges, by number, and those of objects; gets rows of staged entries, too."""
+"""Runs the tasks of ranges by number and the tasks of objects; also gets rows of staged entries."""
 
 
 class TaskCheck:
@@ -176,7 +176,7 @@ class TaskCheck:
         self._jobs = jobs
 
     def __call__(self, ranges: Iterable[RangeInfo], staged: Iterable[Staged]) -> Iterator[Finding]:
-        """Yield what is wrong, in the order of the ranges and the staged entries."""
+        """Yield the findings in the order of the ranges and the staged entries."""
         infos, writes = list(ranges), list(staged)
         holders: list[bytes | str] = [info.id for info in infos]
         holders += [branch for branch, _ in writes]
@@ -201,7 +201,7 @@ class TaskCheck:
 
 
 def by_spark(spark: "SparkSession") -> Jobs:
-    """Return what runs the tasks of a check by Spark."""
+    """Return a function that runs the tasks of a check by Spark."""
     return partial(_run, spark)
 
 

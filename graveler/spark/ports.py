@@ -1,4 +1,4 @@
-"""What reading and writing share: the trees they need, and how Spark names files."""
+"""Shared by reading and writing: the protocols of trees, and the names of files in Spark."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class Target(View, Protocol):
 
     @property
     def _unrecorded(self) -> View:
-        """What is read here to write is no input of a run."""
+        """A view whose reads are not inputs of a run, for reads that only serve a write."""
 
     def put(
         self,
@@ -57,17 +57,17 @@ class Target(View, Protocol):
         """Store a file and stage its entry."""
 
     def new_address(self) -> str:
-        """Return a fresh key prefix in the repository's storage, to write files below."""
+        """Return a new key prefix in the repository's storage, to write files below."""
 
     def _link_written(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that were just written below an address, and listed."""
+        """Stage entries of files that were just written below an address and listed."""
 
     def delete_many(self, paths: Iterable[str]) -> int:
         """Stage the removal of paths."""
 
 
 Files = Sequence[tuple[str, Entry]]
-"""Entries of a table, each with its path below the table's."""
+"""Entries of a table, each with its path relative to the table."""
 
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -102,10 +102,10 @@ def is_pattern(uri: str) -> bool:
 
 
 def read_apart(uris: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return files in groups that Spark reads once each: one that looks like a pattern is alone.
+    """Return files in groups, so that Spark reads each file once; a path like a pattern is alone.
 
-    Of several paths, Spark takes all once more for each that looks like a pattern, although it expands none.
-    A partition's value may hold a ``}``, which Spark does not escape in a path.
+    Spark reads all paths again for each path that looks like a pattern, although it expands none. A
+    partition's value may have a ``}``, which Spark does not escape in a path.
     """
     alone: list[tuple[str, ...]] = [(uri,) for uri in uris if is_pattern(uri)]
     others = tuple(uri for uri in uris if not is_pattern(uri))
@@ -113,16 +113,16 @@ def read_apart(uris: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def plain_paths(spark: "SparkSession", uris: Sequence[str]) -> list[str]:
-    """Return addresses for a reader of Spark with the option ``__globPaths__``, which is false.
+    """Return addresses for a reader of Spark with the option ``__globPaths__`` (false).
 
-    A server of Spark Connect turns the names of options into small letters, and this one is then not
-    recognized: there the signs of patterns are escaped.
+    A server of Spark Connect changes the names of options to lower case and then does not recognize this
+    option. For it, the characters of patterns are escaped.
     """
     return [_PATTERN.sub(r"\\\g<0>", uri) for uri in uris] if is_remote(spark) else list(uris)
 
 
 def is_in_table(relative: str) -> bool:
-    """Return whether a file lies in the folder of its table, or in its ``key=value`` folders."""
+    """Return whether a file is in the folder of its table or in its ``key=value`` folders."""
     *folders, _ = relative.split("/")
     return all("=" in folder for folder in folders)
 
@@ -160,7 +160,7 @@ def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
     """Return the partition columns of the files of a table.
 
     Args:
-        files: The paths of the files below the table's.
+        files: The paths of the files relative to the table.
 
     Raises:
         InvalidInputError: The files are not all partitioned by the same columns.
@@ -175,9 +175,9 @@ def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
 
 
 def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Entry]]:
-    """Return the entries of a table's files by their paths below it, of one version.
+    """Return the entries of a table's files in one version, by their paths below the table.
 
-    A path without a slash at its end is that of a file if there is one, else of a folder.
+    A path without a slash at its end names a file if there is one, else a folder.
 
     Raises:
         InvalidInputError: It is a Delta table, or one is below it.

@@ -1,4 +1,4 @@
-"""What a job needs before it runs: stores that tasks can reach, and workers that have what tasks use."""
+"""Checks before a job: tasks must reach the stores, and workers must have the needed packages."""
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("graveler", "pyarrow", "rocksdict", "xxhash")
-"""What tasks of graveler may use."""
+"""Packages that tasks of graveler may use."""
 
 _PYTHON: Final = "python"
 _EXECUTABLE: Final = "executable"
 _HOST: Final = "host"
 _ROWS: Final = 1 << 20
-"""More than a cluster has cores, so that no task is without a row."""
+"""More rows than a cluster has cores, so that every task has a row."""
 
 
 def preflight(
     spark: "SparkSession | None" = None, *, packages: Sequence[str] | None = None
 ) -> Mapping[str, str]:
-    """Run a small task for each core; return the versions of Python and of packages that workers have.
+    """Run a small task for each core; return the workers' versions of Python and packages.
 
-    Reading and writing tables needs none of them; Python functions in tasks do. Spark gives each idle
-    executor one of so many tasks. An executor that starts later is not looked at.
+    Reading and writing tables does not need these packages. Python functions in tasks need them. With so
+    many tasks, Spark gives one to each idle executor. An executor that starts later is not checked.
 
     Args:
         spark: The session, classic or of Spark Connect; by default the active one.
-        packages: The packages that the worker must have; by default `PACKAGES`, as far as this
-            process has them.
+        packages: The packages that the workers must have; by default those of `PACKAGES` that this
+            process has.
 
     Raises:
         MissingDependencyError: A worker runs another Python, lacks a package, or has another
-            version of graveler; the message names what and where.
+            version of graveler; the message names the package and the worker.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - heavy: only where it is used
     from pyspark.errors import PySparkException  # noqa: PLC0415
@@ -64,10 +64,10 @@ def preflight(
 
 
 def check_sent(*sent: object) -> None:
-    """Refuse by its name a store that tasks cannot reach: Spark would tell of its own pickling only.
+    """Refuse a store that tasks cannot reach, by its name; Spark would report only a pickling error.
 
     Args:
-        *sent: What tasks get of a repository: stores, or what holds them.
+        *sent: Objects that tasks get: stores, or objects that hold stores.
 
     Raises:
         InvalidInputError: A store is in the memory of this process.
@@ -80,22 +80,22 @@ def check_job(spark: "SparkSession", *sent: object) -> None:
 
     Args:
         spark: The session.
-        *sent: As of `check_sent`.
+        *sent: As for `check_sent`.
 
     Raises:
         InvalidInputError: A store is in the memory of this process.
-        MissingDependencyError: As `preflight`.
+        MissingDependencyError: As for `preflight`.
     """
     check_sent(*sent)
     preflight(spark)
 
 
 def lacking(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Return what a worker lacks, each as a phrase.
+    """Return the packages that a worker lacks, each as a phrase.
 
     Args:
-        here: The versions of this process.
-        there: Those of the worker; "" for a package that it does not have.
+        here: The versions in this process.
+        there: The versions on the worker; "" for a package that it lacks.
     """
     lacks = [name for name in there if not there[name] and name not in (_EXECUTABLE, _HOST)]
     if here[_PYTHON].split(".")[:2] != there[_PYTHON].split(".")[:2]:
@@ -107,7 +107,7 @@ def lacking(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
 
 
 def _telling(message: str) -> str:
-    """Return the line of a message of Spark that says what happened."""
+    """Return the line of a Spark error message that states the cause."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     telling = [line for line in lines if "PYTHON_VERSION_MISMATCH" in line or "Cannot run" in line]
     return (telling or lines or ["no message"])[0]
@@ -117,7 +117,7 @@ def _ask(spark: "SparkSession", names: Sequence[str]) -> list[dict[str, str]]:
     from pyspark.sql.functions import udf  # noqa: PLC0415 - heavy: only where it is used
 
     look = _look()
-    # without Arrow: it may be what is missing
+    # without Arrow, because it may be missing
     ask = udf(lambda _: look(names), "map<string,string>", useArrow=False)
     # as many tasks as the cluster has cores; the lower 33 bits count the rows of one
     firsts = spark.range(_ROWS).where("monotonically_increasing_id() % 8589934592 = 0")
@@ -125,7 +125,7 @@ def _ask(spark: "SparkSession", names: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _look() -> Callable[[Sequence[str]], dict[str, str]]:
-    """Return a function that looks; it is sent by its code, because a worker may lack this module."""
+    """Return the function that a worker runs; it is sent as code, because a worker may lack graveler."""
 
     def look(names: Sequence[str]) -> dict[str, str]:
         import platform  # noqa: PLC0415 - imported where it runs

@@ -1,7 +1,7 @@
-"""The choice of a table's files by the values in their paths, before Spark sees them.
+"""The choice of a table's files by the partition values in their paths, before Spark sees them.
 
-A partition column is text in a path: ``day=2026-01-03``. It is compared as what the caller gives, or as
-what its column is, so that the number 1 finds ``month=1`` and ``month=01``, and the text "1" only the first.
+A partition value is text in a path: ``day=2026-01-03``. It is compared by the type of the caller's value or
+of its column: the number 1 matches ``month=1`` and ``month=01``, and the text "1" only the first.
 """
 
 import re
@@ -32,17 +32,17 @@ def prune(path: str, files: Files, where: Mapping[str, Any]) -> Files:
     Args:
         path: The table, for errors.
         files: All of its files.
-        where: For each column a value, or a list of them; None is the partition of nulls.
+        where: For each column a value or a list of values; None is the partition of nulls.
 
     Raises:
-        InvalidInputError: A column is no partition column, or a value is of no such type.
+        InvalidInputError: A column is not a partition column, or a value has an unsupported type.
     """
     columns = partition_columns([relative for relative, _ in files])
     for name in where:
         if name not in columns:
             known = f"choose of {', '.join(columns)}" if columns else "the table has none"
             raise InvalidInputError(
-                f"where: {name!r} is no partition column of {path!r} ({known}): filter the frame by "
+                f"where: {name!r} is not a partition column of {path!r} ({known}): filter the frame by "
                 "the other columns"
             )
     wanted = {name: [_test(name, value) for value in _several(where[name])] for name in where}
@@ -58,14 +58,14 @@ def prune(path: str, files: Files, where: Mapping[str, Any]) -> Files:
 
 
 def in_partitions_of(written: Collection[str], files: Files, schema: "StructType") -> list[str]:
-    """Return the files of a table that are in the same partitions as those that were written.
+    """Return the files of a table that are in the same partitions as the written files.
 
-    Values are compared as Spark reads them. A column is of numbers or dates if the frame has it so, none of
-    the files was written by it as text, and each value of it is one: else it is text.
+    Values are compared as Spark reads them. A column has numbers or dates if the frame says so, no file was
+    written with it as text, and each of its values is a number or a date. Otherwise it is text.
 
     Args:
-        written: Paths below the table's of files that were written.
-        files: All of its files, these among them.
+        written: Paths of the written files, relative to the table.
+        files: All files of the table, including the written ones.
         schema: The schema of the frame that was written.
     """
     values = {name: folder_values(name) for name, _ in files if is_in_table(name)}
@@ -86,7 +86,7 @@ def in_partitions_of(written: Collection[str], files: Files, schema: "StructType
 
 
 def _reader_of(kind: "DataType") -> "Callable[[str], Any] | None":
-    """Return what reads the values of a column, None if they are compared as text."""
+    """Return the function that reads the values of a column; None to compare them as text."""
     from pyspark.sql.types import DateType, NumericType  # noqa: PLC0415 - heavy: only where used
 
     if isinstance(kind, NumericType):
@@ -122,7 +122,7 @@ def _test(name: str, value: Any) -> Callable[[str | None], bool]:
 def _equals(read: Callable[[str], Any], value: Any, text: str | None) -> bool:
     try:
         found = None if text is None else read(text)
-        # as for Spark, NaN is equal to itself
+        # NaN equals itself, as in Spark
         return found is not None and bool(found == value or (found != found and value != value))
     except ValueError:
         return False
@@ -130,15 +130,15 @@ def _equals(read: Callable[[str], Any], value: Any, text: str | None) -> bool:
 
 def _number(text: str) -> Decimal:
     if _NUMBER.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return Decimal(text)
 
 
 def _date(text: str) -> date:
-    """Return a date as Spark casts a text to one."""
+    """Return the date that Spark's cast of a text gives."""
     parts = _DATE.fullmatch(text)
     if parts is None:
-        raise ValueError(f"{text!r} is no date")
+        raise ValueError(f"{text!r} is not a date")
     return date(*map(int, parts.groups()))
 
 
@@ -156,4 +156,4 @@ _READERS: Final[Mapping[type, Callable[[str], Any]]] = {
     float: _number,
     Decimal: _number,
 }
-"""What makes a value of a text, by the type of the wanted value; a bool is an int, a datetime a date."""
+"""Functions that parse a text, by the type of the wanted value; a bool is an int, a datetime a date."""

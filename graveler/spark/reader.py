@@ -1,10 +1,10 @@
-"""Reading a version of a table: the files' own addresses go to Spark, never a pattern.
+"""Reading a version of a table: Spark gets the addresses of the files, never a pattern.
 
-Spark finds partition columns (``day=2013-01-01/``) below *one* folder only. A table of a lake is
-spread over as many folders as it had writes, so its files are read in groups. Spark finds the
-columns of files that one write left, and prunes by them; files whose address lacks the folders of
-their path get the columns as constants. The files of very many writes are one group, whose columns are
-computed from the addresses: a union of thousands of frames takes Spark minutes to plan.
+Spark finds partition columns (``day=2013-01-01/``) below *one* folder only. Each write to a table of a
+lake has a folder of its own, so the files are read in groups. Spark finds the columns of the files of one
+write, and prunes by them. Files whose address lacks the folders of their path get the columns as
+constants. The files of very many writes are one group, whose columns are computed from the addresses,
+because Spark needs minutes to plan a union of thousands of frames.
 """
 
 import re
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _OLDER_READERS: Final = "spark.sql.sources.useV1SourceList"
-_FILE: Final = "_metadata"  # a column of frames of files, unless a file has one of that name
+_FILE: Final = (
+    "_metadata"  # a hidden column of frames of files, unless a file has a column of that name
+)
 _MOST_GROUPS: Final = 16
 _GUESSED: Final = {"csv", "json"}
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -55,8 +57,8 @@ class DataFile:
     """A file of a table.
 
     Attributes:
-        relative: Its path below the table's.
-        uri: Where it is, as Spark names it.
+        relative: Its path relative to the table.
+        uri: Its URI, as Spark writes it.
     """
 
     relative: str
@@ -72,7 +74,7 @@ class FileGroup:
         base: The folder below which Spark finds the partition columns, or "".
         constants: The partition columns that Spark cannot find, with their values.
         computed: The partition columns to compute from the addresses.
-        schema: Columns and types of the files; None: those of the source.
+        schema: Columns and types of the files; None for those of the source.
     """
 
     uris: tuple[str, ...]
@@ -98,7 +100,7 @@ def group_files(files: list[DataFile]) -> tuple[tuple[str, ...], list[FileGroup]
 
 
 def merge_groups(groups: list[FileGroup], columns: tuple[str, ...]) -> list[FileGroup]:
-    """Return the groups, those that one write left each as one if they are very many."""
+    """Return the groups; if there are very many, the groups of single writes become one."""
     written = [group for group in groups if group.base]
     if len(written) <= _MOST_GROUPS or not all(map(_PLAIN.fullmatch, columns)):
         return groups
@@ -108,7 +110,7 @@ def merge_groups(groups: list[FileGroup], columns: tuple[str, ...]) -> list[File
 
 
 def _base(file: DataFile) -> str:
-    """Return the folder below which the address has the folders of the path, or ""."""
+    """Return the folder in the address below which the folders of the path begin, or ""."""
     folders = value_folders(file.relative)
     tail = "/" + "/".join(folders)
     folder = file.uri.rpartition("/")[0]
@@ -116,7 +118,7 @@ def _base(file: DataFile) -> str:
 
 
 class ReadOptions(TypedDict, total=False):
-    """The keyword arguments of `read` that say what is read, and how."""
+    """The keyword arguments of `read` that select the content and the format."""
 
     format: str
     where: Mapping[str, Any] | None
@@ -140,40 +142,39 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     nested: bool = True,
     verify: bool = False,
 ) -> "DataFrame":
-    """Return the table at `path` as `view` has it now.
+    """Return the present table at `path` in `view`.
 
-    The files are looked up once, here: the frame does not show later commits. ``key=value``
-    folders below `path` become columns. Parquet files that `write` has written bring the schema in
-    their entries, the types of these columns included, and no footer is read. For other files Spark
-    guesses; a partition column is text if no guess fits all files, or if the address of a file lacks
-    the folders of its path, and a `schema` decides. A column that only some partitions have is null
-    in the others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are
-    skipped.
+    The files are looked up once, in this call. The frame does not show later commits. ``key=value``
+    folders below `path` become columns. The entries of Parquet files from `write` have the schema,
+    including the types of these columns, so no footer is read. For other files Spark guesses the
+    types. Without a `schema`, a partition column is text if no guess fits all files, or if the address
+    of a file lacks the folders of its path. A column that only some partitions have is null in the
+    others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
 
     Args:
         view: A ref, branch, run, step or candidate.
         path: A file, or a folder.
         where: Only these partitions: for each column a value or a list of values; None is the
             partition of nulls. Spark does not see the other files. Text is compared with the text
-            in the path, a number as a number, a date or a time (in UTC) as such.
+            in the path, a number with a number, a date or a time (in UTC) with a date or a time.
         columns: Only these columns, in this order.
         format: Spark's name of the file format.
         schema: Columns and types, partition columns among them; with one, an empty folder is
             an empty frame.
-        spark: The session, of Spark Connect as well; by default the active one, else a new local
-            one.
+        spark: The session, classic or of Spark Connect; by default the active one, else a new
+            local one.
         options: Spark's options of the format.
-        nested: Read the files in all folders below `path`; False reads those in the folder itself
-            and in its ``key=value`` folders, as Spark does where it lists a folder.
-        verify: Have the executors read every file completely first, and compare its size and
+        nested: Whether to read the files in all folders below `path`. False reads those in the folder
+            itself and in its ``key=value`` folders, as Spark does when it lists a folder.
+        verify: Whether the executors first read every file completely, and compare its size and
             checksum (sha224 to sha512, sha1 or md5; for other algorithms only the size). Each
             task holds a file of at most 2 GiB in memory. Later changes of a file are not
             detected.
 
     Raises:
-        CorruptionError: With `verify`, a file is not what its entry says.
+        CorruptionError: With `verify`, a file differs from its entry.
         ExpiredError: Garbage collection has removed a file since.
-        ObjectNotFoundError: There is no file, and no schema to make an empty frame of.
+        ObjectNotFoundError: There is no file, and no schema for an empty frame.
         InvalidInputError: Spark cannot read these files together, or `where` or `columns` names an
             unknown column.
     """
@@ -216,10 +217,10 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
 
 
 def _united(frames: "Sequence[DataFrame]", partitions: tuple[str, ...], path: str) -> "DataFrame":
-    """Return frames of groups as one, with the columns that any of them has; partition columns are last.
+    """Return the frames of groups as one frame with the columns of all; partition columns are last.
 
     Raises:
-        InvalidInputError: A column has types that Spark does not put together.
+        InvalidInputError: A column has types that Spark cannot combine.
     """
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
 
@@ -240,9 +241,9 @@ def _united(frames: "Sequence[DataFrame]", partitions: tuple[str, ...], path: st
 
 
 def _as_text(frames: "Sequence[DataFrame]") -> "Sequence[DataFrame]":
-    """Return frames in which a column is text that is text in some and a number, a date or a time in others.
+    """Return frames in which a column is text if it is text in some of them.
 
-    Spark would make numbers of it, and fail at the first text that is none.
+    Spark would cast it to the number, date or time of the others, and fail at the first other text.
     """
     from pyspark.sql.types import AtomicType, DataType, StringType  # noqa: PLC0415 - as above
 
@@ -274,22 +275,22 @@ def _has_types(
 
 
 def _tells_files(spark: "SparkSession", format: str, schema: "StructType") -> bool:  # noqa: A002
-    """Return whether a frame of files has the address of each row's file, beside a schema's columns.
+    """Return whether a frame of files can show the address of each row's file.
 
-    Spark's newer readers of files, which a session can choose, have not.
+    Spark's newer readers of files, which a session can choose, cannot.
     """
-    older = spark.conf.get(_OLDER_READERS) or ""  # a default given here would replace Spark's own
+    older = spark.conf.get(_OLDER_READERS) or ""  # a default argument would replace Spark's default
     names = {name.strip() for name in older.lower().split(",")}
     return format.lower() in names and _FILE not in {name.lower() for name in schema.names}
 
 
 def _nothing(path: str) -> ObjectNotFoundError | InvalidInputError:
-    """Return the error about a table without files."""
+    """Return the error for a table without files."""
     if is_pattern(path):
         return InvalidInputError(
             f"{path!r} looks like a pattern, and nothing has this path: name the folder of the table "
             "and choose partitions by `where`. Hadoop has no patterns for folders like '05:00': it "
-            "takes what stands before the colon for the name of a file system"
+            "reads the text before the colon as the name of a file system"
         )
     return ObjectNotFoundError(
         f"nothing to read below {path!r}: write it first, or give a schema to get an empty frame"
@@ -297,7 +298,7 @@ def _nothing(path: str) -> ObjectNotFoundError | InvalidInputError:
 
 
 def _selected(frame: "DataFrame", names: tuple[str, ...], path: str) -> "DataFrame":
-    """Return the columns of a frame that were asked for, or all of them."""
+    """Return the requested columns of a frame, or all of them."""
     if not names:
         return frame
     missing = [name for name in names if name not in frame.columns]
@@ -316,7 +317,7 @@ def _quoted(name: str) -> str:
 
 @contextmanager
 def _noticing_lost_files(path: str) -> Iterator[None]:
-    """Raise ExpiredError where Spark does not find a file that an entry names."""
+    """Raise ExpiredError if Spark does not find a file that an entry names."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
 
     try:
@@ -332,16 +333,16 @@ def _noticing_lost_files(path: str) -> Iterator[None]:
 
 
 def data_files(view: View, entries: Files) -> list[DataFile]:
-    """Return the files of entries as Spark names them.
+    """Return the files of entries with their URIs in Spark.
 
     Raises:
-        InvalidInputError: Spark would pass over one of them.
+        InvalidInputError: Spark would skip one of them.
     """
     files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in entries]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):
             raise InvalidInputError(
-                f"Spark passes over {file.uri!r} because of its name: put a copy into the lake"
+                f"Spark skips {file.uri!r} because of its name: put a copy into the lake"
             )
     return files
 
@@ -351,19 +352,19 @@ def _in_address(name: str) -> "Column":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - its usual name; heavy
 
     text = F.regexp_extract(F.col(f"{_FILE}.file_path"), f"^.*/{name}=([^/]*)/", 1)
-    for _ in range(2):  # as Spark escapes a value in a path, and as a URI escapes a path
+    for _ in range(2):  # Spark escapes a value in a path, and a URI escapes the path
         text = F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
     return F.nullif(text, F.lit(NULL_PARTITION))
 
 
 @dataclass(frozen=True)
 class Source:
-    """Spark's reader with everything but the files.
+    """Spark's reader without the files.
 
     Attributes:
         spark: The session.
         format: Spark's name of the file format.
-        schema: Columns and types; None: Spark finds them.
+        schema: Columns and types; None if Spark finds them.
         options: Spark's options of the format.
     """
 
@@ -388,10 +389,10 @@ class Source:
                 return [self._frame(group) for group in groups]
 
     def _guesses_differ(self, frames: "Sequence[DataFrame]", columns: tuple[str, ...]) -> bool:
-        """Return whether Spark guesses other types of the same columns for some groups than for others.
+        """Return whether Spark guesses different types of the same columns for some groups.
 
-        Then it guesses of all files. It finds columns of CSV files by their places, and of JSON by
-        their names, so that JSON may have others.
+        If so, Spark guesses again from all files. It finds columns of CSV files by position and of JSON
+        files by name, so JSON files may have different columns.
         """
         if self.schema is not None or self.format.lower() not in _GUESSED:
             return False
@@ -406,12 +407,12 @@ class Source:
     ) -> list[FileGroup]:
         """Give groups of Parquet files one schema, so that Spark looks for it once.
 
-        For each group Spark would start a job that reads the footer of one file. The groups stay as
-        they are where these footers differ.
+        Otherwise Spark would start a job for each group to read the footer of one file. If these footers
+        differ, the groups are returned unchanged.
 
         Args:
             groups: The groups.
-            view: What is read.
+            view: The view to read from.
             entries: The entries of the files by their addresses.
         """
         firsts = {min(group.uris) for group in groups if not group.base}
@@ -430,8 +431,8 @@ class Source:
             return self._computed(group)
         frame = self.load(group, group.schema or self.schema)
         if is_remote(self.spark):
-            # a server of Spark Connect plans the frame again for every action, with the settings
-            # of that moment: the schema keeps what this one has found
+            # a server of Spark Connect plans the frame again for every action with the then current
+            # settings, so the schema that was found now is fixed
             frame = self.load(group, frame.schema)
         for name, value in group.constants:
             constant = lit(value).cast(

@@ -1,8 +1,8 @@
-"""Spark's settings for a lake on S3: the store that the lake uses, by the same keys.
+"""Spark's settings for a lake on S3, with the lake's store and credentials.
 
-Hadoop's file system for S3 is called S3A. It is not in PySpark's own jars: it comes by its coordinates
-when the session starts, or from a folder. The settings are those of one bucket, so that other buckets
-of the session keep theirs.
+Hadoop's file system for S3 is called S3A. PySpark's own jars do not include it. Spark fetches it by its
+Maven coordinates when the session starts, or loads it from a folder. The settings apply to one bucket, so
+that other buckets of the session keep theirs.
 """
 
 import re
@@ -33,13 +33,13 @@ _COMMITTER: Final[Mapping[str, str]] = {
 def s3a_settings(
     storage: str, options: Mapping[str, str], *, jars: Path | None = None, hadoop: str = ""
 ) -> dict[str, str]:
-    """Return Spark's settings for the storage of a repository; none where it is not on S3.
+    """Return Spark's settings for the storage of a repository; none if it is not on S3.
 
     Args:
         storage: Root URI of the repository's objects.
         options: The lake's options of that store: endpoint_url, region, access_key and so on.
-        jars: A folder of jars. ``hadoop-aws`` in it takes the place of the coordinates, and with
-            ``spark-hadoop-cloud`` Spark commits by multipart uploads in place of renames.
+        jars: A folder of jars. ``hadoop-aws`` in it replaces the coordinates. With
+            ``spark-hadoop-cloud`` in it, Spark commits by multipart uploads instead of renames.
         hadoop: Hadoop's version; by default that of PySpark's jars.
 
     Raises:
@@ -59,7 +59,7 @@ def _store(options: Mapping[str, str]) -> dict[str, str]:
     style = options.get("path_style") or ("true" if endpoint else "")
     return {
         "endpoint": endpoint,
-        # S3A asks AWS for the region of a bucket, which other stores do not answer
+        # S3A asks AWS for the region of a bucket, and other stores do not answer
         "endpoint.region": options.get("region") or ("us-east-1" if endpoint else ""),
         "path.style.access": style,
         "connection.ssl.enabled": "false" if endpoint.startswith("http://") else "",
@@ -68,7 +68,7 @@ def _store(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _keys(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the credentials; none where the usual AWS settings have them."""
+    """Return the credentials; none if the usual AWS settings have them."""
     keys = {
         "access.key": options.get("access_key", ""),
         "secret.key": options.get("secret_key", ""),
@@ -101,10 +101,10 @@ def _jars(folder: Path | None, hadoop: str) -> dict[str, str]:
 
 
 def bundled_hadoop() -> str:
-    """Return the version of Hadoop in PySpark's jars, which that of S3A must equal.
+    """Return the version of Hadoop in PySpark's jars; S3A must have the same version.
 
     Raises:
-        MissingDependencyError: It is not known.
+        MissingDependencyError: The version is not known.
     """
     spec = find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else Path()

@@ -1,8 +1,8 @@
-"""The schema and the rows of a Parquet file, kept with its entry.
+"""The schema and the number of rows of a Parquet file, stored with its entry.
 
-A reader that has the entries of a table has its schema, and opens no footer. Both follow from the
-content of the file and from the partitions it was written by, so the same rows written again have the
-same entry. The types of partition columns are kept as well: a path does not tell ``"01"`` from ``1``.
+A reader that has the entries of a table has its schema, and opens no footer. Both values follow from the
+content of the file and from its partition columns, so the same rows written again have the same entry.
+The types of partition columns are stored too, because a path does not distinguish ``"01"`` from ``1``.
 """
 
 import json
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from graveler.reads.stores import Stores
 
 SCHEMA: Final = "graveler.schema"
-"""In an entry's metadata: the columns of the file, as Spark's JSON."""
+"""Name in an entry's metadata: the columns of the file, as Spark's JSON."""
 PARTITIONS: Final = "graveler.partitions"
-"""In an entry's metadata: the partition columns that it was written by, as Spark's JSON."""
+"""Name in an entry's metadata: the partition columns of the write, as Spark's JSON."""
 ROWS: Final = "graveler.rows"
-"""In an entry's metadata: the rows of the file."""
+"""Name in an entry's metadata: the number of rows of the file."""
 PARQUET: Final = "parquet"
-"""Spark's name of the format whose files have these."""
+"""Spark's name of the format whose entries have these names."""
 
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _MOST: Final = METADATA_BYTES // 2
-"""Bytes of a schema that is kept; a reader gets a larger one from a footer."""
+"""Largest schema that is stored, in bytes; a reader gets a larger one from a footer."""
 
 SchemaRule = Literal["same", "evolve"]
 
@@ -47,7 +47,7 @@ def described(
     """Return the metadata of the entries of Parquet files that were just written.
 
     Args:
-        store: The store that has them.
+        store: The store of the files.
         files: The files.
         schema: The schema of the frame.
         partitions: Its partition columns.
@@ -72,7 +72,7 @@ def _rows(store: ObjectStore, info: ObjectInfo) -> int:
 def have_same_columns(stores: "Stores", entries: Sequence[Entry]) -> bool:
     """Return whether Parquet files have the same columns, by their footers.
 
-    It is False where a footer cannot be read: Spark then says why.
+    If a footer cannot be read, the result is False, and Spark reports the reason later.
     """
     threads = thread_count(None, stores.objects.put_threads)
     try:
@@ -84,7 +84,7 @@ def have_same_columns(stores: "Stores", entries: Sequence[Entry]) -> bool:
 
 
 def _columns(stores: "Stores", entry: Entry) -> tuple[object, ...]:
-    """Return what Spark finds a schema by, in a footer."""
+    """Return the parts of a footer from which Spark finds a schema."""
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - heavy: only where it is used
 
     with ParquetFile(RangedFile(entry.size, partial(read_range, stores, entry))) as file:
@@ -98,10 +98,10 @@ def _encoded(fields: Iterable[object]) -> str:
 
 
 def stored_schema(files: Files) -> "StructType | None":
-    """Return the schema of a table, None if a file has none or columns contradict each other.
+    """Return the schema of a table; None if a file has none or columns contradict each other.
 
-    A column that only some of the files have is in it. Partition columns are last; one whose type
-    is not known is left to Spark.
+    The schema has all columns, even those of only some files. Partition columns are last. A partition
+    column whose type is not known is left to Spark.
     """
     from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
 
@@ -120,21 +120,21 @@ def stored_schema(files: Files) -> "StructType | None":
                 if columns.setdefault(field["name"], field)["type"] != field["type"]:
                     return None
     if len({name.lower() for name in data}) < len(data):
-        return None  # of columns that differ in case alone, Spark's setting decides what they are
+        return None  # Spark's setting decides whether names that differ only in case are one column
     named = partition_columns([relative for relative, _ in files])
     fields = [*data.values(), *(last[name] for name in named if name in last)]
     return StructType.fromJson({"fields": fields}) if fields else None
 
 
 def text_partitions(files: Files) -> frozenset[str]:
-    """Return the partition columns that some of the files were written by as text."""
+    """Return the partition columns that were text in the write of some files."""
     kept = {entry.metadata.get(PARTITIONS, "") for _, entry in files}
     fields = [field for text in kept if text for field in json.loads(text)["fields"]]
     return frozenset(field["name"] for field in fields if field["type"] == "string")
 
 
 def rows_of(entries: Iterable[Entry]) -> int | None:
-    """Return the rows of files, None if one does not say."""
+    """Return the number of rows of files; None if an entry lacks it."""
     counts = [entry.metadata.get(ROWS) for entry in entries]
     return None if None in counts else sum(int(count) for count in counts if count)
 
@@ -149,7 +149,7 @@ def check_schema(path: str, before: "StructType", now: "StructType", rule: Schem
         rule: ``same``: the same columns and types; ``evolve``: columns may be added or left out.
 
     Raises:
-        SchemaChangedError: It names columns and types.
+        SchemaChangedError: The schemas differ; the message names columns and types.
     """
     old, new = _types(before), _types(now)
     wrong = [

@@ -25,7 +25,7 @@ _LOCALHOST: Final = "127.0.0.1"
 _CONNECT: Final = "sc://"
 
 _IN_SESSIONS: Final = {
-    # an hour must not depend on the time zone of the driver
+    # times must not depend on the time zone of the driver
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -36,7 +36,7 @@ _ANYWHERE: Final[Mapping[str, str]] = {
 
 _ON_ONE_MACHINE: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
-    # a laptop's host name is often not an address that it can bind to
+    # a laptop often cannot bind to the address of its host name
     "spark.driver.bindAddress": _LOCALHOST,
     "spark.driver.host": _LOCALHOST,
     "spark.driver.memory": "1g",
@@ -59,25 +59,25 @@ def session(
 ) -> "SparkSession":
     """Return a Spark session; find a Java installation for a new classic one.
 
-    On one machine (``local…``) it has no web page, listens to this machine only and is set
-    for small jobs; Spark's warnings are not shown. As with Spark's own builder, an active session
-    is returned, classic or of Spark Connect, with the settings that can still change. A server of Spark
+    On one machine (``local…``) it has no web page, accepts only local connections, is configured for
+    small jobs, and does not show Spark's warnings. As with Spark's own builder, an active session is
+    returned, classic or of Spark Connect, with the settings that can still change. A server of Spark
     Connect has its own Java, jars and workers.
 
     Args:
-        master: Spark's master URL, or ``sc://host:port`` of a server of Spark Connect. By default that of
-            ``SPARK_REMOTE`` in the environment, else ``local[*]``.
+        master: Spark's master URL, or ``sc://host:port`` of a server of Spark Connect; by default the
+            value of ``SPARK_REMOTE`` in the environment, else ``local[*]``.
         app_name: Name of a classic session.
         config: Spark settings that override these defaults.
         repo: A repository whose storage the session must reach. If it is on S3, the session gets the
-            lake's endpoint and keys for that bucket, and Hadoop's file system for S3 by its
-            coordinates, which Spark fetches and keeps.
-        jars: A folder with that file system's jars, which are not fetched then; with
-            ``spark-hadoop-cloud`` beside them Spark commits to S3 without renames.
+            lake's endpoint and keys for that bucket, and the Maven coordinates of Hadoop's file system
+            for S3, which Spark downloads and caches.
+        jars: A folder with the jars of that file system, which are then not downloaded. With
+            ``spark-hadoop-cloud`` in it, Spark commits to S3 without renames.
 
     Raises:
-        InvalidInputError: There is no jar in the folder, or Spark cannot take the lake's settings; a session
-            of Spark Connect takes none for S3.
+        InvalidInputError: There is no jar in the folder, or Spark does not support the lake's settings. A
+            session of Spark Connect accepts no settings for S3.
         MissingDependencyError: PySpark or Java is not installed; the message names the command.
     """
     if find_spec("pyspark") is None:
@@ -119,7 +119,7 @@ def _prepare(master: str) -> None:
     """Set the variables by which Spark finds Java, this Python and an address of this machine."""
     set_environment("JAVA_HOME", str(find_java().path))
     if not environment("PYSPARK_PYTHON"):
-        # workers would otherwise be the PATH's python3, without the packages of this one
+        # workers would otherwise run the PATH's python3, without the packages of this Python
         set_environment("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local") and not environment("SPARK_LOCAL_IP"):
         set_environment("SPARK_LOCAL_IP", _LOCALHOST)
@@ -135,7 +135,7 @@ def _active() -> "SparkSession | None":
 
 
 def running(app_name: str = "graveler") -> "SparkSession":
-    """Return the active Spark session as it is, else a new one.
+    """Return the active Spark session unchanged, else a new one.
 
     Args:
         app_name: Name of a new session.

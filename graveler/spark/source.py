@@ -1,11 +1,11 @@
-"""The data source ``format("graveler")``: what a repository knows of its files, commits and runs.
+"""The data source ``format("graveler")``: metadata of a repository's files, commits and runs.
 
-A process of the driver's host makes the source and plans the frame: it opens the lake, and looks the ref
-up once. What it sends to tasks has the object store, and nothing of the key-value store. Spark tells the
-errors of that process as text without their type.
+A process on the driver's host makes the source and plans the frame. It opens the lake and looks up the ref
+once. Tasks get the object store, and nothing of the key-value store. Spark reports the errors of that
+process as text without their type.
 
-No reader has a ``pushFilters``: Spark 4.3 keeps the plan of a filter and shows its rows to the next
-query of the same frame. Options choose what is read.
+No reader has a ``pushFilters``, because Spark 4.3 keeps the plan of a filter and shows its rows to the next
+query of the same frame. Options select the content.
 """
 
 from abc import abstractmethod
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Source(DataSource):
-    """The data source, but for how a lake is opened."""
+    """The data source, without the function that opens a lake."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -44,9 +44,9 @@ class Source(DataSource):
         """Return the lake at a location."""
 
     def schema(self) -> "StructType":
-        """Return the columns of the kind; look the ref up.
+        """Return the columns of the kind, and look up the ref.
 
-        Spark keeps the source that it has asked for the schema, so the frame shows the commit of now.
+        Spark asks for the schema once and keeps the source, so the frame shows the present commit.
         """
         self._pinned = self._pin()
         return self._columns()
@@ -81,7 +81,7 @@ class Source(DataSource):
         kind = self._request.kind
         if kind in STREAMS:
             raise InvalidInputError(
-                f"kind {kind!r} is a stream, read by spark.readStream; spark.read shows what differs "
+                f"kind {kind!r} is a stream, read by spark.readStream; spark.read shows the differences "
                 "between two versions as kind 'diff'"
             )
         self._check_columns(schema)
@@ -106,7 +106,7 @@ class Source(DataSource):
         with self.open_lake(request.lake) as lake:
             repository = lake.repository(request.repository)
             commits = [repository.commit(ref) for ref in (request.base, request.ref) if ref]
-            ranges = deepcopy(repository.stores.ranges)  # open when the lake is closed
+            ranges = deepcopy(repository.stores.ranges)  # stays open when the lake is closed
             return TreeReader(ranges, request, [commit.metarange for commit in commits])
 
     def writer(self, schema: "StructType", overwrite: bool) -> NoReturn:
@@ -123,7 +123,7 @@ class Source(DataSource):
         """Return the reader of a stream.
 
         Raises:
-            InvalidInputError: The caller gave other columns, or the kind is no stream.
+            InvalidInputError: The caller gave other columns, or the kind is not a stream.
             MissingDependencyError: Spark is older than 4.2.
         """
         request = self._request

@@ -64,14 +64,14 @@ def _batch_of(files: Sequence[Found], fault: str | None = None) -> "pa.RecordBat
 
 @contextmanager
 def frame_of(spark: "SparkSession", pieces: Sequence[Piece]) -> "Iterator[DataFrame]":
-    """Yield the files of all pieces as a frame that `import_frame` takes.
+    """Yield the files of all pieces as a frame for `import_frame`.
 
-    A task reads each piece, once: the rows stay on the disks of the executors during the block.
+    A task reads each piece once. The rows stay on the disks of the executors during the block.
 
     Raises:
-        InvalidInputError: A row of an inventory makes no sense, or a file cannot be read.
+        InvalidInputError: A row of an inventory is not valid, or a file cannot be read.
         SourceChangedError: A file changed while it was read.
-        CorruptionError: A file of an inventory has not the MD5 of the manifest.
+        CorruptionError: The MD5 of an inventory's file differs from the manifest.
         ObjectNotFoundError: A file of an inventory is missing.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 - heavy: only where it is used

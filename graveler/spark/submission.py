@@ -1,7 +1,7 @@
 """The step of a run for a driver that a cluster starts: settings of spark-submit, and their reader.
 
-A driver that is a child of the task inherits the variables of the step. One that YARN, Kubernetes or a
-service starts on another machine does not, but it has the settings of its session.
+A driver that is a child process of the task inherits the variables of the step. A driver that YARN,
+Kubernetes or a service starts on another machine does not, but it has the settings of its session.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _PREFIX: Final = "spark.graveler.secret."
-"""Spark shows no value of a setting with such a name, neither on its pages nor in its logs."""
+"""Prefix of the settings; Spark redacts values of settings with such a name on its pages and in logs."""
 
 
 def submit_settings(variables: Mapping[str, _T]) -> dict[str, _T]:
-    """Return the settings by which spark-submit hands a step to a driver on another machine.
+    """Return the settings with which spark-submit passes a step to a driver on another machine.
 
     ::
 
@@ -27,19 +27,19 @@ def submit_settings(variables: Mapping[str, _T]) -> dict[str, _T]:
         conf = [f"--conf={name}={value}" for name, value in settings.items()]
         subprocess.run(["spark-submit", "--deploy-mode=cluster", *conf, "job.py"], check=True)
 
-    The program reads them by `submitted_step`. Spark redacts their values. The command line of
-    spark-submit shows them; they hold a password only for a lake without a file.
+    The program reads them with `submitted_step`. Spark redacts their values, but the command line of
+    spark-submit shows them. They have a password only for a lake without a file.
 
     Args:
-        variables: What ``step.environment()``, ``run.step_environment(name)`` or Airflow's
-            ``step_env(run)`` returns.
+        variables: The result of ``step.environment()``, ``run.step_environment(name)`` or Airflow's
+            ``step_env(run)``.
     """
     instance(variables, "variables", Mapping, "a mapping")
     return {f"{_PREFIX}{name}": value for name, value in variables.items()}
 
 
 def submitted_step(spark: "SparkSession") -> dict[str, str]:
-    """Return the variables of the step that `submit_settings` handed to this driver.
+    """Return the variables of the step that `submit_settings` passed to this driver.
 
     ::
 

@@ -1,4 +1,4 @@
-"""The tables of a repository, by ref and path, with one Spark session."""
+"""The tables of a repository by ref and path, with one Spark session."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -80,31 +80,31 @@ class Tables:
     def read(
         self, ref: str | Commit | RefLike, path: PathText, **options: Unpack[ReadOptions]
     ) -> "DataFrame":
-        """Return a table as a commit has it; the frame does not show later commits.
+        """Return a table in a commit; the frame does not show later commits.
 
         Args:
-            ref: A branch (its committed head), a tag, a commit id; ``main~3`` is three commits
-                before, ``main@{2026-01-03T05:00Z}`` where the branch was at that time.
+            ref: A branch (its committed head), a tag or a commit id; ``main~3`` is three commits
+                before, ``main@{2026-01-03T05:00Z}`` the head of the branch at that time.
             path: The table's folder.
-            **options: As of `graveler.spark.read`.
+            **options: As for `graveler.spark.read`.
 
         Raises:
             RefNotFoundError: No such ref.
             ExpiredError: Garbage collection has removed the commit's tree, or a file.
             ObjectNotFoundError: There is no file.
-            InvalidInputError: An unknown column, or Spark cannot read these files together.
+            InvalidInputError: A column is unknown, or Spark cannot read these files together.
         """
         return read(self.repository.ref(ref), path, spark=self.spark, **options)
 
     def entries(self, ref: str | Commit | RefLike, prefix: PathText = "") -> "DataFrame":
         """Return the entries of a commit: path, address, size, checksum, and so on.
 
-        Tasks read them; each has the ``range_id`` of the range that it is in. As all frames of this kind,
-        it is read by the data source ``format("graveler")``: Spark's processes open the lake by its
-        location, and need graveler.
+        Tasks read them. Each entry has the ``range_id`` of its range. As for all frames of this kind, the
+        data source ``format("graveler")`` reads it: Spark's processes open the lake by its location, and
+        need graveler.
 
         Args:
-            ref: As of `read`.
+            ref: As for `read`.
             prefix: Start of the paths; "" for all.
 
         Raises:
@@ -116,8 +116,8 @@ class Tables:
         """Return the ranges of a commit's tree: id, first and last path, entries, bytes.
 
         Args:
-            ref: As of `read`.
-            prefix: Only ranges that can hold such paths; "" for all.
+            ref: As for `read`.
+            prefix: Only ranges that can have such paths; "" for all.
         """
         return self._metadata("ranges", ref, prefix=prefix_text(prefix, "prefix"))
 
@@ -129,14 +129,14 @@ class Tables:
         *,
         method: str = "auto",
     ) -> "DataFrame":
-        """Return what differs from `left` to `right`: path, kind, the entries before and after.
+        """Return the differences from `left` to `right`: path, kind, the entries before and after.
 
         Ids of ranges are compared first, and only ranges that differ are read. The driver reads the few
         ranges of a small difference at once: a Spark job would take many times as long.
 
         Args:
-            left: As of `read`.
-            right: As of `read`.
+            left: As for `read`.
+            right: As for `read`.
             prefix: Start of the paths; "" for all.
             method: ``process`` reads the ranges in the driver, ``spark`` by tasks; ``auto`` takes Spark if
                 the ranges that differ have more than 250,000 entries.
@@ -163,7 +163,7 @@ class Tables:
         """Return the history of a ref, children before parents.
 
         Args:
-            ref: As of `read`.
+            ref: As for `read`.
         """
         return self._metadata("commits", ref)
 
@@ -172,11 +172,11 @@ class Tables:
         return self.spark.read.format("graveler").options(**options).load()
 
     def _options(self, kind: str, **options: str) -> dict[str, str]:
-        """Return the options of the data source, but for those that are not given.
+        """Return the given options of the data source.
 
         Raises:
-            InvalidInputError: The repository is in the memory of this process, or Spark cannot read data
-                sources in Python as the session is.
+            InvalidInputError: The repository is in the memory of this process, or the settings of the
+                session do not allow data sources in Python.
         """
         check_limit(self.spark)
         stores = self.repository.stores
@@ -191,7 +191,7 @@ class Tables:
 
     @property
     def gc(self) -> "GarbageCollector":
-        """Garbage collection, for which Spark reads the ranges that stay if they are many.
+        """Garbage collection; Spark reads the kept ranges if there are many.
 
         See `graveler.spark.collector`.
         """
@@ -205,26 +205,25 @@ class Tables:
         since: str | Commit | RefLike | None = None,
         prefix: PathText = "",
     ) -> Export:
-        """Copy the files of a version to a folder or a bucket, by tasks, under their names in the tree.
+        """Copy the files of a version to a folder or a bucket, by tasks, under their paths in the tree.
 
-        Each file is compared with its entry, and is there whole or not at all. A call that was stopped can be
-        repeated. When all files are there, a record is put as ``_SUCCESS``; the next call removes it first.
+        Each file is compared with its entry, and appears completely or not at all. A call that was stopped
+        can be repeated. After all files, a record is put as ``_SUCCESS``. The next call first removes it.
 
         Args:
-            ref: As of `read`.
-            place: A folder that all workers have, or ``s3://bucket/prefix``, apart from the storages of the
+            ref: As for `read`.
+            place: A folder that all workers have, or ``s3://bucket/prefix``, outside the storages of the
                 lake. Other files there stay.
-            since: The version that was exported to the place before: only files that changed since are
-                copied, and those of removed paths are deleted.
-            prefix: Only this folder of the tree; names begin behind it. "" for all.
+            since: The version that was exported to the place before. Only files that changed since are
+                copied, and files of removed paths are deleted.
+            prefix: Only this folder of the tree; names begin after it. "" for all.
 
         Raises:
             RefNotFoundError: No such ref.
             CorruptionError: A file differs from its entry. The others are copied; the message has the path.
-            ObjectNotFoundError: A file is gone from its store, or nothing is below the prefix.
-            InvalidInputError: The place cannot have a file of that name; or a storage of the lake is there.
-            StateError: The place has another version than `since`, or no version that an export has put there
-                whole.
+            ObjectNotFoundError: A file is missing in its store, or there is no path below the prefix.
+            InvalidInputError: The place cannot have a file of that name, or overlaps a storage of the lake.
+            StateError: The place has another version than `since`, or no version of a complete export.
         """
         place = place if isinstance(place, str) else str(place)
         base = None if since is None else self._commit_id(since)
@@ -232,14 +231,14 @@ class Tables:
         return export(self, self._commit_id(ref), text(place, "place"), base, folder)
 
     def fsck(self, *, objects: Depth = "exist") -> "FsckReport":
-        """Do what ``repository.fsck`` does, with tasks that look at ranges and objects.
+        """Do the check of ``repository.fsck`` with tasks that check ranges and objects.
 
-        The report is the same, whichever does it. The driver reads refs, commits, metaranges and staged
-        writes. A check by tasks cannot be resumed, and has no limit to what it reads in a second.
+        The report is the same. The driver reads refs, commits, metaranges and staged writes. A check by
+        tasks cannot be resumed and has no limit of its reading rate.
 
         Args:
-            objects: ``exist`` asks the store for the presence and size of every object, ``checksum`` reads
-                them all, ``none`` leaves them out.
+            objects: ``exist`` checks the presence and size of every object, ``checksum`` reads all objects,
+                ``none`` leaves them out.
         """
         stores = self.repository.stores
         check = TaskCheck(stores, objects, by_spark(self.spark))
@@ -253,7 +252,7 @@ class Tables:
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
     ) -> AbstractContextManager[Transaction]:
-        """Write tables on a branch of the transaction's own; land them at the end of the block.
+        """Write tables on a private branch, and land them at the end of the block.
 
         ::
 
@@ -261,22 +260,23 @@ class Tables:
                 tx.write(orders, "tables/orders/", partition_by=["dt"])
                 tx.write(totals, "tables/totals/", mode="overwrite")
 
-        The branch moves once, by one commit with all of it. If it has moved meanwhile, the transaction
-        is merged with that. After an exception, or the death of the driver, it has not moved, and
-        nothing is left but files that garbage collection removes.
+        The branch moves once, by one commit with all writes. If it has moved meanwhile, the transaction
+        is merged with its new head. After an exception or the death of the driver, it has not moved, and
+        only files remain that garbage collection removes.
 
         Args:
             branch: The branch, protected or not; the gates that it requires judge the commit.
-            message: Of the commit.
-            metadata: Of the commit, without names that begin with ``txn.`` or ``spark.compaction``.
+            message: Message of the commit.
+            metadata: Metadata of the commit, without names that begin with ``txn.`` or
+                ``spark.compaction``.
             txn: A name of the application and a whole number, such as the day or the batch. A
-                second transaction of the same pair is skipped, also if both run at the same time: its
-                writes do nothing, and `Transaction.skipped` says so. The commit has the pair as
+                second transaction of the same pair is skipped, even if both run at the same time: its
+                writes do nothing, and `Transaction.skipped` is True. The commit has the pair as
                 ``txn.app`` and ``txn.version``, and the history of the branch is searched for it.
 
         Raises:
-            MergeConflictError: Another writer has changed what the transaction replaces; the paths
-                are named.
+            MergeConflictError: Another writer has changed paths that the transaction replaces; the
+                message has the paths.
             RefNotFoundError: No such branch.
             GateFailedError: A gate that the branch requires has refused.
             FencedError: The transaction was silent for longer than a lease, and was dropped.
@@ -302,27 +302,27 @@ class Tables:
         method: str = "auto",
         share_bytes: int = COMMIT_BYTES,
     ) -> Commit:
-        """Commit what is staged on a branch; tasks build the ranges, if there is much to write.
+        """Commit the staged writes of a branch; tasks build the ranges if there is much to write.
 
-        The tree is the one of ``branch.commit``, whatever the tasks are and whatever dies. The driver
-        reads what is staged, holds it in memory, and lands the commit.
+        The tree equals that of ``branch.commit``, even if tasks fail. The driver reads the staged writes,
+        holds them in memory, and lands the commit.
 
         Args:
             branch: The branch.
-            message: Of the commit.
-            metadata: Of the commit.
-            committer: Name; "" stands for the user of the process.
+            message: Message of the commit.
+            metadata: Metadata of the commit.
+            committer: Name of the committer; "" stands for the user of the process.
             allow_empty: Commit even if nothing staged differs from the head.
-            method: ``process`` or ``spark``; ``auto`` takes Spark from 1 GiB on of staged writes, and of
+            method: ``process`` or ``spark``; ``auto`` uses Spark for 1 GiB or more of staged writes and of
                 ranges that they touch.
-            share_bytes: Logical bytes of writes and ranges of a task, about.
+            share_bytes: Approximate logical bytes of writes and ranges of a task.
 
         Raises:
             NoChangesError: Nothing is staged that differs from the head.
-            ProtectedBranchError: The branch accepts no commits.
+            ProtectedBranchError: The branch forbids commits.
             FencedError: The branch belongs to a run.
             GateFailedError: A gate that the branch requires has refused; the writes stay staged.
-            MissingDependencyError: Workers have not the driver's graveler.
+            MissingDependencyError: Workers do not have the driver's version of graveler.
         """
         return commit(
             self.repository,
@@ -348,30 +348,29 @@ class Tables:
         method: str = "auto",
         share_bytes: int = MERGE_BYTES,
     ) -> MergeResult:
-        """Do what ``repository.merge`` does; tasks decide what both sides changed, if it is much.
+        """Merge a ref into a branch, as ``repository.merge`` does; tasks merge large changes.
 
-        The tree and the conflicts are those of one process, whatever the tasks are and whatever dies. If
-        there is a conflict, tasks may have put ranges that no tree names.
+        The tree and the conflicts equal those of one process, even if tasks fail. If there is a conflict,
+        tasks may have put ranges that no tree names.
 
         Args:
-            source: As of `read`.
+            source: As for `read`.
             into: A branch.
-            message: Of the merge commit.
-            metadata: Of the merge commit.
-            strategy: As of ``repository.merge``. Tasks get a copy of a resolver function. It may return a
-                side, or the entry of a side, and no other entry.
-            committer: Name; "" stands for the user of the process.
-            method: ``process`` or ``spark``; ``auto`` takes Spark from 4 GiB on of ranges that are to be
-                opened, and one process for a strategy with resolver functions. Where the two histories
-                have merged each other, and their best common ancestors have several trees, one
-                process merges in any case.
-            share_bytes: Logical bytes of the ranges that a task opens, about.
+            message: Message of the merge commit.
+            metadata: Metadata of the merge commit.
+            strategy: As for ``repository.merge``. Tasks get a copy of a resolver function. It may return
+                only a side or the entry of a side.
+            committer: Name of the committer; "" stands for the user of the process.
+            method: ``process`` or ``spark``; ``auto`` uses Spark if 4 GiB or more of ranges must be opened,
+                and one process for a strategy with resolver functions. If the two histories have merged
+                each other, and their best common ancestors have several trees, one process always merges.
+            share_bytes: Approximate logical bytes of the ranges that a task opens.
 
         Raises:
-            MergeConflictError: Both sides changed a path, differently; the branch stays.
-            InvalidInputError: A resolver cannot be sent to tasks, or returns what they cannot take.
-            ExpiredError: The tree of a merge base was removed by garbage collection.
-            MissingDependencyError: Workers have not the driver's graveler.
+            MergeConflictError: Both sides changed a path differently; the branch does not move.
+            InvalidInputError: A resolver cannot be sent to tasks, or returns an unsupported answer.
+            ExpiredError: Garbage collection has removed the tree of a merge base.
+            MissingDependencyError: Workers do not have the driver's version of graveler.
         """
         return merge(
             self.repository,
@@ -398,21 +397,21 @@ class Tables:
     ) -> PackResult:
         """Rewrite small and badly cut ranges of a branch's head by tasks, in a commit that changes no path.
 
-        The tree is the one of ``repository.pack``, whatever the tasks are and whatever dies.
+        The tree equals that of ``repository.pack``, even if tasks fail.
 
         Args:
             branch: The branch.
             everything: Cut all ranges again, after a change of the splitting policy.
-            method: ``process`` or ``spark``; ``auto`` takes Spark from 4 GiB on that are to be read.
-            message: Of the commit; "" for one that counts ranges.
-            committer: Name; "" stands for the user of the process.
-            share_bytes: Logical bytes that a task reads, about.
+            method: ``process`` or ``spark``; ``auto`` uses Spark if 4 GiB or more must be read.
+            message: Message of the commit; "" for one that counts ranges.
+            committer: Name of the committer; "" stands for the user of the process.
+            share_bytes: Approximate logical bytes that a task reads.
 
         Raises:
             RefNotFoundError: No such branch.
             FencedError: The branch belongs to a run.
-            CorruptionError: A range cannot be read; the branch stays as it is.
-            MissingDependencyError: Workers have not the driver's graveler.
+            CorruptionError: A range cannot be read; the branch does not move.
+            MissingDependencyError: Workers do not have the driver's version of graveler.
         """
         return pack(
             self.repository,
@@ -436,7 +435,7 @@ class Tables:
         checkpoint: str = "",
         **options: Unpack[WriteOptions],
     ) -> BatchWriter:
-        """Return what a streaming query calls with each of its batches: it lands in one commit, once.
+        """Return a function for ``foreachBatch`` that lands each batch in one commit, once.
 
         ::
 
@@ -444,23 +443,23 @@ class Tables:
             query = clicks.writeStream.foreachBatch(write).option("checkpointLocation", at).start()
 
         A batch is a transaction of the branch, named by `txn_app` and the number of the batch. A batch that
-        the branch holds is skipped, so a query that is restarted lands each of them once. The commit
-        also has the query's id, as ``txn.query``. A query counts from 0 again if its checkpoint is lost: its
-        batches are refused, and so are those of another query with the same `txn_app`.
+        the branch already has is skipped, so a restarted query lands each batch once. The commit also has
+        the query's id, as ``txn.query``. A query that lost its checkpoint counts from 0 again. Its batches
+        are refused, as are those of another query with the same `txn_app`.
 
         Args:
-            branch: As of `transaction`.
-            into: The table's folder; or a function, called with the `Transaction` and the batch, that writes
-                to several tables, which land together.
-            txn_app: Names the application; one query has it.
-            message: Of the commits; "" for one that counts batches.
-            metadata: Of the commits, as of `transaction`.
-            checkpoint: The query's ``checkpointLocation``, needed with Spark Connect, which does not tell
-                the query's id. There, `into` runs in a process of the server, which opens the lake by its
-                location.
-            **options: Of the folder, as of `graveler.spark.write`. The mode is ``append``, or ``overwrite`` for
-                queries in output mode ``complete``: a batch is then the whole table, so `partition_overwrite` is
-                ``static`` unless it is given.
+            branch: As for `transaction`.
+            into: The table's folder, or a function that is called with the `Transaction` and the batch, and
+                writes to several tables, which land together.
+            txn_app: Name of the application, used by one query only.
+            message: Message of the commits; "" for one that counts batches.
+            metadata: Metadata of the commits, as for `transaction`.
+            checkpoint: The query's ``checkpointLocation``, required with Spark Connect, which does not
+                return the query's id. There, `into` runs in a process of the server, which opens the lake by
+                its location.
+            **options: Options of the folder, as for `graveler.spark.write`. The mode is ``append``, or
+                ``overwrite`` for queries in output mode ``complete``. A batch is then the whole table, so
+                `partition_overwrite` is ``static`` by default.
 
         Raises:
             RefNotFoundError: No such branch.
@@ -495,12 +494,11 @@ class Tables:
         prefix: PathText = "",
         max_commits: int = 0,
     ) -> "DataFrame":
-        """Return a stream of what the commits of a branch change, commit after commit.
+        """Return a stream of the changes of a branch, commit after commit.
 
-        Its columns are those of `diff`, and ``commit_id``, ``committed`` and ``sequence``: the number of the
-        commit in the stream. The commits are those of the branch by first parents: a merge is one
-        commit with all that it brought. It is read by the data source ``format("graveler")``, and needs
-        Spark 4.2.
+        Its columns are those of `diff`, and ``commit_id``, ``committed`` and ``sequence``, the number of the
+        commit in the stream. The commits are those of the branch by first parents: a merge is one commit
+        with all its changes. The data source ``format("graveler")`` reads the stream. It needs Spark 4.2.
 
         Args:
             branch: The branch.
@@ -508,7 +506,7 @@ class Tables:
                 begins with the first commit. The query looks it up when it starts without a
                 checkpoint.
             prefix: Start of the paths; "" for all.
-            max_commits: Commits of a micro-batch at most; 0 for all that are there.
+            max_commits: Largest number of commits in a micro-batch; 0 for no limit.
 
         Raises:
             RefNotFoundError: No such branch.
@@ -518,7 +516,7 @@ class Tables:
         options = self._options(
             "changes",
             branch=self.repository.branch(branch).name,
-            # not looked up here: a query with a checkpoint needs none, and it may be gone then
+            # not looked up here: a query with a checkpoint does not need it, and it may be gone
             startingRef=starting_ref,
             prefix=prefix_text(prefix, "prefix"),
             maxCommitsPerTrigger=str(count(max_commits, "max_commits") or ""),
@@ -538,12 +536,12 @@ class Tables:
                     tx.write(rows, "tables/copy/")
 
         The driver lists the files that the batch adds below the table's folder, and Spark reads them. The
-        commits of `compact` are passed over: their rows were there before.
+        commits of `compact` are skipped, because their rows are not new.
 
         Args:
-            changes: A batch of `changes`, as ``foreachBatch`` gives it.
+            changes: A batch of `changes`, as ``foreachBatch`` passes it.
             path: The table's folder.
-            **options: As of `graveler.spark.read`.
+            **options: As for `graveler.spark.read`.
 
         Returns:
             The rows; None if no file was added.
@@ -561,16 +559,16 @@ class Tables:
         tables: Mapping[str, PathText],
         **options: Unpack[ReadOptions],
     ) -> "Mapping[str, DataFrame]":
-        """Create a temporary view in the session for each table, all of them of one commit.
+        """Create a temporary view in the session for each table, all of one commit.
 
-        A view does not move with its branch. Spark cannot read another version through it:
-        ``VERSION AS OF`` is refused, and options on a view are ignored without a word. Make views
-        with names of their own for another ref.
+        A view does not move with its branch. Spark cannot read another version through it: it refuses
+        ``VERSION AS OF``, and silently ignores options on a view. Make views with other names for another
+        ref.
 
         Args:
-            ref: As of `read`.
+            ref: As for `read`.
             tables: The paths of tables, by the names of their views. Existing views are replaced.
-            **options: Of all tables, as of `graveler.spark.read`.
+            **options: Options of all tables, as for `graveler.spark.read`.
 
         Returns:
             The frames by the names of their views.
@@ -602,20 +600,20 @@ class Tables:
     ) -> Compaction:
         """Rewrite the small Parquet files of a table as larger ones, in one commit.
 
-        Rows stay in their partitions, and readers see the same table. Partitions that would not have
-        fewer files are left as they are, as are files of three quarters of the size. Writers may
+        Rows stay in their partitions, and readers see the same table. Partitions whose number of files would
+        not decrease do not change, nor do files of three quarters of the target size or more. Writers may
         append meanwhile.
 
         Args:
             branch: The branch.
             path: The table's folder.
-            target_bytes: Size up to which files are put together, as they are now.
-            where: Only these partitions, as of `graveler.spark.read`.
-            message: Of the commit; "" for one that counts files.
+            target_bytes: Total present size up to which files are combined into one.
+            where: Only these partitions, as for `graveler.spark.read`.
+            message: Message of the commit; "" for one that counts files.
 
         Raises:
-            MergeConflictError: Another writer has replaced a file that is rewritten; nothing landed.
-            CorruptionError: The new files have not as many rows as the old ones; nothing landed.
+            MergeConflictError: Another writer has replaced a rewritten file; nothing landed.
+            CorruptionError: The new files have a different number of rows; nothing landed.
             RefNotFoundError: No such branch.
         """
         folder = f"{path_text(path, 'path').rstrip('/')}/"

@@ -1,11 +1,11 @@
 """Transactions: writes to several tables that land on a branch in one commit, or not at all.
 
-A transaction is a run without steps. It writes on a branch of its own, which is forked from the
-target, and is published at the end: merged into the target, again after each lost race. A failed one is
-dropped; the reaper of runs drops one whose driver died, as soon as its lease is over.
+A transaction is a run without steps. It writes on a private branch, which is forked from the target. At
+the end the branch is published: it is merged into the target, again after each lost race. A failed
+transaction is dropped. The reaper of runs drops a transaction whose driver died, when its lease is over.
 
-Files that two transactions append do not meet. What a transaction has replaced, or found missing, must
-still be so when it lands: this is compared with each head that it is about to land on.
+Files that two transactions append do not conflict. Paths that a transaction has replaced, or found
+missing, must not have changed when it lands. They are compared with each head that it may land on.
 """
 
 import logging
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class _LandedBefore(Exception):  # noqa: N818 - no error: the transaction has nothing to do
-    """The target holds the transaction already."""
+    """The target already has the transaction."""
 
     def __init__(self, commit: Commit) -> None:
         super().__init__(f"in commit {commit.id[:12]} already")
@@ -40,7 +40,7 @@ class _LandedBefore(Exception):  # noqa: N818 - no error: the transaction has no
 
 
 class Claims:
-    """What must not have changed below a transaction when it lands.
+    """The paths that must not have changed when a transaction lands.
 
     Args:
         repository: The repository.
@@ -54,7 +54,7 @@ class Claims:
         self._paths: dict[str, set[str]] = {}
 
     def folder(self, folder: str) -> None:
-        """Claim all that is, or is missing, in a folder."""
+        """Claim a folder: its files, and the absence of others."""
         self._folders.add(folder)
 
     def paths(self, folder: str, paths: set[str]) -> None:
@@ -62,10 +62,10 @@ class Claims:
         self._paths.setdefault(folder, set()).update(paths)
 
     def check(self, head: Commit) -> None:
-        """Compare what was claimed with a head of the target.
+        """Compare the claimed paths with a head of the target.
 
         Raises:
-            MergeConflictError: Another writer has changed some of it.
+            MergeConflictError: Another writer has changed some of them.
         """
         if head.id == self._base.id:
             return
@@ -100,10 +100,10 @@ class Transaction:
 
     Attributes:
         branch: The branch.
-        base: Its head when the transaction began; reads see it and what is staged here.
-        skipped: Whether the branch holds the transaction from before: writes do nothing.
-        commit: After the block: the commit by which the branch moved. If it was skipped, the
-            commit that holds it.
+        base: Its head when the transaction began; reads see it and the writes of the transaction.
+        skipped: Whether the branch already has the transaction; writes then do nothing.
+        commit: After the block, the commit to which the branch moved. If the transaction was
+            skipped, the commit that has it.
     """
 
     def __init__(
@@ -139,11 +139,11 @@ class Transaction:
         return f"<Transaction on {self.branch} of {self._repository.name}>"
 
     def read(self, path: PathText, **options: Unpack[ReadOptions]) -> "DataFrame":
-        """Return a table as the transaction sees it: the base, and what is staged.
+        """Return a table as the transaction sees it: the base with its own writes.
 
         Args:
             path: The table's folder.
-            **options: As of `graveler.spark.read`.
+            **options: As for `graveler.spark.read`.
 
         Raises:
             StateError: The transaction is over.
@@ -158,19 +158,19 @@ class Transaction:
     ) -> list[Entry]:
         """Write a frame as files of a table and stage them.
 
-        Mode ``append`` goes together with any other writer. In the other modes the partitions that
-        are overwritten, or else the table, must be as they were read when the transaction lands.
+        Mode ``append`` is compatible with any other writer. In the other modes the overwritten
+        partitions, or else the table, must not have changed when the transaction lands.
 
         Args:
-            df: What to write.
+            df: The frame to write.
             path: The table's folder.
-            **options: As of `graveler.spark.write`.
+            **options: As for `graveler.spark.write`.
 
         Returns:
-            The entries of the files written; none if they were ignored or the transaction is skipped.
+            The entries of the written files; none if they were ignored or the transaction is skipped.
 
         Raises:
-            AlreadyExistsError: Mode ``error``, and there is something at `path`.
+            AlreadyExistsError: The mode is ``error``, and `path` has files.
             SchemaChangedError: The table has other columns or types.
             InvalidInputError: An argument is invalid.
             StateError: The transaction is over.
@@ -183,7 +183,7 @@ class Transaction:
         return entries
 
     def _rewrite(self, folder: str, due: list[Bin]) -> list[Entry]:
-        """Put the files of each bin together; they must be the same when the transaction lands."""
+        """Combine the files of each bin; they must not have changed when the transaction lands."""
         if self._run is None:
             return []
         self._claims.paths(folder, {entry.path for one in due for _, entry in one.files})

@@ -1,7 +1,7 @@
-"""Kinds that tasks read from the tables of committed trees: entries, ranges, differences.
+"""Kinds that tasks read from the ranges of committed trees: entries, ranges, differences.
 
 The driver reads metaranges and compares ids of ranges. A task gets the object store, a folder for the
-cache and the ranges that it reads.
+cache, and the list of its ranges.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _TASK_ENTRIES: Final = 250_000
-"""Entries of a task, if the number of tasks is not given."""
+"""Number of entries of a task, if the number of tasks is not given."""
 _ROWS: Final = 4_096
 
 
 class Ranges(NamedTuple):
-    """What a task reads: ranges of one tree, or of the two trees that are compared.
+    """The ranges that a task reads: of one tree, or of two compared trees.
 
     Attributes:
-        left: Ranges of the only tree, or of the one before.
-        right: Ranges of the tree after.
+        left: Ranges of the only tree, or of the earlier one.
+        right: Ranges of the later tree.
     """
 
     left: tuple[RangeInfo, ...]
@@ -46,9 +46,9 @@ class TreeReader(DataSourceReader):
     """Reads entries, ranges or differences; tasks get a copy of it.
 
     Args:
-        ranges: Where the trees are.
-        request: What is read.
-        trees: Metarange ids: of the tree, or of the two that are compared.
+        ranges: The store of the trees.
+        request: The request.
+        trees: Metarange ids of the tree, or of the two compared trees.
     """
 
     def __init__(self, ranges: RangeStore, request: Request, trees: Sequence[str]) -> None:
@@ -60,7 +60,7 @@ class TreeReader(DataSourceReader):
         self._stop = prefix_end(self._start)
 
     def partitions(self) -> list[InputPartition]:
-        """Return what each task reads."""
+        """Return the ranges of each task."""
         match self._kind:
             case "entries":
                 (tree,) = self._inside()
@@ -93,7 +93,7 @@ class TreeReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the rows of a task."""
-        if partition.value is None:  # Spark's own, in place of no partition
+        if partition.value is None:  # Spark adds it if there is no partition
             return iter(())
         of: Ranges = partition.value
         match self._kind:
@@ -128,12 +128,12 @@ class TreeReader(DataSourceReader):
 
 
 def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> list[list[_T]]:
-    """Return the items in order, in parts of about equal weight, of which none is empty.
+    """Return the items in order, in non-empty parts of about equal weight.
 
     Args:
         items: The items.
-        weight: Of an item: its entries.
-        parts: How many; 0: as many as the weight asks for.
+        weight: Returns the weight of an item: its number of entries.
+        parts: Number of parts; 0 to choose it by the weight.
     """
     weights = [weight(item) for item in items]
     total = sum(weights)
@@ -141,14 +141,14 @@ def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> li
     found: dict[int, list[_T]] = {}
     before = 0
     for item, of_item in zip(items, weights, strict=True):
-        # the part in which the middle of the item lies
+        # the part that has the middle of the item
         found.setdefault((2 * before + of_item) * parts // (2 * total), []).append(item)
         before += of_item
     return list(found.values())
 
 
 def entries_of(segment: Segment) -> int:
-    """Return how many entries the ranges of a segment have."""
+    """Return the number of entries in the ranges of a segment."""
     return sum(info.count for side in segment for info in side)
 
 
@@ -169,5 +169,5 @@ def change_batch(changes: "Sequence[RawChange]") -> pa.RecordBatch:
 
 
 def batched(items: Iterator[_T]) -> Iterator[list[_T]]:
-    """Yield the items in lists of as many as a batch has rows."""
+    """Yield the items in lists as long as a batch."""
     return iter(lambda: list(islice(items, _ROWS)), [])

@@ -1,4 +1,4 @@
-"""The comparison of a table's files with their entries, in the executors."""
+"""The comparison of a table's files with their entries by the executors."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -21,17 +21,17 @@ _Measured = tuple[int, str]
 
 
 def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> None:
-    """Have Spark read each file completely, and compare its size and checksum.
+    """Let Spark read each file completely, and compare its size and checksum.
 
-    The tasks read through Spark's own file systems, as the read of the table does, and do not
+    The tasks read through Spark's own file systems, as a read of the table does, and do not
     need graveler. A task holds one file in memory at a time.
 
     Args:
         spark: The session.
-        files: Entries, and their files as Spark names them.
+        files: Entries, and the URIs of their files in Spark.
 
     Raises:
-        CorruptionError: A file is not what its entry says.
+        CorruptionError: A file differs from its entry.
         InvalidInputError: A file is too large for Spark to hash.
     """
     for entry, uri in files:
@@ -55,11 +55,11 @@ def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> N
 
 
 def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, _Measured]:
-    """Return size and checksum of each file, by its name."""
+    """Return the size and checksum of each file by name."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - heavy: only where it is used
 
     reader = spark.read.format("binaryFile").option("__globPaths__", "false")
-    reader = reader.option("recursiveFileLookup", "true")  # no columns of folders
+    reader = reader.option("recursiveFileLookup", "true")  # no partition columns
     with planning(spark, uris):
         frames = [load(spark, reader, apart) for apart in read_apart(uris)]
     frame = reduce(lambda left, right: left.union(right), frames)
@@ -91,6 +91,6 @@ def _wrong(
 
 
 def _plain(uri: str) -> str:
-    """Return the name of a file without what Spark and Hadoop write differently."""
+    """Return the name of a file in a form that is equal for Spark and Hadoop."""
     scheme, _, rest = unquote(uri).partition(":")
     return f"{scheme}:{rest.lstrip('/')}"

@@ -13,20 +13,20 @@ _QUOTED: Final = re.compile(r"`(?:[^`]|``)*`")
 
 
 def check_view(spark: "SparkSession", name: Any) -> None:
-    """Refuse what cannot be the name of a temporary view.
+    """Refuse an invalid name of a temporary view.
 
     Raises:
-        InvalidInputError: Spark does not read it as a name, or it names a database.
+        InvalidInputError: Spark does not parse it as a name, or it names a database.
     """
     from pyspark.errors import ParseException  # noqa: PLC0415 - heavy: only where it is used
 
     name = text(name, "name of a view")
     try:
         if "." not in _QUOTED.sub("", name):
-            spark.catalog.tableExists(name)  # it parses the name, in a session of Spark Connect too
+            spark.catalog.tableExists(name)  # parses the name, in a session of Spark Connect too
             return
     except ParseException:
         pass
     raise InvalidInputError(
-        f"tables: {name!r} is no name of a view: give letters, digits and '_', or put it in backquotes"
+        f"tables: {name!r} is not a valid view name: give letters, digits and '_', or put it in backquotes"
     )

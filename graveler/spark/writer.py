@@ -1,6 +1,6 @@
-"""Writing the next version of a table: Spark writes files, the driver links them.
+"""Writing the next version of a table: Spark writes files, and the driver links them.
 
-Nothing is copied or renamed. A failed job leaves files that no path names, and garbage collection
+No file is copied or renamed. A failed job leaves files that no path names, and garbage collection
 removes them. Readers of the branch see the new files only when all of them are staged.
 """
 
@@ -44,10 +44,10 @@ _THREADS: Final = 4
 
 
 def settle(store: ObjectStore, files: Sequence[ObjectInfo]) -> list[str]:
-    """Make the files survive a power cut; return the computed checksum of each, or "".
+    """Make the files durable; return the computed checksum of each, or "".
 
-    On a disk Spark does neither. An object store makes files durable itself; the addresses are
-    new, so no file is read again, and the checksums are "".
+    Spark does neither for files on a disk. An object store makes files durable itself. Its files have
+    new addresses and are not read again, so their checksums are "".
     """
     if not store.root.startswith(_LOCAL):
         return [""] * len(files)
@@ -75,14 +75,14 @@ PartitionOverwrite = Literal["dynamic", "static"]
 MODES: Final = ("append", "overwrite", "error")
 """The modes of frames of any library."""
 SAVE_MODES: Final = (*MODES, "errorifexists", "ignore")
-"""Those of Spark's writer."""
+"""The modes of Spark's writer."""
 _CAREFUL: Final = ("error", "errorifexists", "ignore")
 _MARK: Final = 16
 _JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
 
 
 class WriteOptions(TypedDict, total=False):
-    """The keyword arguments of `write` that say what is written, and how."""
+    """The keyword arguments of `write` that select the mode and the format."""
 
     mode: SaveMode
     format: str
@@ -109,31 +109,31 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
 
     Args:
         target: A branch, run or step.
-        df: What to write.
+        df: The frame to write.
         path: The table's folder.
-        mode: ``append`` adds files. ``overwrite`` replaces the existing ones; the same rows
-            overwritten with the same rows are no change. ``error`` (or ``errorifexists``) refuses a
-            folder with files, ``ignore`` leaves it as it is.
+        mode: ``append`` adds files. ``overwrite`` replaces the existing files; to overwrite rows with
+            the same rows is not a change. ``error`` (or ``errorifexists``) refuses a folder with
+            files, ``ignore`` does not change it.
         format: Spark's name of the file format.
         partition_by: Columns that become ``key=value`` folders.
-        partition_overwrite: What ``overwrite`` replaces where there is `partition_by`: ``dynamic``
-            the partitions that `df` has rows for, ``static`` the whole folder. Spark's own setting
-            is not read.
+        partition_overwrite: What ``overwrite`` replaces with `partition_by`: ``dynamic`` replaces the
+            partitions that `df` has rows for, ``static`` the whole folder. Spark's own setting is not
+            read.
         options: Spark's options of the format.
-        schema: Compare with the table at `path`: ``same`` takes the same columns and types only,
-            ``evolve`` also columns that are new or left out. None: do not compare.
-        owner: Identifies the rows: those that the same owner appended below `path` before are
-            replaced, those of other owners stay. The names of the files hold the owner.
+        schema: Compare with the table at `path`: ``same`` accepts only the same columns and types,
+            ``evolve`` also new and missing columns. None does not compare.
+        owner: Identifies the rows: rows that the same owner appended below `path` before are replaced,
+            those of other owners stay. The names of the files have a mark of the owner.
 
     Returns:
-        The entries of the files written, in byte order of their paths; none if they were ignored.
+        The entries of the written files, in byte order of their paths; none if they were ignored.
 
     Raises:
-        AlreadyExistsError: Mode ``error``, and there is something at `path`.
+        AlreadyExistsError: The mode is ``error``, and `path` has files.
         SchemaChangedError: The table has other columns or types.
-        InvalidInputError: `df` is no frame of Spark; Spark cannot write to the repository's storage;
-            an owner is given and the mode is not ``append``; or files of the table that stay are partitioned
-            by other columns.
+        InvalidInputError: `df` is not a frame of Spark, or Spark cannot write to the repository's
+            storage, or an owner is given and the mode is not ``append``, or remaining files of the table
+            are partitioned by other columns.
     """
     path, partition_by = path_text(path, "path"), texts(partition_by, "partition_by")
     check_terms(
@@ -194,7 +194,7 @@ def check_terms(  # noqa: PLR0913 - the options of Spark's writer
     options: Mapping[str, str] | None = None,
     schema: SchemaRule | None = None,
 ) -> None:
-    """Refuse what `write` cannot do with any frame.
+    """Refuse arguments that `write` does not support for any frame.
 
     Raises:
         InvalidInputError: The message names the argument.
@@ -218,17 +218,17 @@ def save(
     options: Mapping[str, str] | None = None,
     schema: "StructType | None" = None,
 ) -> list[Entry]:
-    """Have Spark write a frame below a new address, and return the entries, which are not staged.
+    """Let Spark write a frame below a new address, and return the entries, which are not staged.
 
-    Their paths are those below the address: ``dt=2026-01-03/part-….parquet``.
+    Their paths are relative to the address: ``dt=2026-01-03/part-….parquet``.
 
     Args:
-        target: What gives the address.
-        df: What to write.
+        target: The branch, run or step that provides the address.
+        df: The frame to write.
         format: Spark's name of the file format.
         partition_by: Columns that become ``key=value`` folders.
         options: Spark's options of the format.
-        schema: What the entries of Parquet files say of the columns; by default those of `df`.
+        schema: The columns to store in the entries of Parquet files; by default those of `df`.
     """
     store = target.repository.objects
     address = target.new_address()
@@ -262,7 +262,7 @@ def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of partition columns as the frame spells them.
 
     Raises:
-        InvalidInputError: Readers would pass over their folders.
+        InvalidInputError: Readers would skip their folders.
     """
     columns = df.columns if names else []
     spelled = {name.lower(): name for name in columns}
@@ -270,14 +270,14 @@ def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:
     for name in found:
         if name.startswith("."):
             raise InvalidInputError(
-                f"partition_by: {name!r}: Spark passes over folders whose names start with a dot: rename "
+                f"partition_by: {name!r}: Spark skips folders whose names start with a dot: rename "
                 "the column"
             )
     return found
 
 
 def _check_partitions(target: Target, folder: str, columns: Sequence[str], mark: str) -> None:
-    """Refuse partitions by other columns than those of the files that stay."""
+    """Refuse partition columns that differ from those of the remaining files."""
     names = (entry.path.removeprefix(folder) for entry in target._unrecorded.entries(folder))
     others = (name for name in names if not (mark and _has_mark(name, mark)))
     first = next((name for name in others if is_in_table(name) and not is_hidden(name)), None)
@@ -292,7 +292,7 @@ def _check_partitions(target: Target, folder: str, columns: Sequence[str], mark:
 
 
 def _compare(target: Target, df: "DataFrame", folder: str, source: str, rule: SchemaRule) -> None:
-    """Compare the schema of a frame with that of the table; one without files takes any."""
+    """Compare the schema of a frame with that of the table; a table without files accepts any."""
     files = table_entries(target._unrecorded, folder, nested=True)
     if files:
         before = stored_schema(files)
@@ -302,7 +302,7 @@ def _compare(target: Target, df: "DataFrame", folder: str, source: str, rule: Sc
 
 
 def _written(store: ObjectStore, prefix: str) -> dict[str, ObjectInfo]:
-    """Return the data files below `prefix` by name, and remove what Spark put beside them."""
+    """Return the data files below `prefix` by name, and remove Spark's other files there."""
     files = {}
     for info in list(store.list(prefix)):
         name = info.key.removeprefix(prefix)
@@ -314,15 +314,15 @@ def _written(store: ObjectStore, prefix: str) -> dict[str, ObjectInfo]:
 
 
 def _lasting(name: str, mark: str) -> str:
-    """Return a file's name without the id of the job, so that the next job's replaces it."""
-    folder, slash, file = name.rpartition("/")  # a partition's value may look like an id, too
+    """Return a file's name without the id of the job, so that the next job's file replaces it."""
+    folder, slash, file = name.rpartition("/")  # a partition's value may also look like an id
     return folder + slash + mark + _JOB.sub("", file, count=1)
 
 
 def _replaced(
     target: Target, folder: str, entries: Sequence[Entry], schema: "StructType | None"
 ) -> list[str]:
-    """Return the files that new ones replace: all, or with a schema those of the same partitions."""
+    """Return the files that new files replace: all, or with a schema those of the same partitions."""
     kept = {entry.path for entry in entries}
     if schema is None:
         paths = [entry.path for entry in target._unrecorded.entries(folder)]
@@ -334,15 +334,15 @@ def _replaced(
 def paths_in_partitions(
     view: View, folder: str, entries: Sequence[Entry], schema: "StructType"
 ) -> list[str]:
-    """Return the paths of a table's files that are in the partitions of entries, theirs among them.
+    """Return the paths of a table's files in the partitions of entries, including their own paths.
 
-    Values are compared, not folders: other programs escape and spell values in other ways.
+    Values are compared, not folders, because other programs escape and spell values differently.
 
     Args:
-        view: Has the table.
-        folder: The table's.
-        entries: What was written.
-        schema: Of the frame that was written.
+        view: The view that has the table.
+        folder: The table's folder.
+        entries: The written entries.
+        schema: The schema of the written frame.
     """
     files = {entry.path: entry for entry in (*view.entries(folder), *entries)}
     named = [(path.removeprefix(folder), entry) for path, entry in files.items()]

@@ -55,7 +55,7 @@ def test_all_columns_must_match_and_one_of_their_values():
 
 def test_a_column_that_is_in_no_path_is_named():
     with pytest.raises(
-        InvalidInputError, match=r"'amount' is no partition column of 't/' \(.*dt, h"
+        InvalidInputError, match=r"'amount' is not a partition column of 't/' \(.*dt, h"
     ):
         pruned(table("dt=1/h=1"), amount=5)
     with pytest.raises(InvalidInputError, match="the table has none"):

@@ -1,4 +1,4 @@
-"""The rows that commits append to a table, of a batch of their changes."""
+"""The rows that commits append to a table, found from a batch of their changes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, Unpack
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 COMPACTION: Final = "spark.compaction"
-"""In the metadata of a commit: the table whose files it has put together, with the same rows."""
+"""Name in the metadata of a commit: the table that it has compacted, with the same rows."""
 
 
 class AddedFiles:
-    """Files that commits have added, as a tree without the others.
+    """Files that commits have added, as a tree without other files.
 
     Args:
-        view: Where the repository's files are.
+        view: A view of the repository's files.
         entries: The files.
     """
 
@@ -64,14 +64,14 @@ def read_appended(
 def added_files(
     repository: "Repository", folder: str, changes: Iterable[tuple[str, str, str]]
 ) -> AddedFiles | None:
-    """Return the files that changes add to a table, None if there are none.
+    """Return the files that changes add to a table; None if there are none.
 
-    Files that Spark skips are no part of a table, except the log of a Delta table, which `read` refuses.
+    Files that Spark skips are not part of a table, except the log of a Delta table, which `read` refuses.
 
     Args:
         repository: The repository.
         folder: The table's folder.
-        changes: For each, the id of its commit, its kind and the path.
+        changes: The commit id, the kind and the path of each change.
 
     Raises:
         StateError: A file of the table was replaced or removed.
@@ -101,5 +101,5 @@ def added_files(
 
 
 def _has_compacted(commit: Commit) -> bool:
-    """Return whether a commit has the rows of the one before: a compaction, and no copy of its changes."""
+    """Return whether a commit is a compaction, which keeps the rows, and not a copy of its changes."""
     return COMPACTION in commit.metadata and CHERRY_PICK not in commit.metadata

@@ -1,7 +1,7 @@
 """The sink of streaming queries: each micro-batch lands in one commit, once.
 
 Spark repeats a batch whose end it has not recorded. The commit of a batch has the application, the number of
-the batch and the id of the query, which is that of its checkpoint; a batch that the branch holds is skipped.
+the batch and the id of the query from its checkpoint. A batch that the branch already has is skipped.
 """
 
 import json
@@ -32,23 +32,23 @@ _QUERY: Final = "sql.streaming.queryId"
 _PASSING: Final = (*TRANSIENT, FencedError, MergeConflictError)
 _RESTART: Final = "A restart of the query helps: it runs the batch again, and skips it if it has landed after all."
 _MEND: Final = (
-    "A restart alone does not help: it runs the batch again, and meets the same. Mend the cause first; the "
+    "A restart alone does not help: it runs the batch again, and fails again. Fix the cause first; the "
     "query then continues with this batch."
 )
 
 
 class BatchWriter:
-    """What ``foreachBatch`` calls with each micro-batch; see `Tables.batch_writer`.
+    """The function that ``foreachBatch`` calls with each micro-batch; see `Tables.batch_writer`.
 
     Args:
         tables: The tables of the repository.
         branch: Name of the branch.
-        into: The table's folder, or what writes the batch.
+        into: The table's folder, or a function that writes the batch.
         app: The application.
-        message: Of the commits; "" for one that counts batches.
-        metadata: Of the commits.
-        checkpoint: The checkpoint of the query; "": Spark tells the id of the query.
-        options: How the batch is written to the folder.
+        message: Message of the commits; "" for one that counts batches.
+        metadata: Metadata of the commits.
+        checkpoint: The checkpoint of the query; "" to get the id of the query from Spark.
+        options: Options of the write to the folder.
     """
 
     def __init__(  # noqa: PLR0913 - the fields of a commit, and what is written
@@ -76,11 +76,11 @@ class BatchWriter:
         return f"<BatchWriter of {self._app} on {self._branch}>"
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
-        """Land a micro-batch, unless the branch holds it.
+        """Land a micro-batch, unless the branch already has it.
 
         Raises:
-            GravelerError: As of `Tables.transaction`; a note says whether a restart of the query helps.
-            CheckpointError: The checkpoint and the branch do not go together.
+            GravelerError: As for `Tables.transaction`; a note says whether a restart of the query helps.
+            CheckpointError: The checkpoint does not belong to the branch.
         """
         try:
             self._land(batch, batch_id)
@@ -110,14 +110,14 @@ class BatchWriter:
 
 
 def query_id(spark: "SparkSession", checkpoint: str) -> str:
-    """Return the id of the streaming query that runs a batch; it is kept in the query's checkpoint.
+    """Return the id of the streaming query that runs a batch; the query's checkpoint has it.
 
     Args:
         spark: The session of the batch.
-        checkpoint: The folder of the checkpoint; "": ask Spark, whose Connect does not tell.
+        checkpoint: The folder of the checkpoint; "" to ask Spark. Spark Connect does not return the id.
 
     Raises:
-        InvalidInputError: There is no query, or the folder is no checkpoint.
+        InvalidInputError: There is no query, or the folder is not a checkpoint.
     """
     if checkpoint:
         return _stored_id(spark, checkpoint)

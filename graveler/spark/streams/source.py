@@ -1,7 +1,7 @@
-"""The source of streaming queries: what the commits of a branch change, commit after commit.
+"""The source of streaming queries: the changes of a branch, commit after commit.
 
-The commits are those of the branch's first parents, so a merge is one commit with all that it brought. The
-offset is a commit with its number. A process of the driver's host opens the lake and plans; tasks read the
+The commits are those of the branch by first parents, so a merge is one commit with all its changes. The
+offset is a commit with its number. A process on the driver's host opens the lake and plans. Tasks read the
 ranges that differ, and get nothing of the key-value store.
 """
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class Offset(NamedTuple):
-    """How far a stream has read.
+    """The position of a stream.
 
     Attributes:
-        commit: The last commit that was read; "" before the first of the branch.
-        sequence: Its number: commits after `start` on the branch.
-        start: The commit that the stream began behind. Spark asks for it again when it repeats the first
-            batch, and a branch or a tag may have moved since.
+        commit: The last commit that was read; "" before the first commit of the branch.
+        sequence: Its number: the number of commits after `start` on the branch.
+        start: The commit after which the stream began. It is stored because Spark needs it again to repeat
+            the first batch, and the branch or tag may have moved since.
     """
 
     commit: str
@@ -52,23 +52,23 @@ class Offset(NamedTuple):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "Offset":
-        """Return what Spark has stored."""
+        """Return the offset in the form that Spark has stored."""
         return cls(stored["commit"], stored["sequence"], stored["start"])
 
     @property
     def stored(self) -> dict[str, Any]:
-        """What Spark stores."""
+        """The offset in the form that Spark stores."""
         return self._asdict()
 
 
 class Part(NamedTuple):
-    """What a task reads of a commit.
+    """The part of a commit that a task reads.
 
     Attributes:
         commit_id: The commit.
         committed: When it was made.
         sequence: Its number in the stream.
-        segment: Ranges of the tree before, and of the commit's.
+        segment: Ranges of the tree before it and of its own tree.
     """
 
     commit_id: str
@@ -78,12 +78,12 @@ class Part(NamedTuple):
 
 
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what commits change; tasks get a copy of it that has opened nothing.
+    """Reads the changes of commits; tasks get a copy without open resources.
 
     Args:
         open_lake: Opens the lake at a location.
-        request: What is read.
-        ranges: Where the trees are.
+        request: The request.
+        ranges: The store of the trees.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stop = prefix_end(self._start)
         self._lake: Lake | None = None
         self._until = ""
-        # an offset and a head, with the commits between: a limit makes many batches of them
+        # an offset and a head with the commits between them, cached because a limit makes many batches
         self._ahead: tuple[str, str, list[Commit]] = ("", "", [])
 
     @property
@@ -121,12 +121,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lake.close()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins.
+        """Return the offset at which a query without a checkpoint begins.
 
         Raises:
             ExpiredError: Garbage collection has removed the tree of the starting ref.
             RefNotFoundError: There is no such ref.
-            InvalidInputError: It is no commit of the branch.
+            InvalidInputError: The ref is not a commit of the branch.
         """
         ref = self._request.starting_ref
         if not ref:
@@ -142,26 +142,26 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         head = self._head()
         if all(commit.id != start for commit in self._log(head)):
             raise InvalidInputError(
-                f"startingRef {ref!r} is commit {start[:12]}, and no commit of the branch "
+                f"startingRef {ref!r} is commit {start[:12]}, which is not a commit of the branch "
                 f"{self._request.branch!r} by first parents (head {head.id[:12]}): choose one that "
                 "`graveler log --first-parent` shows"
             )
         return Offset(start, 0, start).stored
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return how many commits a batch has at most."""
+        """Return the largest number of commits in a batch."""
         most = self._request.most
         return ReadMaxFiles(most) if most else ReadAllAvailable()  # Spark has no limit of commits
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember the head of now: nothing after it is read."""
+        """Remember the present head: nothing after it is read."""
         self._until = self._head().id
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next batch.
 
         Raises:
-            CheckpointError: The branch does not hold the offset any more.
+            CheckpointError: The branch no longer has the offset.
         """
         offset = Offset.of(start)
         until = self._until or self._head().id
@@ -176,11 +176,11 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(batch[-1].id, offset.sequence + len(batch), offset.start).stored
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return what each task reads of a batch.
+        """Return the part of a batch that each task reads.
 
         Raises:
             ExpiredError: Garbage collection has removed a tree that was not read yet.
-            CheckpointError: The branch does not hold the offsets any more.
+            CheckpointError: The branch no longer has the offsets.
         """
         first, last = Offset.of(start), Offset.of(end)
         if first.start != last.start:
@@ -225,7 +225,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _rewritten(self, offset: Offset, until: str) -> CheckpointError:
         bases: tuple[Commit, ...] = ()
-        with suppress(RefNotFoundError):  # of a repository that was made again
+        with suppress(RefNotFoundError):  # the repository was made again
             bases = merge_bases(self._commits, offset.commit, until)
         common = bases[0].id if bases else ""
         way = (
@@ -242,7 +242,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _changed(self, commit: Commit) -> Iterator[Segment]:
-        """Yield the ranges that a commit has changed, side by side with those before."""
+        """Yield the ranges that a commit has changed, together with those before it."""
         expired = self._repository.stores.refs.expired
         trees = [EMPTY_METARANGE, commit.metarange]
         with _unread(commit):

@@ -89,7 +89,7 @@ def test_marker_files_are_passed_over(spark, branch):
 def test_a_linked_file_that_spark_would_pass_over_is_refused(spark, branch, tmp_path):
     (tmp_path / "_a.csv").write_text("1\n")
     link(branch, "t/a.csv", tmp_path / "_a.csv")
-    with pytest.raises(InvalidInputError, match="passes over"):
+    with pytest.raises(InvalidInputError, match="Spark skips"):
         gspark.read(branch, "t/", format="csv", spark=spark)
 
 

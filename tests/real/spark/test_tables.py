@@ -65,7 +65,7 @@ def test_spark_sees_only_the_partitions_and_columns_asked_for(lake, loaded):
     assert lake.read("main", "t/", columns=["dt", "id"]).columns == ["dt", "id"]
     with pytest.raises(InvalidInputError, match=r"has no 'amont': choose of id, amount, dt"):
         lake.read("main", "t/", columns=["id", "amont"])
-    with pytest.raises(InvalidInputError, match="'id' is no partition column"):
+    with pytest.raises(InvalidInputError, match="'id' is not a partition column"):
         lake.read("main", "t/", where={"id": 1})
     assert ids(lake.read("main", "t/", where={"dt": "2027-01-01"})) == []
 
