@@ -1,7 +1,7 @@
-"""Frames of pandas, polars, pyarrow and Spark: one pair of functions to read and to write them.
+"""Frames of pandas, polars, pyarrow and Spark: one function reads them, and one writes them.
 
-Frames in memory are Parquet files that their library writes; Spark reads and writes files itself.
-No library is imported before a frame of it is read or written.
+Frames in memory are stored as Parquet files that their library writes. Spark reads and writes files
+itself. A library is imported only when one of its frames is read or written.
 """
 
 from graveler.frames.libraries import library_named, library_of

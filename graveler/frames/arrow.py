@@ -24,7 +24,7 @@ class ArrowLibrary(ParquetLibrary):
         return issubclass(kind, pa.Table | pa.RecordBatchReader)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
-        """Write a table to a local file, a reader batch by batch."""
+        """Write a table to a local file; a reader is written batch by batch."""
         if isinstance(frame, pa.Table):
             pq.write_table(frame, file)
             return

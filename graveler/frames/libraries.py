@@ -23,7 +23,7 @@ NAMES: Final = (SPARK, "pandas", "polars", "pyarrow")
 
 
 def library_of(kind: type) -> FrameLibrary | None:
-    """Return the library that a type is a frame of, None if it is no frame.
+    """Return the library of a frame type; None if it is not a frame.
 
     Raises:
         MissingDependencyError: A package that the library needs is not installed.
@@ -48,7 +48,7 @@ def library_named(name: str) -> FrameLibrary:
 
 
 def full_name(kind: Any) -> str:
-    """Return the name of a type, with its module."""
+    """Return the name of a type with its module."""
     name = getattr(kind, "__qualname__", str(kind))
     module = getattr(kind, "__module__", "builtins")
     return name if module == "builtins" else f"{module}.{name}"

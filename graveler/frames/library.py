@@ -1,4 +1,4 @@
-"""What graveler needs to know of a library of frames."""
+"""The interface of a library of frames."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TYPE: Final = "graveler.type"
-"""In a file's metadata: the name of the library whose value the file holds."""
+"""Name in a file's metadata: the library whose frame the file holds."""
 
 PARQUET: Final = "application/vnd.apache.parquet"
 """The media type of Parquet files."""
@@ -24,7 +24,7 @@ class FrameLibrary(ABC):
     """The frames of a library.
 
     Attributes:
-        name: The name of the library; the files of its frames carry it in their metadata.
+        name: The name of the library; the metadata of its files has this name.
     """
 
     name: ClassVar[str]
@@ -45,11 +45,11 @@ class FrameLibrary(ABC):
     def split_rows(
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
     ) -> Mapping[str, Any]:
-        """Return the rows of each partition; refuse rows that belong to none."""
+        """Return the rows of each partition; refuse rows of no partition."""
 
 
 class ParquetLibrary(FrameLibrary):
-    """A library of frames in memory, which are kept as Parquet files."""
+    """A library of frames in memory, which are stored as Parquet files."""
 
     @abstractmethod
     def write_parquet(self, frame: Any, file: Path) -> None:
@@ -57,11 +57,11 @@ class ParquetLibrary(FrameLibrary):
 
     @abstractmethod
     def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
-        """Return an Arrow table as a frame of a type; ``Any`` stands for the usual one."""
+        """Return an Arrow table as a frame of a type; ``Any`` stands for the usual type."""
 
     @contextmanager
     def parquet(self, frame: Any) -> Iterator[Path]:
-        """Give a local Parquet file of a frame for a ``with`` block.
+        """Yield a local Parquet file of a frame for a ``with`` block.
 
         Raises:
             InvalidInputError: Parquet cannot hold the frame.
@@ -70,7 +70,11 @@ class ParquetLibrary(FrameLibrary):
             file = Path(scratch) / "data.parquet"
             try:
                 self.write_parquet(frame, file)
-            except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's are of these
+            except (
+                ValueError,
+                TypeError,
+                NotImplementedError,
+            ) as error:  # the base classes of pyarrow's errors
                 raise InvalidInputError(
                     f"this frame of {self.name} cannot be a Parquet file: {error}"
                 ) from error

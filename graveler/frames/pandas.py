@@ -29,7 +29,7 @@ class PandasLibrary(ParquetLibrary):
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a frame to a local file.
 
-        Times are stored as microseconds where that loses nothing: Spark reads no nanoseconds.
+        Times are stored as microseconds if that is exact, because Spark cannot read nanoseconds.
         """
         table = pa.Table.from_pandas(frame)
         for number, column in _times(table, "ns"):

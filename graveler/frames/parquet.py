@@ -1,4 +1,4 @@
-"""The Parquet files of a table as one Arrow table, whatever wrote them."""
+"""The Parquet files of a table as one Arrow table, independent of the writing library."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
     """Return the rows of Parquet files; ``key=value`` folders of their paths become columns.
 
-    Such a column is of whole numbers if all its values are, unless Spark has written it as text.
+    Such a column has whole numbers if all its values are whole numbers, unless Spark wrote it as text.
 
     Args:
-        view: What is read.
-        files: At least one file, each with its path below the table's.
+        view: The view to read from.
+        files: At least one file, each with its path relative to the table.
 
     Raises:
         InvalidInputError: The files are not all partitioned by the same columns, or one of them is
@@ -48,14 +48,14 @@ def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
 
 
 def concat_arrow(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """Return tables as one, with the wider type where two differ."""
+    """Return tables as one; if two types differ, the wider one is used."""
     import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
     return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _number_columns(paths: Sequence[Mapping[str, str | None]]) -> frozenset[str]:
-    """Return the columns of which every value is a whole number."""
+    """Return the columns whose values are all whole numbers."""
     return frozenset(
         name
         for name in paths[0]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PolarsLibrary(ParquetLibrary):
-    """Frames of polars, lazy or not."""
+    """Eager and lazy frames of polars."""
 
     name = "polars"
 

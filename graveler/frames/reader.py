@@ -25,9 +25,9 @@ def read(
     nested: bool = True,
     **options: Any,
 ) -> Any:
-    """Return the table at `path` as a frame, whichever library wrote it.
+    """Return the table at `path` as a frame; any library may have written it.
 
-    Frames in memory hold the rows of all Parquet files at or below `path`; ``key=value`` folders
+    Frames in memory have the rows of all Parquet files at or below `path`. ``key=value`` folders
     become columns. A Spark frame may have files of other formats, see ``graveler.spark.read``.
 
     Args:
@@ -36,10 +36,10 @@ def read(
         as_: The type of the frame: ``pandas.DataFrame``, ``polars.DataFrame``,
             ``polars.LazyFrame``, ``pyarrow.Table``, ``pyarrow.RecordBatchReader`` or
             ``pyspark.sql.DataFrame``; or ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"spark"``.
-        spark: The session of a Spark frame, of Spark Connect as well.
-        nested: Read the files in all folders below `path`; False reads those in the folder itself
-            and in its ``key=value`` folders.
-        **options: Of a Spark frame, the other arguments of ``graveler.spark.read``.
+        spark: The session of a Spark frame, classic or of Spark Connect.
+        nested: Whether to read the files in all folders below `path`. False reads those in the folder
+            itself and in its ``key=value`` folders.
+        **options: For a Spark frame, the other arguments of ``graveler.spark.read``.
 
     Raises:
         InvalidInputError: There are no frames of this type, or an argument is for Spark frames.
@@ -76,7 +76,7 @@ def _library(as_: Any) -> FrameLibrary:
 
 
 def nothing_at(path: str, names: list[str]) -> ObjectNotFoundError:
-    """Return the error about a table without Parquet files.
+    """Return the error for a table without Parquet files.
 
     Args:
         path: The path of the table.

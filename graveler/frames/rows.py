@@ -1,4 +1,4 @@
-"""Which rows of a frame belong to a partition."""
+"""The rows of a frame that belong to a partition."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ class PartitionRows:
     Attributes:
         key: The partition key.
         start: The start of its window of time; None for partitions that are not times.
-        end: The end of the window, which belongs to the next one.
+        end: The end of the window, which is not part of it.
     """
 
     key: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SparkLibrary(FrameLibrary):
-    """Frames of Spark, whose files Spark itself reads and writes."""
+    """Frames of Spark; Spark itself reads and writes their files."""
 
     name = "spark"
 

@@ -21,7 +21,7 @@ def write(
 ) -> list[Entry]:
     """Write a frame as files at `path` and stage them on `target`; the caller commits.
 
-    A frame in memory becomes one Parquet file: the file at `path` if that ends with ``.parquet``,
+    A frame in memory becomes one Parquet file: the file at `path` if the path ends with ``.parquet``,
     else a file in the folder. A Spark frame becomes the files that Spark writes into the folder,
     see ``graveler.spark.write``.
 
@@ -29,18 +29,18 @@ def write(
         target: A branch, run or step.
         frame: A frame of pandas, polars, pyarrow or Spark.
         path: The table's folder, or a Parquet file.
-        mode: ``append`` adds a file, or files. ``overwrite`` replaces the existing ones of the
-            folder. ``error`` refuses a folder with files.
-        **options: Of a Spark frame, the other arguments of ``graveler.spark.write``.
+        mode: ``append`` adds files. ``overwrite`` replaces the existing files of the folder. ``error``
+            refuses a folder with files.
+        **options: For a Spark frame, the other arguments of ``graveler.spark.write``.
 
     Returns:
-        The entries of the files written, in byte order of their paths.
+        The entries of the written files, in byte order of their paths.
 
     Raises:
-        AlreadyExistsError: Mode ``error``, and there is something at `path`; or mode ``append``,
-            and `path` is a file.
-        InvalidInputError: It is no frame, Parquet cannot hold it, `path` names another format, or an
-            argument is for Spark frames.
+        AlreadyExistsError: The mode is ``error`` and `path` has files, or the mode is ``append`` and
+            `path` is a file.
+        InvalidInputError: `frame` is not a frame, Parquet cannot hold it, `path` names another format,
+            or an argument is for Spark frames.
         MissingDependencyError: A package that the frame needs is not installed.
     """
     path = path_text(path, "path")
@@ -72,7 +72,7 @@ def write(
 
 
 def _place(target: Target, path: str, mode: Mode) -> tuple[str, list[str]]:
-    """Return the path of the file to write, and those of the files that it replaces."""
+    """Return the path of the file to write, and the paths of the files that it replaces."""
     if path.endswith(SUFFIX):
         if mode != "overwrite" and _exists(target, path):
             raise AlreadyExistsError(
