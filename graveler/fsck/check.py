@@ -1,9 +1,9 @@
-"""Checks that everything exists, and is sound, that the refs of a repository need.
+"""Checks that everything that the refs of a repository need exists and is sound.
 
-The check starts at every branch (those of runs included), tag and named commit, and follows all
-history to trees, ranges and objects, each of them once; then it checks what is staged. Metadata is
-read from its store, never from a cache. Nothing is repaired. The trees of expired commits are not
-expected to exist.
+The check starts at every branch (including those of runs), tag and named commit. It follows all
+history to trees, ranges and objects, each of them once, and then checks staged writes. Metadata is
+read from its store, never from a cache. Nothing is repaired. The trees of expired commits need not
+exist.
 """
 
 from collections import defaultdict
@@ -39,20 +39,20 @@ def fsck(  # noqa: PLR0913 - what is checked, and how
     resume: bool = False,
     check: FileCheck | None = None,
 ) -> FsckReport:
-    """Check all that the refs of a repository need; return what is missing or damaged.
+    """Check everything that the refs of a repository need; return missing and damaged parts.
 
     Objects with the right checksum are recorded during the check, so that a check of checksums
     that was stopped can be resumed, even on another host. A completed check drops the record.
 
     Args:
         stores: The repository (``repository.stores``).
-        objects: ``exist`` asks the store for the presence and size of every object,
-            ``checksum`` reads them all, ``none`` leaves them out.
-        also: More commits that must be whole, by a label for the report (those of runs).
-        progress: Called with the progress; None: not reported.
-        rate: Bytes of objects to read per second; None: no limit.
+        objects: ``exist`` checks the presence and size of every object, ``checksum`` reads all
+            objects, ``none`` leaves them out.
+        also: More commits that must be complete, such as those of runs, by a label for the report.
+        progress: Called with the progress, or None.
+        rate: Bytes of objects to read per second; None for no limit.
         resume: Skip objects that an earlier, stopped check has found sound.
-        check: Checks ranges and objects, without `rate` and `resume`; None: this process does.
+        check: Checks ranges and objects, without `rate` and `resume`; None for a check in this process.
     """
     if check is not None or objects != "checksum":
         check = check or ObjectCheck(stores, objects)
@@ -71,7 +71,7 @@ def fsck(  # noqa: PLR0913 - what is checked, and how
 class _Fsck:
     def __init__(self, stores: Stores, objects: FileCheck, progress: Progress) -> None:
         self._stores = stores
-        # refs of its own: those of the repository remember commits
+        # separate refs, because those of the repository cache commits
         self._refs = Refs(stores.kv, stores.uid, clock=stores.clock, ids=stores.ids)
         self._objects = objects
         self._progress = progress
@@ -182,7 +182,7 @@ class _Fsck:
             self._progress("trees", done, len(trees))
             infos = self._drain(verify_tree(self._stores.ranges, tree), self._in_tree[tree])
             new = [info for info in infos if info.id not in self._ranges]
-            # one copy of an id for all trees
+            # keep one copy of each id for all trees
             self._trees[tree] = [self._ranges.setdefault(info.id, info.id) for info in infos]
             yield from new
 
@@ -195,7 +195,7 @@ class _Fsck:
             self._needed_by[name].add(finding.holder)
 
     def _drain(self, problems: Generator[TableProblem, None, _T], names: set[_Name]) -> _T:
-        """Keep the problems of a table under `names`; return what could be read of it."""
+        """Keep the problems of a table under `names`; return the part of it that could be read."""
         while True:
             try:
                 problem = next(problems)
@@ -205,7 +205,7 @@ class _Fsck:
             names.add(self._add(ProblemKind(problem.kind.value), problem.id, problem.message))
 
     def _staged(self) -> Iterator[Staged]:
-        """Yield the staged entries; an invalid write is a problem of its own."""
+        """Yield the staged entries; an invalid write is recorded as a problem."""
         for done, branch in enumerate(self._branches):
             self._progress("branches", done, len(self._branches))
             tokens = [branch.staging_token, *reversed(branch.sealed_tokens)]
@@ -253,7 +253,7 @@ class _Fsck:
 
 
 def _staged_entry(key: bytes, identifier: bytes | None, value: bytes) -> Entry:
-    """Return a staged entry, or raise CorruptionError: a commit goes by its record id."""
+    """Return a staged entry; raise CorruptionError if its record id, which a commit uses, is wrong."""
     computed = record_id(key, value)
     if identifier != computed:
         raise CorruptionError(

@@ -1,6 +1,6 @@
-"""Records the objects that a check of all checksums has found sound, so that it can be resumed.
+"""Records the objects that a check of checksums has found sound, so that it can be resumed.
 
-The record is in the key-value store, partition ``fsck:<uid>``: any host can resume the check.
+The record is in the key-value store, partition ``fsck:<uid>``, so any host can resume the check.
 """
 
 import logging
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 class Checkpoint:
     """The objects that a check has found sound.
 
-    They are written every ten seconds, or every thousand objects; a killed process loses no more
-    than that.
+    They are written every ten seconds or every thousand objects. A killed process loses only the
+    later ones.
 
     Args:
         stores: The repository.
@@ -58,7 +58,7 @@ class Checkpoint:
         try:
             self._kv.set(self._partition, self._ids.unique().encode(), b"".join(marks))
             self._kept = True
-        except GravelerError as error:  # a read-only lake can be checked too
+        except GravelerError as error:  # a read-only lake can also be checked
             self._writable = False
             _log.warning(
                 "this check cannot be resumed, because its state cannot be stored: %s", error

@@ -1,4 +1,4 @@
-"""Checks that the objects of entries exist, and match their entries."""
+"""Checks that the objects of entries exist and match their entries."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +26,11 @@ _THREADS: Final = 8
 
 
 class Pace:
-    """Limits the bytes that threads read in a second; any number of them share one.
+    """Limits the bytes that threads read per second; any number of threads share it.
 
     Args:
-        clock: Sleeps.
-        bytes_per_second: The average rate; None: no limit.
+        clock: The clock that sleeps.
+        bytes_per_second: The average rate; None for no limit.
     """
 
     def __init__(self, clock: Clock, bytes_per_second: float | None) -> None:
@@ -51,18 +51,18 @@ class Pace:
 
 
 class ObjectCheck:
-    """Checks ranges in this process, and each object once, several at a time because stores answer slowly.
+    """Checks ranges in this process, and each object once, several at a time.
 
     Args:
         stores: The repository.
         depth: How much of each object is checked.
         pace: Limits the bytes read per second.
-        checkpoint: Objects to skip; records those that are sound.
+        checkpoint: Has the objects to skip, and records sound objects.
 
     Attributes:
         depth: How much of each object is checked.
-        looked_at: Objects checked so far.
-        resumed: Those among them that an earlier check has found sound.
+        looked_at: Number of objects checked so far.
+        resumed: Number of these that an earlier check has found sound.
         hashed: Bytes read to compare checksums.
     """
 
@@ -87,7 +87,7 @@ class ObjectCheck:
         self._faults: dict[bytes, str] = {}
 
     def __call__(self, ranges: Iterable[RangeInfo], staged: Iterable[Staged]) -> Iterator[Finding]:
-        """Yield what is wrong with ranges, their objects, and the objects of staged entries."""
+        """Yield the findings about ranges, their objects, and the objects of staged entries."""
         faults = None if self.depth == "none" else self.faults
         for info in ranges:
             yield from check_range(self._stores.ranges, info, self._stores.uri, faults)

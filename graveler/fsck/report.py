@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class ProblemKind(StrEnum):
-    """The kind of thing that is missing or damaged."""
+    """The kind of a missing or damaged part."""
 
     BRANCH = "branch"
     COMMIT = "commit"
@@ -17,15 +17,15 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is missing or damaged.
+    """A missing or damaged part of a repository.
 
     Attributes:
-        kind: What sort of thing it is.
-        id: Which one: a branch's name, a commit's, metarange's or range's id, an object's URI,
-            or ``branch:path`` of a staged write.
+        kind: The kind of part.
+        id: The name of a branch, the id of a commit, metarange or range, the URI of an object, or
+            ``branch:path`` of a staged write.
         message: What is wrong with it.
         refs: The branches, tags and runs that need it.
-        paths: The paths that need it, if they are known; the first and the last one of a range.
+        paths: The paths that need it, if known; for a range, its first and last path.
     """
 
     kind: ProblemKind
@@ -37,18 +37,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """The problems of a repository, and how much was checked; each thing counts once.
+    """The problems of a repository, and the numbers of checked parts; each part counts once.
 
     Attributes:
-        problems: In the order of their kinds, from branches down to objects.
-        refs: Branches, tags and runs.
-        commits: Commits that these reach.
-        metaranges: Trees of those commits.
-        ranges: Ranges of those trees.
-        objects: Objects of those ranges and of what is staged.
+        problems: The problems in the order of their kinds, from branches to objects.
+        refs: Number of branches, tags and runs.
+        commits: Number of commits that these reach.
+        metaranges: Number of trees of those commits.
+        ranges: Number of ranges of those trees.
+        objects: Number of objects of those ranges and of staged writes.
         hashed: Bytes read to compare checksums.
-        expired: Commits among them whose trees garbage collection has removed.
-        resumed: Objects that were not read, because the resumed check had found them sound.
+        expired: Number of the commits whose trees garbage collection has removed.
+        resumed: Number of objects that were not read, because the resumed check had found them sound.
     """
 
     problems: tuple[Problem, ...]
