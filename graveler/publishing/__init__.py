@@ -1,4 +1,4 @@
-"""The one way to move a branch: landing, candidates, and the panel of gates that judges them."""
+"""The only way to move a branch: landing, candidates, and the panel of gates that judges them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,9 @@
-"""Landing of a candidate with gates of its own, as runs and ingestion publish.
+"""Landing of a candidate with additional gates, for runs and ingestion.
 
-Gates may take long, so they judge before the process takes its turn at the branch. It takes a turn only
-after a lost race. If the branch moves meanwhile, the candidate is built again on the new head and lands
-only if no gate has anything new to judge. After three lost races the gates judge while the process
-holds the turn.
+Gates may take long, so they judge before the process takes its turn at the branch. The process takes a
+turn only after a lost race. If the branch moves meanwhile, the candidate is built again on the new head.
+It lands only if no gate has anything new to judge. After three lost races the gates judge while the
+process holds the turn.
 """
 
 from abc import ABC, abstractmethod
@@ -30,13 +30,13 @@ class Candidacy(ABC, Generic[R]):
     Args:
         stores: The repository.
         into: The branch.
-        gates: Those that the publisher gives; the branch's own are added.
-        what: Names it in errors: ``run 'hour 05'``.
+        gates: The publisher's gates; those that the branch requires are added.
+        what: Its name in errors: ``run 'hour 05'``.
 
     Attributes:
-        panel: The gates, as the branch required them when its record was read last.
-        verdicts: Of the candidate that was judged last.
-        pack_rule: When the branch is packed, as it was when its record was read last.
+        panel: The gates, with those that the branch required when its record was last read.
+        verdicts: The verdicts on the candidate that was last judged.
+        pack_rule: The rule of packing when the record of the branch was last read.
     """
 
     def __init__(self, stores: Stores, into: str, gates: Iterable[Gate], what: str) -> None:
@@ -49,7 +49,7 @@ class Candidacy(ABC, Generic[R]):
         self.pack_rule = PackRule()
 
     def look(self) -> Tip:
-        """Return the branch, and take what decides about it at the same moment."""
+        """Return the branch, and read its rules and gates at the same moment."""
         requirements, packing = self.stores.refs.requirements, PackRules(self.stores.refs.settings)
         seen = self.stores.refs.look(self.into, requirements.place, packing.place)
         self.convene(requirements.read(seen.also[0]))
@@ -57,7 +57,7 @@ class Candidacy(ABC, Generic[R]):
         return tip_of(self.stores, seen)
 
     def convene(self, required: GateRules | None = None) -> None:
-        """Take the gates that the branch requires by these rules; None: by the present ones."""
+        """Set the gates that the branch requires by these rules; None for the present rules."""
         self.panel = Panel.of(self.stores, self.into, self._given, required)
 
     @abstractmethod
@@ -66,21 +66,21 @@ class Candidacy(ABC, Generic[R]):
 
     @abstractmethod
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
-        """Return the candidate on the branch's head, None where nothing has to land.
+        """Return the candidate on the branch's head; None if there is nothing to land.
 
         Args:
             tip: The branch.
-            earlier: A candidate for an earlier head: what has not changed since is reused.
+            earlier: A candidate for an earlier head; unchanged parts of it are reused.
         """
 
     def unchanged(self, head: Commit) -> Commit | None:
-        """Return what the gates judge where nothing has to land; None if they are not asked."""
+        """Return the commit to judge if there is nothing to land; None if gates do not judge."""
         del head
         return None
 
     @abstractmethod
     def view(self, candidate: Commit, head: Commit) -> Candidate:
-        """Return what the gates read."""
+        """Return the candidate as the gates read it."""
 
     def preview(self) -> tuple[Verdict, ...]:
         """Return the verdicts that the candidate would get now; nothing moves."""
@@ -89,12 +89,12 @@ class Candidacy(ABC, Generic[R]):
         return () if candidate is None else self.panel.judge(self.view(candidate, tip.head))
 
     def judge(self, candidate: Commit, head: Commit) -> None:
-        """Let the gates judge; raise GateFailedError where one refuses."""
+        """Let the gates judge; raise GateFailedError if one refuses."""
         self.verdicts = self.panel.judge(self.view(candidate, head))
         refuse(self.what, self.verdicts)
 
     def judge_unchanged(self, head: Commit) -> None:
-        """Let the gates judge the branch as it is, where nothing has to land."""
+        """Let the gates judge the unchanged branch if there is nothing to land."""
         same = self.unchanged(head) if self.panel.gates else None
         if same is not None:
             self.judge(same, head)
@@ -108,12 +108,12 @@ class Candidacy(ABC, Generic[R]):
         return True
 
     def announce(self, candidate: Commit) -> bool:
-        """Note that the candidate is about to land; return False where another one is."""
+        """Note that the candidate is about to land; return False if another candidate is."""
         del candidate
         return True
 
     def lost(self, candidate: Commit) -> None:
-        """Note that the candidate did not land, and never will."""
+        """Note that the candidate did not land and never will."""
 
 
 def land(stores: Stores, what: str, begin: Callable[[], Candidacy[R] | R]) -> R:
@@ -121,12 +121,12 @@ def land(stores: Stores, what: str, begin: Callable[[], Candidacy[R] | R]) -> R:
 
     Args:
         stores: The repository.
-        what: What lands, for the error: ``run 'hour 05'``.
-        begin: Returns the candidacy of an attempt; or a result, if there is nothing to land.
+        what: Name of the candidate in errors: ``run 'hour 05'``.
+        begin: Returns the candidacy of an attempt, or a result if there is nothing to land.
 
     Raises:
         GateFailedError: A gate refuses; the branch did not move.
-        ThrottledError: 200 races lost in a row.
+        ThrottledError: 200 races were lost in a row.
     """
     earlier: Commit | None = None
 
@@ -148,11 +148,11 @@ def _attempt(
 
     Args:
         work: The candidacy.
-        number: Number of attempts that were lost before.
+        number: Number of earlier attempts that were lost.
         earlier: The candidate of the last attempt.
 
     Returns:
-        How it ended, None if the race was lost; and the candidate, for the next attempt.
+        The result, or None if the race was lost, and the candidate for the next attempt.
     """
     seen = work.look()
     if number == 0:
@@ -171,7 +171,7 @@ def _attempt(
         tip = work.look()
         moved = tip.predicate != seen.predicate
         if moved or not judged:
-            # a record with the same head may be one that was rewritten to stop this landing
+            # a record with the same head may have been rewritten to stop this landing
             candidate = work.build(tip, candidate)
         if candidate is not None:
             if not judged:
@@ -184,7 +184,7 @@ def _attempt(
 def _land(
     work: Candidacy[R], tip: Tip, candidate: Commit | None
 ) -> tuple[Landed | None, Commit | None]:
-    """Move the branch to a candidate that the gates have judged, if it is still as `tip` has it."""
+    """Move the branch to a candidate that the gates have judged, if it has not changed since `tip`."""
     if candidate is None:
         work.judge_unchanged(tip.head)
         return Landed(tip, None), None

@@ -1,12 +1,12 @@
-"""Landing: the one protocol by which a branch gets a new head.
+"""Landing: the one protocol that gives a branch a new head.
 
-A *landing* reads the branch's record, builds a commit on its head, lets the gates that the branch
-requires judge the commit, and replaces the record by compare-and-set. After a lost race it reads, builds and judges again.
-Movers take turns after a lost race, and at once where they lost one lately, so that further ones are rare; correctness
-depends on the compare-and-set alone.
+A *landing* reads the branch's record, builds a commit on its head, lets the required gates judge the
+commit, and replaces the record by compare-and-set. After a lost race it reads, builds and judges again.
+Movers take turns after a lost race. A process that lost a race recently takes a turn at once. Turns make
+further lost races rare, but correctness depends only on the compare-and-set.
 
 No reader sees a change before the compare-and-set, and each step before it may be repeated. A
-process that dies in the middle leaves objects and commit records that no branch names.
+process that dies before it leaves objects and commit records that no branch names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ class CommitSpec:
 
     Attributes:
         message: Free text.
-        metadata: Its pairs, graveler's own included.
+        metadata: Its metadata, including graveler's own.
         committer: Name; "" stands for the user of the process.
     """
 
@@ -48,7 +48,7 @@ class Tip:
 
     Attributes:
         record: Its record.
-        predicate: What replaces exactly this version of the record.
+        predicate: The condition of a write that replaces exactly this version of the record.
         head: The commit that the record names.
         rules: The protection rules of the same moment; None if they were not read.
     """
@@ -59,16 +59,16 @@ class Tip:
     rules: Rules | None = None
 
     def at(self, commit: Commit) -> BranchRecord:
-        """Return the record with another head; what is staged stays staged."""
+        """Return the record with another head; staged writes stay staged."""
         return replace(self.record, commit_id=commit.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """How a landing ended.
+    """The result of a landing.
 
     Attributes:
-        tip: The branch as the last try found it.
+        tip: The branch as the last try read it.
         commit: The commit that landed on it; None if there was nothing to land.
     """
 
@@ -82,13 +82,13 @@ class Landed:
 
 
 class LookAgain(Exception):  # noqa: N818 - no error: a signal to `land`
-    """A build reports that the branch has moved: the attempt counts as a lost race."""
+    """A build reports that the branch has moved; the attempt counts as a lost race."""
 
 
 Build = Callable[[Tip], BranchRecord | None]
 """Returns the new record, most often ``tip.at(make_commit(…))``, or None if there is nothing to land.
-It runs again after each lost race, so it must do no harm when repeated. An error that it raises ends
-the landing, except `LookAgain`."""
+It runs again after each lost race, so a repetition must be harmless. An error that it raises ends the
+landing, except `LookAgain`."""
 
 
 def look(stores: Stores, name: str, *, fence: str = "", rules: bool = False) -> Tip:
@@ -134,8 +134,8 @@ def make_commit(
         tree: Metarange id.
         parents: The head that it is built on first.
         spec: Its message, metadata and committer.
-        tokens: Staging tokens whose writes it holds.
-        same_records: The tree has the records of the first parent's, in other ranges.
+        tokens: Staging tokens whose writes it has.
+        same_records: Whether the tree has the records of the first parent in other ranges.
     """
     return stores.refs.commits.add(
         metarange=tree,
@@ -173,7 +173,7 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
     landed: Callable[[BranchRecord], bool] | None = None,
     first: Tip | None = None,
 ) -> Landed:
-    """Move a branch to what `build` makes of its head.
+    """Move a branch to the record that `build` makes from its head.
 
     Args:
         stores: The repository.
@@ -183,18 +183,18 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         fence: The fence of the run that owns the branch; "" for a user's branch.
         guard: The action that protection rules may forbid. With one, the gates that the branch
             requires judge the commit; a branch of a run is judged when it is published.
-        requires: Asked after a build instead of `guard`: whether the branch may require gates. The
-            build has checked the rules.
-        landed: Returns, after a lost reply, whether the present record includes the move. It is
-            needed where the commit may have been the head before.
-        first: The branch for the first try, if the caller has just read or written it; it has the
+        requires: Called after a build, in place of `guard`; returns whether the branch may require
+            gates. The build has checked the rules.
+        landed: Called after a lost reply; returns whether the present record includes the move. It is
+            needed if the commit may have been the head before.
+        first: The branch for the first try, if the caller has just read or written it. It has the
             rules if there is a `guard`.
 
     Raises:
         ProtectedBranchError: A rule forbids it.
         FencedError: A newer attempt of the run owns the branch, or a run does and `fence` is empty.
         GateFailedError: A gate that the branch requires refuses; the branch did not move.
-        ThrottledError: 200 races lost in a row.
+        ThrottledError: 200 races were lost in a row.
     """
     guarded = bool(guard) or requires is not None
     refs = stores.refs

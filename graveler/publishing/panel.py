@@ -31,10 +31,9 @@ _log = logging.getLogger(__name__)
 class RequiredGates:
     """The gates that the branches of one repository require.
 
-    A move reads the branch's record, then the gates that the branch requires, then replaces exactly
-    that record. Therefore, after a change of the requirements, the record of every branch that they
-    match is rewritten: a move that the new gates did not judge loses its compare-and-set and tries
-    again.
+    A move reads the branch's record, then the required gates, and then replaces exactly that record.
+    A change of the requirements therefore rewrites the record of every branch that they match. A move
+    that the new gates did not judge loses its compare-and-set and tries again.
     """
 
     def __init__(self, stores: Stores) -> None:
@@ -43,14 +42,14 @@ class RequiredGates:
         self._allowed = stores.gate_modules
 
     def rules(self, stored: GateRules | None = None) -> dict[str, tuple[NamedGate, ...]]:
-        """Return the gates by pattern, both in order; the present ones if none are given."""
+        """Return the gates by pattern, in order; by default the present ones."""
         return {
             pattern: tuple(map(NamedGate.decode, gates))
             for pattern, gates in (self._setting.rules() if stored is None else stored).items()
         }
 
     def of(self, branch: str, stored: GateRules | None = None) -> tuple[Gate, ...]:
-        """Return the gates that a branch requires, by the present rules if none are given."""
+        """Return the gates that a branch requires; by default by the present rules."""
         required: list[Gate] = []
         for pattern, gates in self.rules(stored).items():
             if fnmatchcase(branch, pattern):
@@ -66,7 +65,7 @@ class RequiredGates:
         chosen = list(gates)
         if not pattern or not chosen:
             raise InvalidInputError(
-                f"gates of branches {pattern!r}: name at least one; `drop` takes a pattern away"
+                f"gates of branches {pattern!r}: name at least one; `drop` removes a pattern"
             )
         names = [gate.name for gate in self._gates(pattern, chosen)]
         if len(set(names)) != len(names):
@@ -74,10 +73,10 @@ class RequiredGates:
         self._change(pattern, lambda _: chosen)
 
     def add(self, pattern: str, gate: NamedGate) -> None:
-        """Let the branches that match a pattern require one gate more.
+        """Let the branches that match a pattern require one more gate.
 
-        It replaces a gate of the same name. The step is atomic: gates that others require at the
-        same moment are required, too.
+        It replaces a gate of the same name. The step is atomic: concurrent additions of other gates
+        are kept.
         """
         if not pattern:
             raise InvalidInputError("gates of branches '': name the branches, by a shell pattern")
@@ -108,7 +107,7 @@ class RequiredGates:
         self._setting.change(changed)
         for name in [name for name in self._refs.branches.names() if fnmatchcase(name, pattern)]:
             with suppress(RefNotFoundError):  # deleted since
-                # an equal record, but for the nonce that it gets
+                # the record is equal except for its new nonce
                 move(self._refs, name, replace, landed=lambda _: True)
 
 
@@ -137,7 +136,7 @@ class Panel:
 
     Attributes:
         stores: The repository, which stores the verdicts.
-        gates: The gates that a publisher gives, then those that the branch requires.
+        gates: The publisher's gates, then those that the branch requires.
     """
 
     stores: Stores
@@ -157,7 +156,7 @@ class Panel:
             stores: The repository.
             branch: The branch.
             given: The gates of the publisher.
-            rules: The required gates as they were read with the branch; None: the present ones.
+            rules: The required gates that were read with the branch; None for the present ones.
         """
         first = list(given)
         required = RequiredGates(stores).of(branch, rules)
@@ -223,7 +222,7 @@ class Panel:
         if answer.died:
             _log.warning("gate %s died: %s", gate.name, answer.reason)
         own = candidate.commit_id
-        # the change to the target equals the change to the first parent only if that is the target
+        # the changes to the target and to the first parent are equal only if they are one commit
         stands = candidate.commit.parents[:1] == (candidate.target.id,)
         seen = {
             (commit or own, prefix): stats
@@ -275,7 +274,7 @@ def refuse(what: str, verdicts: tuple[Verdict, ...]) -> None:
     """Raise GateFailedError if a verdict refuses.
 
     Args:
-        what: Name of what was judged, for the message: ``run 'hour 05'``.
+        what: Name of the judged candidate in the message: ``run 'hour 05'``.
         verdicts: The verdicts of all gates.
     """
     refusals = [verdict for verdict in verdicts if verdict.refuses]

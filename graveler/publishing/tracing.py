@@ -1,4 +1,4 @@
-"""The spans of the operations that move a branch, and the time that gates take."""
+"""The spans of the operations that move a branch, and the durations of gates."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from graveler.telemetry import GATES, Attributes, report, span
 
 
 class Traced:
-    """An operation under way.
+    """An operation in progress.
 
     Attributes:
         note: Adds attributes to its span.
@@ -21,7 +21,7 @@ class Traced:
         self.note = note
 
     def end(self, commit: Commit, *, landed: bool) -> None:
-        """Note how the operation ended.
+        """Note the result of the operation.
 
         Args:
             commit: The head of the branch.
@@ -35,8 +35,8 @@ class Traced:
 def traced(stores: Stores, name: str, attributes: Attributes) -> Iterator[Traced]:
     """Record the block as the span of an operation.
 
-    The ranges that it counts are those of the repository's stores during the block. They include
-    those of other threads that work on the same repository object, and not those that gates read.
+    The span counts the ranges of the repository's stores during the block. These include ranges of other
+    threads that work on the same repository object, but not ranges that gates read.
 
     Args:
         stores: The repository.
