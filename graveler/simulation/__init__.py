@@ -1,4 +1,4 @@
-"""Simulation of splitting policies: a history replayed without files, and what it costs."""
+"""Simulation of splitting policies: the replay of a history without files, and its costs."""
 
 from graveler.simulation.figures import Figures, MergeFigures, cost_of, figures
 from graveler.simulation.history import History

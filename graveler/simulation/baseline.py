@@ -1,7 +1,7 @@
-"""lakeFS's rule, for comparison: where it ends ranges, and which ranges a commit writes again.
+"""lakeFS's rule for comparison: where it ends ranges, and which ranges a commit writes again.
 
-Where tables share its large ranges, a commit writes nearly the whole tree again. So records are columns
-here, and what lies between two changes is copied at once.
+If tables share its large ranges, a commit writes nearly the whole tree again. For speed, records are
+columns here, and the records between two changes are copied at once.
 """
 
 from array import array
@@ -20,36 +20,35 @@ from graveler.simulation.memory import MemoryRange, MemoryRanges
 from graveler.values import RECORD_ID_BYTES, range_id
 
 LAKEFS: Final = Splitting("hash", max_bytes=20 << 20, raggedness=50_000, hard=1)
-"""Its defaults: a range ends at 20 MiB, or after one key in 50,000."""
+"""The defaults of lakeFS: a range ends at 20 MiB, or after one key in 50,000."""
 
 
 def apply_as_lakefs(
     store: MemoryRanges, base: str, changes: Iterable[StagedChange], splitting: Splitting
 ) -> str:
-    """Return the tree that `base` becomes by `changes`, rewritten as lakeFS does.
+    """Return the tree `base` with `changes`, rewritten as lakeFS does.
 
-    A change touches the first range that ends at or after its key, also where it comes before the
-    first key of that range. A touched range is written again. An untouched one is taken over by its
-    id, and ends the range that is being written. Changes after the last range make a range of their
-    own.
+    A change touches the first range that ends at or after its key, even if the key comes before the
+    first key of that range. A touched range is written again. An untouched range is reused by its
+    id, and ends the range that is being written. Changes after the last range make a new range.
 
     Args:
-        store: Where trees are; those that this function did not write cannot be a base.
+        store: The store of the trees. Only trees that this function wrote can be a base.
         base: Metarange id.
-        changes: In key order, each key once.
-        splitting: Its largest size, raggedness and number count.
+        changes: The changes in key order, each key once.
+        splitting: The policy; its largest size, raggedness and number are used.
     """
     infos = metarange.read(store, base)
     touched = groupby(changes, key=lambda change: infos.at_or_after(change[0]))
     result: list[RangeInfo] = []
-    rows = _Columns(splitting)  # of touched ranges that follow each other
+    rows = _Columns(splitting)  # rows of adjacent touched ranges
     at = 0
     for place, group in touched:
         if place > at:
             result += rows.written(store)
             rows = _Columns(splitting)
         result += infos[at:place]
-        # all ranges of the base were made below
+        # this function has made all ranges of the base
         old = cast("_Range", store.open_range(infos[place])) if place < len(infos) else None
         rows.lay(old, group)
         at = place + 1
@@ -62,7 +61,7 @@ def cuts(ends: "np.typing.NDArray[Any]", breaks: Iterable[int], most: int) -> It
     """Yield the last row of each range that rows are cut into.
 
     Args:
-        ends: Logical bytes up to each row, itself included.
+        ends: Logical bytes up to and including each row.
         breaks: Rows after which the hash of the key ends a range, ascending.
         most: Bytes at which a range ends.
     """
@@ -78,7 +77,7 @@ def cuts(ends: "np.typing.NDArray[Any]", breaks: Iterable[int], most: int) -> It
 
 
 class _Range(MemoryRange):
-    """A range with what the next rewriting needs.
+    """A range with the data for its next rewriting.
 
     Attributes:
         sizes: Logical bytes of each record.
@@ -93,7 +92,7 @@ class _Range(MemoryRange):
 
 
 class _Columns:
-    """Records that follow each other and are to be cut into ranges."""
+    """Consecutive records to cut into ranges."""
 
     def __init__(self, splitting: Splitting) -> None:
         self._most = splitting.max_bytes
@@ -106,7 +105,7 @@ class _Columns:
         self.breaks: list[int] = []
 
     def lay(self, old: _Range | None, changes: Iterable[StagedChange]) -> None:
-        """Add the records of a range with the changes laid over them."""
+        """Add the records of a range with the changes applied."""
         keys = [] if old is None else old.keys()
         at = 0
         for key, identifier, value in changes:
@@ -136,7 +135,7 @@ class _Columns:
         self.sizes += old.sizes[start:stop]
 
     def written(self, store: MemoryRanges) -> Iterator[RangeInfo]:
-        """Cut the records into ranges, and yield these."""
+        """Cut the records into ranges, and yield the ranges."""
         ends = np.cumsum(np.frombuffer(self.sizes, np.int64)) if self.sizes else np.zeros(0)
         start, size = 0, 0
         for last in cuts(ends, self.breaks, self._most):

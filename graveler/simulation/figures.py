@@ -1,7 +1,7 @@
-"""The figures of a replay, and what they cost by the model of an object store.
+"""The figures of a replay, and their costs by the model of an object store.
 
-The model: an object below 512 KiB costs as much as one of 512 KiB, a request as much as 4 MiB. Costs
-are in MiB.
+In the model an object below 512 KiB costs as much as one of 512 KiB, and a request costs as much as
+4 MiB. Costs are in MiB.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from graveler.simulation.replay import Replay
 
 _MIB: Final = 1 << 20
 REQUEST_BYTES: Final = 4 * _MIB
-"""A request costs as much as that many bytes."""
+"""Cost of a request, in bytes."""
 LEAST_BYTES: Final = 512 << 10
-"""An object costs as much as one of that many bytes, at least."""
+"""Lowest cost of an object, in bytes."""
 _WELL_SIZED: Final = (_MIB, 10 * _MIB)
 
 
@@ -23,10 +23,10 @@ class MergeFigures:
     """A merge of the second branch into the first.
 
     Attributes:
-        ranges_read: Ranges that it reads.
-        bytes_read: Their bytes.
-        bytes_shared: Of the bytes that the second branch has added: the share that is in ranges which
-            the first branch has as well.
+        ranges_read: Number of ranges that it reads.
+        bytes_read: Bytes of these ranges.
+        bytes_shared: Share of the bytes added by the second branch that is in ranges which the first
+            branch also has.
     """
 
     ranges_read: int
@@ -36,30 +36,30 @@ class MergeFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a policy gives. Bytes are logical: of keys and value records.
+    """The figures of a policy. Bytes are logical: those of keys and value records.
 
     Attributes:
-        policy: Its name.
-        commits: Commits that were replayed.
+        policy: Name of the policy.
+        commits: Number of replayed commits.
         ranges_written: Ranges that a commit writes, on average.
         bytes_written: Bytes that a commit writes in ranges, on average.
         ranges_read: Ranges that a commit reads, on average.
         bytes_read: Bytes that a commit reads in ranges, on average.
         amplification: Bytes written over bytes of the changes.
-        ranges_reused: Of the ranges of all trees: the share that was taken over.
-        bytes_reused: Of the bytes of all trees: the share that was in ranges taken over.
-        write_cost: Cost of a commit in MiB, on average: of a request and an object for each range,
-            and for the metarange.
-        ranges: Ranges at the end.
+        ranges_reused: Share of the ranges of all trees that were reused.
+        bytes_reused: Share of the bytes of all trees that were in reused ranges.
+        write_cost: Average cost of a commit in MiB: a request and an object for each range and for the
+            metarange.
+        ranges: Number of ranges at the end.
         bytes: Bytes at the end.
-        sizes: Of the ranges at the end: the bytes that 10, 50 and 90 % of them do not exceed.
-        small: Of the ranges at the end: the share below 1 MiB.
-        well_sized: Of the bytes at the end: the share in ranges of 1 to 10 MiB.
-        natural: Of the ranges at the end: the share that ended by the policy, not by a commit or
-            by the largest size.
+        sizes: Sizes that 10, 50 and 90 % of the ranges at the end do not exceed.
+        small: Share of the ranges at the end that are below 1 MiB.
+        well_sized: Share of the bytes at the end that are in ranges of 1 to 10 MiB.
+        natural: Share of the ranges at the end that the policy ended, not a commit or the largest
+            size.
         history_bytes: Bytes of all ranges that the history has written.
-        listing_cost: Cost of reading all ranges at the end in MiB: of a request and an object for each.
-        merge: The merge, where the history has a second branch.
+        listing_cost: Cost in MiB of reading all ranges at the end: a request and an object for each.
+        merge: The merge, if the history has a second branch.
     """
 
     policy: str
@@ -83,7 +83,7 @@ class Figures:
     merge: MergeFigures | None = None
 
     def shape(self) -> dict[str, Any]:
-        """Return the figures as JSON has them."""
+        """Return the figures as JSON values."""
         return asdict(self)
 
 
@@ -135,5 +135,5 @@ def _share(part: float, whole: float) -> float:
 
 
 def _at(ordered: Sequence[int], share: float) -> int:
-    """Return the value that a share of the values does not exceed; 0 of none."""
+    """Return the value that a share of the values does not exceed; 0 without values."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0

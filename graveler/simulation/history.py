@@ -1,4 +1,4 @@
-"""What a simulation replays: a tree to start from, and commits of sorted changes."""
+"""The history that a simulation replays: an initial tree, and commits of sorted changes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ _SHORT: Final = 128
 VALUE_BYTES: Final = len(
     encode_entry(Entry("", f"data/{'0' * 32}", 123_456_789, f"sha256:{'0' * 64}", computed=True))[1]
 )
-"""Of the value record of a file that was written through graveler, about."""
+"""Approximate size of the value record of a file that was written through graveler."""
 
 Commits = Callable[[], Iterable[Sequence[StagedChange]]]
-"""Called once for each policy: returns the changes of each commit, in key order."""
+"""Called once for each policy; returns the changes of each commit in key order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class History:
     """A history that can be replayed any number of times.
 
     Attributes:
-        name: Of the pattern, or of the file or branch that it was read from.
-        about: Its sizes, as text.
-        base: Called once for each policy: returns the tree to start from as changes, in key order.
+        name: Name of the pattern, file or branch from which it comes.
+        about: Its sizes as text.
+        base: Called once for each policy; returns the initial tree as changes in key order.
         commits: The commits on that tree.
         other: The commits of a second branch on that tree, which is then merged; None for none.
     """
@@ -45,24 +45,24 @@ class History:
 
 @lru_cache(maxsize=1 << 12)
 def _value(version: int, size: int) -> bytes:
-    """Return a value record; entries of one version and size share it, so it costs no memory."""
+    """Return a value record; entries of one version and size share it, which saves memory."""
     identity = version.to_bytes(_VERSION_BYTES).rjust(_IDENTITY, b"\0")
     short = size - len(encode_value(identity, b""))
-    # from 128 bytes on, the length of the data takes a byte more
+    # from 128 bytes on, the length of the data takes one more byte
     return encode_value(identity, bytes(max(0, short if short < _SHORT else short - 1)))
 
 
 def written(key: bytes, version: int = 0, size: int = VALUE_BYTES) -> StagedChange:
     """Return the change that puts a version of an entry at a key.
 
-    Its ids and its content are invented: equal for equal arguments only.
+    Its ids and its content are invented. They are equal only for equal arguments.
 
     Args:
         key: The key.
-        version: Of the entry at that key.
+        version: Version of the entry at that key.
         size: Bytes of its value record.
     """
-    # the version is no seed: short keys with fitting seeds have equal hashes
+    # the version is not a seed: short keys with certain seeds have equal hashes
     digest = xxh3_128_digest(key + version.to_bytes(8, "big", signed=True))
     return key, digest * 2, _value(version, size)
 
@@ -78,5 +78,5 @@ def sorted_changes(changes: Iterable[StagedChange]) -> list[StagedChange]:
 
 
 def nothing() -> Iterator[StagedChange]:
-    """Return the tree without entries."""
+    """Return the changes of the empty tree: none."""
     return iter(())

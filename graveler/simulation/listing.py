@@ -1,4 +1,4 @@
-"""Listings of buckets: S3 inventories as CSV, plain or compressed by gzip, and as Parquet."""
+"""Listings of buckets: S3 inventories as Parquet or as CSV, plain or compressed by gzip."""
 
 import csv
 import gzip
@@ -30,9 +30,9 @@ class Listed(NamedTuple):
     Attributes:
         key: The key of its path.
         size: Bytes.
-        etag: As the listing has it, "" for none.
-        modified: When it was written, None if the listing does not say.
-        bucket: Its bucket, "" if the listing does not say.
+        etag: The ETag in the listing; "" for none.
+        modified: When it was written; None if the listing does not say.
+        bucket: Its bucket; "" if the listing does not say.
     """
 
     key: bytes
@@ -47,13 +47,13 @@ def read_listings(
 ) -> Iterator[Listed]:
     """Yield the files of listings, in key order.
 
-    Rows of older versions and of delete markers are left out. An inventory in CSV has no names of
-    columns, and its keys are percent-encoded. A CSV file whose first row has a cell `Key` names its
-    columns; its keys are taken as they are.
+    Rows of older versions and of delete markers are left out. An inventory in CSV has no column names,
+    and its keys are percent-encoded. A CSV file whose first row has a cell `Key` names its columns, and
+    its keys are not decoded.
 
     Args:
-        files: CSV, plain or compressed by gzip, or Parquet; the first bytes decide. Without `sort`
-            each one begins after the last key of the one before.
+        files: CSV, plain or compressed by gzip, or Parquet; the first bytes decide. Without `sort`,
+            each file must begin after the last key of the file before.
         columns: Names of the columns of a CSV file that does not name them, as the `fileSchema` of
             an inventory's manifest lists them; "" for those of `S3_COLUMNS`.
         sort: Read everything, then sort it.
@@ -62,7 +62,7 @@ def read_listings(
         InvalidInputError: A file cannot be read, has no key or size, or has an invalid path, size
             or time; the message names the file and the line.
         UnsortedKeysError: A key does not come after the one before it.
-        MissingDependencyError: A Parquet file, and pyarrow is not installed.
+        MissingDependencyError: A file is Parquet, and pyarrow is not installed.
     """
     rows = chain.from_iterable(_rows(file, columns or S3_COLUMNS) for file in files)
     last = b""
@@ -91,7 +91,7 @@ def _shown(key: bytes) -> str:
 
 
 def _rows(file: Path, columns: str) -> Iterator[tuple[Listed, str]]:
-    """Yield each row that counts, and where it is, as text."""
+    """Yield each row of a current file, and its position as text."""
     try:
         with file.open("rb") as stream:
             start = stream.read(len(_PARQUET))
@@ -128,7 +128,7 @@ def _csv_rows(
 
 
 def _cells(file: Path, lines: Iterator[str]) -> Iterator[tuple[list[str], str]]:
-    """Yield the cells of each row, and where it is, as text."""
+    """Yield the cells of each row, and its position as text."""
     reader = csv.reader(lines, strict=True)
     try:
         for cells in reader:
@@ -138,7 +138,7 @@ def _cells(file: Path, lines: Iterator[str]) -> Iterator[tuple[list[str], str]]:
 
 
 def _lines(file: Path, stream: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines of a file as text; what is not UTF-8 is refused with its line."""
+    """Yield the lines of a file as text; a line that is not UTF-8 is refused with its number."""
     number = 0
     try:
         for number, line in enumerate(stream, 1):
@@ -195,7 +195,7 @@ _COLUMNS: Final = frozenset(
 
 
 def _names(cells: Iterable[str]) -> tuple[str, ...]:
-    """Return names of columns in one spelling: S3's differ between CSV and Parquet."""
+    """Return column names in one spelling, because S3's differ between CSV and Parquet."""
     return tuple(cell.strip().replace("_", "").lower() for cell in cells)
 
 
@@ -215,7 +215,7 @@ def _check_columns(names: Sequence[str], place: str) -> None:
 
 
 def _listed(cells: Mapping[str, Any], place: str, *, encoded: bool) -> Listed | None:
-    """Return the file of a row, None if the row is of an older version or a delete marker."""
+    """Return the file of a row; None for an older version or a delete marker."""
     latest, deleted = (
         str(cells.get(name) or "").lower() for name in ("islatest", "isdeletemarker")
     )

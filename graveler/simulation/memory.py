@@ -1,7 +1,7 @@
 """Ranges without files: a store whose tables are dictionaries.
 
-Commits and merges of a simulation are those of the product, on this store: what they read, write and
-take over is what they would on any other one.
+A simulation runs graveler's own commits and merges on this store. They read, write and reuse the same
+ranges as on any other store.
 """
 
 from bisect import bisect_left
@@ -68,16 +68,16 @@ class MemoryRange(RowList):
         return Run.of(list(zip(self.keys(start, stop), self.values(start, stop), strict=True)))
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value behind `key`, None where there is no such record."""
+        """Return the value of `key`, or None."""
         row = self.bisect(key)
         return self.value(row) if row < self.count and self.key(row) == key else None
 
 
 class MemoryRanges(RangeStore):
-    """A store of ranges that have no files. Metaranges are kept decoded.
+    """A store of ranges without files; metaranges are stored decoded.
 
     Attributes:
-        opened: Logical bytes of the ranges that were opened since it was emptied, by id.
+        opened: Logical bytes, by id, of the ranges that were opened since it was last cleared.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class MemoryRanges(RangeStore):
         """Keep a range under its id."""
         self._ranges.setdefault(identifier, records)
 
-    def open_range(  # type: ignore[override]  # of no file
+    def open_range(  # type: ignore[override]  # a range without a file
         self, info: RangeInfo, *, keep: bool = True, numbered: bool = False
     ) -> MemoryRange:
         """Return the records of a range."""
@@ -119,6 +119,6 @@ class MemoryRanges(RangeStore):
         return map(self.open_range, infos)
 
     def forget(self, identifiers: set[bytes]) -> None:
-        """Drop ranges that no tree needs any more."""
+        """Drop ranges that no tree needs any longer."""
         for identifier in identifiers:
             self._ranges.pop(identifier, None)

@@ -1,4 +1,4 @@
-"""Six invented histories, each of a way in which lakes change."""
+"""Six invented histories, one for each way in which lakes change."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from graveler.errors import InvalidInputError
 from graveler.simulation.history import History, nothing, removed, sorted_changes, written
 
 Base = Callable[[], Iterable[StagedChange]]
-"""Returns the tree that a history starts from."""
+"""Returns the initial tree of a history."""
 
 _START: Final = datetime(2021, 4, 26, 2, tzinfo=UTC)
 _HOUR: Final = timedelta(hours=1)
@@ -25,14 +25,14 @@ _OTHER_FOLDERS: Final = 33
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large a pattern is.
+    """The size of a pattern.
 
     Attributes:
-        files: Files that each commit changes, in each table where there are several.
+        files: Number of files that each commit changes, in each table if there are several.
         commits: Number of commits.
-        tables: Folders at the top of the lake.
-        base: Files of the tree to start from, about.
-        seed: Of the random numbers: equal seeds give equal histories.
+        tables: Number of folders at the top of the lake.
+        base: Approximate number of files in the initial tree.
+        seed: Seed of the random numbers; equal seeds give equal histories.
     """
 
     files: int
@@ -49,12 +49,12 @@ class Sizes:
 
 
 class _Lake:
-    """The paths of an invented lake: tables, hours in them, files in these, with random names."""
+    """The paths of an invented lake: tables with hours with files, which have random names."""
 
     def __init__(self, sizes: Sizes) -> None:
         self._random = Random(sizes.seed)  # noqa: S311 - an invented lake
         self.tables = range(sizes.tables)
-        self._digits = max(2, len(str(sizes.tables - 1)))  # their names sort as their numbers
+        self._digits = max(2, len(str(sizes.tables - 1)))  # names sort like numbers
 
     def hour(self, table: int, at: datetime, files: int) -> list[bytes]:
         """Return the paths of the files of an hour, in key order."""
@@ -74,7 +74,7 @@ class _Lake:
 
 
 def _base(sizes: Sizes, files: int) -> Base:
-    """Return the tree to start from: hours before the first commit, of so many files each."""
+    """Return the initial tree: hours before the first commit, each with that many files."""
     hours = -(-sizes.base // (files * sizes.tables))
     return lambda: map(written, _Lake(sizes).hours(_START, hours, files)) if hours else nothing()
 
@@ -93,11 +93,11 @@ def _appends(sizes: Sizes) -> History:
 
 
 def compaction(base: Base, sizes: Sizes) -> History:
-    """Return a history in which each commit puts a few files in the place of those of 5 folders.
+    """Return a history in which each commit replaces the files of 5 folders by fewer files.
 
     Args:
-        base: The tree to start from.
-        sizes: The number of commits and the seed count.
+        base: The initial tree.
+        sizes: The sizes; only the number of commits and the seed are used.
     """
 
     def commits() -> Iterator[list[StagedChange]]:
@@ -126,11 +126,11 @@ def compaction(base: Base, sizes: Sizes) -> History:
 
 
 def updates(base: Base, sizes: Sizes) -> History:
-    """Return a history in which each commit writes files again, chosen at random.
+    """Return a history in which each commit rewrites random files.
 
     Args:
-        base: The tree to start from.
-        sizes: The number of files and commits and the seed count.
+        base: The initial tree.
+        sizes: The sizes; only the numbers of files and commits and the seed are used.
     """
 
     def commits() -> Iterator[list[StagedChange]]:
@@ -144,7 +144,7 @@ def updates(base: Base, sizes: Sizes) -> History:
 
 
 def _branches(sizes: Sizes) -> History:
-    """Return two branches that add the same folders, 3 % of them with other files."""
+    """Return two branches that add the same folders; 3 % of the folders have other files."""
 
     def files(at: datetime, branch: int) -> Iterator[bytes]:
         for table in range(sizes.tables):
@@ -187,8 +187,8 @@ _MAKERS: Final[Mapping[str, tuple[Sizes, Callable[[Sizes], History]]]] = Mapping
 )
 
 PATTERNS: Final[Sequence[str]] = tuple(_MAKERS)
-"""Their names: hourly appends small and large, many tables, partition compaction, random updates,
-two branches that add nearly the same files."""
+"""The patterns by name: small and large hourly appends, many tables, partition compaction, random
+updates, and two branches that add nearly the same files."""
 
 
 def pattern(
@@ -204,11 +204,12 @@ def pattern(
 
     Args:
         name: One of `PATTERNS`.
-        files: Files of a commit, in each table; None for the pattern's own number, as below.
+        files: Number of files of a commit in each table; None for the pattern's own number. The same
+            holds for the next three arguments.
         commits: Number of commits.
-        tables: Folders below `input/`.
-        base: Files of the tree to start from, about.
-        seed: Of the random numbers.
+        tables: Number of folders below `input/`.
+        base: Approximate number of files in the initial tree.
+        seed: Seed of the random numbers.
 
     Raises:
         InvalidInputError: There is no such pattern, or a number is too small.
@@ -233,7 +234,7 @@ def pattern(
 
 
 def _what(name: str, sizes: Sizes) -> str:
-    """Return what a commit of a pattern does."""
+    """Return a description of a commit of a pattern."""
     noun = "file" if sizes.files == 1 else "files"
     if name == "compaction":
         return f"{_FOLDERS_OF_A_COMPACTION} folders a commit, {_COMPACTED} files of each become one"
@@ -249,7 +250,7 @@ def changed_by(
     """Return a history that changes another one's tree by a pattern: `compaction` or `updates`.
 
     Raises:
-        InvalidInputError: The pattern makes a tree of its own.
+        InvalidInputError: The pattern makes its own tree.
     """
     makers = {"compaction": compaction, "updates": updates}
     if name not in makers:

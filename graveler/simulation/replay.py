@@ -1,4 +1,4 @@
-"""The replay of a history under one policy: what each commit reads, writes and takes over."""
+"""The replay of a history under one policy: the ranges that each commit reads, writes and reuses."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Policy:
     """A policy to replay a history under.
 
     Attributes:
-        name: In reports.
-        splitting: Where ranges end.
-        as_lakefs: Which ranges a commit writes again is decided as lakeFS decides it.
+        name: Its name in reports.
+        splitting: The policy that ends ranges.
+        as_lakefs: Whether lakeFS's rule decides which ranges a commit writes again.
     """
 
     name: str
@@ -35,11 +35,11 @@ BASELINE: Final = Policy("lakefs", LAKEFS, as_lakefs=True)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One commit. Bytes are logical: of keys and value records.
+    """One commit. Bytes are logical: those of keys and value records.
 
     Attributes:
         changed: Bytes of its changes.
-        ranges: Ranges of its tree.
+        ranges: Number of ranges of its tree.
         size: Bytes of its tree.
         written: Sizes of the ranges that it wrote.
         opened: Sizes of the ranges that it read.
@@ -60,8 +60,8 @@ class Merge:
 
     Attributes:
         opened: Sizes of the ranges that it read.
-        added: Bytes of the ranges that the second branch has and the tree to start from has not.
-        shared: Those of them that the first branch has as well.
+        added: Bytes of the ranges that the second branch has and the initial tree does not have.
+        shared: Bytes of those ranges that the first branch also has.
     """
 
     opened: tuple[int, ...]
@@ -75,10 +75,10 @@ class Replay:
 
     Attributes:
         policy: The policy.
-        base: Bytes of the tree that it started from.
+        base: Bytes of the initial tree.
         steps: The commits of the first branch.
         ranges: The ranges of its last tree.
-        merge: The merge, where the history has a second branch.
+        merge: The merge, if the history has a second branch.
     """
 
     policy: Policy
@@ -94,8 +94,8 @@ def replay(
     """Replay a history under a policy, on ranges in memory.
 
     Args:
-        history: What is replayed.
-        policy: Where ranges end.
+        history: The history.
+        policy: The policy.
         progress: Called after each commit with the number of commits.
 
     Raises:
@@ -159,7 +159,7 @@ class _Replay:
         return tree, steps
 
     def _listed(self, info: RangeInfo) -> int:
-        """Return the bytes of a range in a metarange."""
+        """Return the bytes that a range takes in a metarange."""
         size = self._sizes.get(info.id)
         if size is None:
             size = self._sizes[info.id] = len(info.max_key) + len(encode_range_info(info))

@@ -1,4 +1,4 @@
-"""Histories that happened: of a bucket by the times of its files, and of a branch by its commits."""
+"""Real histories: of a bucket by the times of its files, and of a branch by its commits."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -20,7 +20,7 @@ from graveler.values import encode_entry, record_id
 
 HOUR: Final = timedelta(hours=1)
 MOST_COMMITS: Final = 720
-"""Commits that are replayed where no other number is given: 30 days, hour by hour."""
+"""Default number of replayed commits: 30 days, hour by hour."""
 
 
 def listed_history(
@@ -33,18 +33,18 @@ def listed_history(
 ) -> History:
     """Return the history of a bucket: each span of time in which files were written is a commit.
 
-    Files that are no longer in the bucket are not in the history, and a file that was written again
-    counts at its last time only.
+    Files that are no longer in the bucket are not in the history. A file that was written again
+    counts only at its last time.
 
     Args:
         files: Listings of the bucket; see `read_listings`.
         columns: Names of their columns.
-        sort: Sort them.
+        sort: Whether to sort them.
         every: Length of the span of a commit.
-        commits: The last commits to replay; files that are older are in the tree to start from.
+        commits: Number of commits to replay, the latest; older files are in the initial tree.
 
     Raises:
-        InvalidInputError: A listing cannot be read; it is empty; or a file has no time.
+        InvalidInputError: A listing cannot be read or is empty, or a file has no time.
     """
     span = duration(every, "every", zero=False).total_seconds()
     listed = list(read_listings(files, columns=columns, sort=sort))
@@ -96,9 +96,9 @@ def branch_history(stores: Stores, head: Commit, name: str, commits: int = MOST_
     Args:
         stores: The repository.
         head: The head of the branch.
-        name: Of the branch, for the report.
-        commits: The last commits to replay; the tree before them is the one to start from. Commits
-            whose trees are collected as garbage are left out.
+        name: Name of the branch, for the report.
+        commits: Number of commits to replay, the latest; the tree before them is the initial tree.
+            Commits whose trees are collected as garbage are left out.
     """
     line = list(islice(_kept(stores, head), commits + 1))[::-1]
     trees = [commit.metarange for commit in line]
@@ -123,7 +123,7 @@ def branch_history(stores: Stores, head: Commit, name: str, commits: int = MOST_
 
 
 def _kept(stores: Stores, head: Commit) -> Iterator[Commit]:
-    """Yield a commit and its first parents while their trees are there."""
+    """Yield a commit and its first parents while their trees exist."""
     for commit in log(stores.refs.commits, head.id, first_parent=True):
         try:
             stores.refs.expired.check_readable(commit.id)
