@@ -166,9 +166,9 @@ class Panel:
         """Return the verdict of each gate on the candidate, in order; every gate judges.
 
         A verdict is stored under the gate, its fingerprint and its declared inputs, such as the
-        content below the gate's prefix and the run. It is not stored if the check failed rather
-        than refused, if the check has no fingerprint, or if the fingerprint changed while the check
-        ran: the next publish then runs the gate again.
+        content below the gate's prefix and the run. It is not stored if the check failed without a
+        refusal, has no fingerprint, or changed its fingerprint while it ran. The next publish then
+        runs the gate again.
         """
         verdicts: list[Verdict] = []
         reused: list[str] = []
