@@ -1,7 +1,7 @@
-"""For tests, ours and anyone's: what each port promises, as suites to derive from; and a kit.
+"""Support for tests: suites that check the contract of each port, and a kit for pipelines.
 
-The kit, for the tests of pipelines, is a pytest plugin (``graveler.testing.plugin``, found by
-itself) and :func:`simulate`, which runs a pipeline through every crash that it may meet.
+The kit is a pytest plugin (``graveler.testing.plugin``, which pytest loads automatically) and
+:func:`simulate`, which runs a pipeline through every possible crash.
 """
 
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 if "pytest" in sys.modules:
     import pytest
 
-    # so that a failing assert in a suite shows its values
+    # a failing assert in a suite then shows its values
     pytest.register_assert_rewrite("graveler.testing.kv_suite", "graveler.testing.objects_suite")
 
 __getattr__, __dir__, __all__ = lazy_names(

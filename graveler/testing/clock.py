@@ -1,4 +1,4 @@
-"""Time and ids that a test owns."""
+"""A clock and ids that a test controls."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,10 @@ from graveler.clock import Clock, IdSource
 
 
 class FakeClock(Clock):
-    """Stands still except for a microsecond a call; ``advance`` and ``sleep`` move it.
+    """A clock that moves by ``advance`` and ``sleep``, and by a microsecond with each call.
 
-    Leases, times to live, grace periods and ages are counted by the lake's clock, so they expire
-    when the test moves it::
+    The lake's clock measures leases, times to live, grace periods and ages, so they expire when the
+    test moves it::
 
         clock.advance(minutes=20)
         repo.runs.reap(dry_run=False)
@@ -22,23 +22,23 @@ class FakeClock(Clock):
         self._lock = Lock()
 
     def now(self) -> datetime:
-        """Return the time set, a microsecond later with each call, so that order shows."""
+        """Return the time, a microsecond later with each call, so that times show the order."""
         with self._lock:
             self._now += timedelta(microseconds=1)
             return self._now
 
     def sleep(self, seconds: float) -> None:
-        """Move the time on instead of waiting."""
+        """Advance the time instead of waiting."""
         self.advance(seconds=seconds)
 
     def advance(self, by: timedelta | None = None, **parts: float) -> datetime:
-        """Move the time on, by a timedelta or by its parts (``hours=2``); return it."""
+        """Advance the time by a timedelta or by its parts (``hours=2``); return it."""
         with self._lock:
             self._now += (by or timedelta()) + timedelta(**parts)
             return self._now
 
     def set(self, moment: datetime) -> None:
-        """Set the time, also backwards."""
+        """Set the time, which may be earlier."""
         with self._lock:
             self._now = moment.astimezone(UTC)
 

@@ -1,8 +1,8 @@
 """Stores that fail, end the process or run other code at one chosen call.
 
 Wrap the stores of a system in :class:`FaultyKVStore` and :class:`FaultyObjectStore` that share
-a :class:`Script`, arm it for call 1, 2, 3 … and run the operation each time, until it ends without
-a fault: then every point between two calls has had one::
+a :class:`Script`. Arm it for call 1, 2, 3 … and run the operation each time, until it ends without
+a fault. Then every point between two calls has had a fault::
 
     script = Script()
     lake = a_lake_over(FaultyKVStore(kv, script), FaultyObjectStore(objects, script))
@@ -16,7 +16,7 @@ a fault: then every point between two calls has had one::
             break
 
 Threads of one operation make their calls in any order. Give the object store `threads`, and strike
-a call by its place, which is its name, its key, and how many of the same came before::
+a call by its place: its name, its key, and the number of equal calls before it::
 
     script.arm(0, unavailable)
     operate()                       # without a fault: the script notes the places
@@ -38,16 +38,16 @@ from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 
 Action = Callable[[str], object]
-"""Called with the name of the call that is struck; may raise, or do what another process would do."""
+"""Called with the name of the struck call; may raise, or act as another process."""
 
 Moment = Literal["before", "after"]
-"""Before the call has its effect, or after."""
+"""Before or after the effect of the call."""
 
 _CONDITIONAL: Final = frozenset({"set_if", "delete_if"})
 
 
 class ProcessDied(BaseException):
-    """The process has ended: nothing after the call happens."""
+    """The process has ended; nothing after the call happens."""
 
 
 def unavailable(call: str) -> NoReturn:
@@ -68,12 +68,12 @@ def dies(call: str) -> NoReturn:
 
 
 class CallPlace(NamedTuple):
-    """A call of an object store, whichever thread makes it when.
+    """A call of an object store, independent of its thread and time.
 
     Attributes:
         call: Its name.
         key: Its key, or the prefix that it lists.
-        earlier: How many calls of that name with that key came before it.
+        earlier: Number of earlier calls of that name with that key.
     """
 
     call: str
@@ -82,13 +82,13 @@ class CallPlace(NamedTuple):
 
 
 class Script:
-    """Counts the calls of the stores that share it, and strikes once, at one of them.
+    """Counts the calls of the stores that share it, and strikes once, at one call.
 
     Attributes:
-        threads: Whether several threads call: once an action has raised :class:`ProcessDied`, no call
-            of any of them has an effect until the script is armed or disarmed again.
+        threads: Whether several threads call. Once an action has raised :class:`ProcessDied`, no call
+            of any thread has an effect until the script is armed or disarmed again.
         calls: The names of the calls since it was armed.
-        places: The places of those that have a key.
+        places: The places of the calls that have a key.
         struck: The call that was struck, or "".
     """
 
@@ -106,7 +106,7 @@ class Script:
         self._lock = Lock()
 
     def arm(self, number: int, action: Action, *, moment: Moment = "before") -> None:
-        """Strike at the call `number` from now on, counted from 1."""
+        """Strike at the call `number`, counted from 1 and from now on."""
         self._arm(number, None, action, moment)
 
     def arm_at(self, place: CallPlace, action: Action, *, moment: Moment = "before") -> None:
@@ -121,14 +121,14 @@ class Script:
             self._dead = False
 
     def disarm(self) -> str:
-        """Strike no more; return the call that was struck, or ""."""
+        """Stop striking; return the call that was struck, or ""."""
         with self._lock:
             self._number, self._place, self._dead = 0, None, False
             return self.struck
 
     @contextmanager
     def around(self, call: str, key: str = "") -> Iterator[None]:
-        """Count a call, and strike before or after its effect if it is its turn."""
+        """Count a call, and strike before or after its effect if it is the chosen call."""
         mine = self._counted(call, key)
         if mine and self._moment == "before":
             self._strike(call)
@@ -222,8 +222,8 @@ class FaultyObjectStore(ObjectStore):
     Args:
         store: Makes the calls.
         script: Counts and strikes them.
-        threads: By how many threads objects are put; 0: by the caller's own, so that the order of
-            the calls is always the same.
+        threads: Number of threads that put objects; 0 for the caller's own thread, so that the order
+            of the calls is always the same.
     """
 
     def __init__(self, store: ObjectStore, script: Script, *, threads: int = 0) -> None:
@@ -234,7 +234,7 @@ class FaultyObjectStore(ObjectStore):
 
     @property
     def put_threads(self) -> int:  # type: ignore[override] # a class variable of each driver
-        """By how many threads objects are put."""
+        """Number of threads that put objects."""
         return self._threads
 
     @property

@@ -1,7 +1,7 @@
-"""What an object store driver must do, as tests.
+"""The contract of an object store driver, as tests.
 
-Derive from :class:`ObjectStoreSuite` in a test module and give it a fixture ``store``, an
-empty store each time::
+Derive from :class:`ObjectStoreSuite` in a test module and give it a fixture ``store`` that returns
+an empty store for each test::
 
     class TestMyStore(ObjectStoreSuite):
         @pytest.fixture
@@ -429,7 +429,7 @@ class ObjectStoreSuite:
 
 
 class _Trickle:
-    """A stream that gives a few bytes at a time, as pipes do, and may fail half-way."""
+    """A stream that returns a few bytes at a time, like a pipe, and may fail half-way."""
 
     def __init__(self, content: bytes, *, fails: bool = False) -> None:
         self._stream = io.BytesIO(content)

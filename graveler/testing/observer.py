@@ -1,4 +1,4 @@
-"""What readers of one branch see, after every single call that a pipeline makes."""
+"""The states of a branch that readers see after every call of a pipeline."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from graveler.refs.branches import branch_key
 from graveler.testing.process import Call
 
 Same = Callable[[View], Any]
-"""Returns what of a tree counts: two trees with equal results are taken as equal."""
+"""Returns the relevant content of a tree: trees with equal results count as equal."""
 
 
 def contents(view: View) -> Mapping[str, str]:
@@ -24,12 +24,12 @@ def contents(view: View) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The branch became another commit.
+    """A move of the branch to another commit.
 
     Attributes:
-        call: By which call.
-        commit: Its id.
-        content: What of its tree counts.
+        call: The call that moved it.
+        commit: Id of the commit.
+        content: The relevant content of its tree.
     """
 
     call: Call
@@ -41,8 +41,8 @@ class Observer:
     """Observes a branch without calls that the watched process counts.
 
     Attributes:
-        before: What counted of the branch at the beginning.
-        moves: Those that changed what counts.
+        before: The relevant content of the branch at the beginning.
+        moves: The moves that changed the relevant content.
         staged: The calls that staged a write on the branch.
     """
 
@@ -64,11 +64,11 @@ class Observer:
 
     @property
     def now(self) -> Any:
-        """What counts of the branch now."""
+        """The present relevant content of the branch."""
         return self._content(self._repository.branch(self._name).head.id)
 
     def seen(self, call: Call) -> None:
-        """Record what a call has done to the branch."""
+        """Record the effect of a call on the branch."""
         if not call.writes or call.store != "kv":
             return
         if call.partition.startswith(self._partition):

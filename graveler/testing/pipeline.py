@@ -1,10 +1,13 @@
-"""``simulate``: a user's own pipeline with a fault at every call.
+"""``simulate``: a user's pipeline with a fault at every call.
 
-The pipeline runs once, undisturbed, and its calls to the key-value store and the object store
-are counted. Then, from the same beginning each time, it runs again for every call: the process
-dies before or after the call; or the store does not reply, before or after the effect; or the
-process hangs at the call, and an orchestrator runs the next attempt from beginning to end. Then
-the pipeline runs again, as an orchestrator would repeat it, and the lake is judged.
+The pipeline runs once without a fault, and its calls to the key-value store and the object store
+are counted. Then it runs again for every call and every kind of fault, from the same initial state:
+
+- The process dies before or after the call.
+- The store does not reply, before or after the effect.
+- The process hangs at the call, and an orchestrator runs the next attempt completely.
+
+After each fault the pipeline runs again, as an orchestrator would repeat it, and the lake is checked.
 """
 
 import logging
@@ -27,7 +30,7 @@ from graveler.testing.verdict import Verdict, differences, leftovers
 from graveler.testing.world import World
 
 Pipeline = Callable[[Any], object]
-"""Called with a repository, or with a run where `simulate` was given its key."""
+"""Called with a repository, or with a run if `simulate` was given its key."""
 
 Kind = Literal["dies-before", "dies-after", "unavailable", "lost-reply", "overtaken"]
 KINDS: Final[tuple[Kind, ...]] = (
@@ -45,10 +48,10 @@ _NEAR: Final = 3
 
 
 class SimulationError(AssertionError):
-    """A pipeline fails at a fault: the message names the call, and how to repeat it.
+    """A pipeline fails at a fault; the message names the call and says how to repeat the fault.
 
     Attributes:
-        point: Where it was disturbed, in the form of `only` of `simulate`; "" if it was not disturbed.
+        point: The point of the fault, in the form of `only` of `simulate`; "" without a fault.
     """
 
     def __init__(self, message: str, point: str = "") -> None:
@@ -61,7 +64,7 @@ class SimulationError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a pipeline is disturbed, and how."""
+    """The place and the kind of a disturbance of a pipeline."""
 
     kind: Kind
     call: Call
@@ -74,12 +77,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What was simulated.
+    """The result of a simulation.
 
     Attributes:
-        calls: Calls to the stores that an undisturbed run makes.
-        points: Disturbances that were tried and came to their call.
-        of: Those there are.
+        calls: Number of calls to the stores in an undisturbed run.
+        points: Number of disturbances that were tried and reached their call.
+        of: Number of all disturbances.
     """
 
     calls: int
@@ -93,7 +96,7 @@ class Simulation:
 
 @dataclass
 class _Scene:
-    """The same beginning, again and again."""
+    """The initial state, which can be restored any number of times."""
 
     pipeline: Callable[[Repository], object]
     branch: str
@@ -101,7 +104,7 @@ class _Scene:
     world: World = field(default_factory=World)
 
     def prepare(self, prepare: Callable[[Repository], object] | None) -> None:
-        """Make the lake as it is before the pipeline runs."""
+        """Make the lake of the initial state, before the pipeline runs."""
         with self.world.shared() as lake:
             repository = lake.create_repository(_REPOSITORY, default_branch=self.branch)
             if prepare is not None:
@@ -111,14 +114,14 @@ class _Scene:
         self.repository = self._lake.repository(_REPOSITORY)
 
     def begin(self) -> Observer:
-        """Go back to the beginning, and return an observer."""
+        """Restore the initial state, and return an observer."""
         self.world.restore(self._beginning)
-        self._lake = self.world.open()  # one that remembers nothing
+        self._lake = self.world.open()  # a lake without caches
         self.repository = self._lake.repository(_REPOSITORY)
         return Observer(self.repository, self.branch, self.same)
 
     def run(self, process: Process) -> BaseException | None:
-        """Run the pipeline as one process; return what it raised, or ProcessDied."""
+        """Run the pipeline as one process; return the error that it raised, or ProcessDied."""
         raised: BaseException | None = None
         try:
             with self.world.shared(process) as lake:
@@ -127,14 +130,14 @@ class _Scene:
             raised = error
         if process.dead:
             return ProcessDied("dead")
-        process.dead = True  # its threads that still run reach no store
+        process.dead = True  # its remaining threads cannot reach a store
         return raised
 
     def run_again(self, observer: Observer) -> BaseException | None:
         """Run the pipeline until it succeeds, at most a few times; return the last error."""
         error: BaseException | None = None
         for _ in range(_ATTEMPTS):
-            # a new process has nothing of the context of this thread
+            # a new process does not have the context of this thread
             error = Context().run(self.run, Process(observer.seen))
             if error is None:
                 return None
@@ -165,34 +168,35 @@ def simulate(  # noqa: PLR0913 - a parameter each
         def test_the_hourly_pipeline_survives_everything():
             simulate(hourly, prepare=yesterday)
 
-    Checked, at every moment and at the end: `branch` only ever shows what it shows in an
-    undisturbed run; nothing is staged on it; after the next attempt it holds what an undisturbed
-    run leaves; no branch and nothing staged is left behind once the reaper has been there; fsck
-    finds nothing.
+    These conditions are checked at every moment and at the end. `branch` shows only states of an
+    undisturbed run. Nothing is staged on it. After the next attempt it has the final state of an
+    undisturbed run. After the reaper has run, no branch and no staged write is left behind. fsck
+    finds no problem.
 
     Args:
-        pipeline: Called with the repository, again and again: it must not keep state of its own
-            between calls, nor depend on the time or on chance.
-        run: Open a run of that key, and call the pipeline with it instead; it is published
-            behind `gates` when the pipeline returns.
-        gates: For `run`.
+        pipeline: Called with the repository many times. It must not keep state between calls, or
+            depend on time or random numbers.
+        run: Key of a run to open; the pipeline is then called with the run, which is published
+            with `gates` when the pipeline returns.
+        gates: Gates of the run.
         prepare: Called once with the repository, before the pipeline.
-        branch: What the pipeline publishes to; the repository's default branch.
+        branch: The branch to which the pipeline publishes; by default the repository's default
+            branch.
         publishes: How often an undisturbed run may move the branch.
-        same: Returns what counts of a tree; by default the bytes of every file.
-        kinds: How to disturb: ``dies-before`` and ``dies-after`` a call, ``unavailable`` (the
+        same: Returns the relevant content of a tree; by default the bytes of every file.
+        kinds: Kinds of disturbances: ``dies-before`` and ``dies-after`` a call, ``unavailable`` (the
             store does not reply once), ``lost-reply`` (the effect happens, the reply is lost),
             ``overtaken`` (the next attempt runs meanwhile).
-        most: Largest number of disturbances; of more, those around the moves of the
-            branch and a random choice of others.
-        seed: Of the random choice.
+        most: Largest number of disturbances. If there are more, those around the moves of the
+            branch and a random choice of others are used.
+        seed: Seed of the random choice.
         only: Only this point, as a failure names it: ``dies-after:57``.
 
     Raises:
-        SimulationError: The pipeline can be made to publish something else; the message names the
-            fault, and how to repeat it.
+        SimulationError: A fault makes the pipeline publish something else; the message names the
+            fault and says how to repeat it.
     """
-    __tracebackhide__ = True  # in pytest the message is what counts
+    __tracebackhide__ = True  # pytest shows only the message
     scene = _Scene(_called_with(pipeline, run, gates, branch), branch, same)
     with _quiet():
         scene.prepare(prepare)
@@ -229,7 +233,7 @@ def _called_with(
 
 
 def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, Process]:
-    """Run the pipeline twice from the same beginning; return what it leaves, and its process."""
+    """Run the pipeline twice from the initial state; return its result and its process."""
     observer = scene.begin()
     process = Process(observer.seen)
     error = scene.run(process)
@@ -257,7 +261,7 @@ def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, Process]:
     again = scene.run(Process(second.seen))
     if again is not None or second.now != expected.contents[-1]:
         raise SimulationError(
-            "the pipeline leaves something else each time it is run from the same beginning: "
+            "the pipeline leaves something else each time it runs from the same initial state: "
             f"{again or differences(expected.contents[-1], second.now)}. Take time and chance out of "
             "it, or give same=… to compare only what counts of a tree"
         )
@@ -270,7 +274,7 @@ def _points(process: Process, kinds: Sequence[Kind]) -> Iterator[Point]:
     for kind in kinds:
         for call in process.calls:
             if kind in _OF_WRITES and not call.writes and not process.threaded:
-                continue  # the same as the one before it, or before the next call
+                continue  # equal to the point before it, or to the point before the next call
             yield Point(kind, call)
 
 
@@ -298,7 +302,7 @@ def _chosen(
 def _disturbed(
     scene: _Scene, point: Point, expected: Verdict, *, threaded: bool
 ) -> tuple[Call | None, list[str]]:
-    """Run the pipeline with one disturbance, then again; return the call, and what is wrong."""
+    """Run the pipeline with one disturbance, then again; return the call and the problems."""
     observer = scene.begin()
     process = Process(observer.seen)
     overtaking: list[BaseException | None] = []

@@ -1,6 +1,6 @@
-"""The pytest plugin: real repositories for the tests of pipelines, found by pytest itself.
+"""The pytest plugin: real repositories for the tests of pipelines; pytest loads it automatically.
 
-Loading it is cheap: the first test that uses a fixture imports its modules.
+Loading it is cheap, because its modules are imported by the first test that uses a fixture.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def _graveler_process() -> "Process":
 
 @pytest.fixture
 def graveler_lake(graveler_world: "World", _graveler_process: "Process") -> "Iterator[Lake]":
-    """A lake in memory: the real engine, over stores that the test owns."""
+    """A lake in memory: the real engine over stores that the test owns."""
     with graveler_world.shared(_graveler_process) as lake:
         yield lake
 
@@ -60,7 +60,7 @@ def graveler_repo(graveler_lake: "Lake") -> "Repository":
 def graveler_reopen(
     graveler_world: "World", graveler_repo: "Repository"
 ) -> "Callable[[], Repository]":
-    """Call it to open the repository as another process, without faults."""
+    """A function that opens the repository as another process, without faults."""
     return lambda: graveler_world.open().repository(graveler_repo.name)
 
 
@@ -76,7 +76,7 @@ def graveler_faults(_graveler_process: "Process") -> "Faults":
 def graveler_fs(
     graveler_lake: "Lake", graveler_repo: "Repository"
 ) -> "Iterator[GravelerFileSystem]":
-    """The test's lake as an fsspec filesystem; ``grav://test/main/…`` leads to it."""
+    """The test's lake as an fsspec filesystem, at ``grav://test/main/…``."""
     from graveler.fs import GravelerFileSystem  # noqa: PLC0415
     from graveler.lake.shared import lend_lake  # noqa: PLC0415
 

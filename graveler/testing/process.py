@@ -1,4 +1,4 @@
-"""The calls that one process makes to the stores: named, counted, and stopped where a test requires it.
+"""The calls of one process to the stores: they are named, counted, and stopped on request of a test.
 
 A process that has died stays dead: code that still runs (``finally`` blocks, ``except
 BaseException``, other threads) cannot reach the stores, so it has no effect.
@@ -38,10 +38,10 @@ class Call:
         number: Counted from 1.
         store: ``kv`` or ``objects``.
         name: The method.
-        partition: Of the key-value store, else "".
-        key: What it is about, "" for a whole partition.
+        partition: Partition of the key-value store, else "".
+        key: The key; "" for a whole partition.
         writes: Whether it changes anything.
-        where: The caller's line of code, as far as it is known.
+        where: The caller's line of code, if it is known.
     """
 
     number: int
@@ -59,19 +59,21 @@ class Call:
 
 
 class Process:
-    """What one process does to the stores it shares with others.
+    """The calls of one process to the stores that it shares with other processes.
 
     Args:
         seen: Called after each call that had its effect.
 
     Attributes:
-        calls: Those made so far.
+        calls: The calls made so far.
         struck: The call at which it was stopped.
         dead: Whether it has died.
-        threaded: Whether threads other than the one that made it have called, too.
+        threaded: Whether threads other than the one that made it have called.
     """
 
-    _effects: ClassVar[RLock] = RLock()  # of all processes: each effect is seen by itself
+    _effects: ClassVar[RLock] = (
+        RLock()
+    )  # shared by all processes, so that effects happen one at a time
 
     def __init__(self, seen: Callable[[Call], None] | None = None) -> None:
         self.calls: list[Call] = []
@@ -93,22 +95,22 @@ class Process:
         """Do `action` at a call from now on.
 
         Args:
-            number: At which one, counted from 1.
+            number: Number of the call, counted from 1.
             action: Called with the call's name; may raise.
-            moment: Before the call has its effect, or after.
-            of: Count only these: ``kv``, ``objects``, or the name of a method.
+            moment: Before or after the effect of the call.
+            of: The calls to count: ``kv``, ``objects``, or the name of a method.
         """
         self._number, self._action, self._moment, self._of = number, action, moment, of
         self._counted, self.struck = 0, None
 
     def die(self, call: str) -> None:
-        """Be no more."""
+        """End the process at a call."""
         self.dead = True
         raise ProcessDied(call)
 
     @contextmanager
     def around(self, store: str, name: str, partition: str, key: str) -> Iterator[None]:
-        """Count a call and let it happen, unless it is the one to be struck."""
+        """Count a call and let it happen, unless it is the call to strike."""
         if self.dead:
             raise ProcessDied(name)
         writes = name in (_KV_WRITES if store == "kv" else _OBJECT_WRITES)
@@ -123,7 +125,7 @@ class Process:
             yield
             if self._seen is not None:
                 self._seen(call)
-        if self.dead:  # by another thread, while the call was on its way
+        if self.dead:  # another thread ended the process during the call
             raise ProcessDied(name)
         if mine and self._moment == "after":
             self._act(call)
@@ -145,12 +147,12 @@ class Process:
 
 
 def _where() -> str:
-    """Return the innermost line of code that is neither ours nor the library's."""
+    """Return the innermost line of code outside this module and the library."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if file == _RUNNER:
-            return ""  # who is behind it has called simulate, and no store
+            return ""  # the caller's frames from here on called `simulate`, not a store
         if not file.startswith((_OURS, _LIBRARY, "<")) and "site-packages" not in file:
             line = linecache.getline(file, frame.f_lineno).strip().rstrip(":")
             return f"{Path(file).name}:{frame.f_lineno} in {frame.f_code.co_name}, `{line}`"
@@ -214,14 +216,14 @@ class WatchedKV(KVStore):
             return self._store.partitions(prefix)
 
     def close(self) -> None:
-        """Do nothing: others go on with the store."""
+        """Do nothing: other processes still use the store."""
 
 
 class WatchedObjects(ObjectStore):
     """An object store whose calls a process counts."""
 
     put_threads: ClassVar[int] = (
-        0  # by the caller's own thread, so that the order is always the same
+        0  # the caller's own thread puts objects, so that the order is always the same
     )
 
     def __init__(self, store: ObjectStore, process: Process) -> None:
@@ -280,11 +282,11 @@ class WatchedObjects(ObjectStore):
 
 
 class Faults:
-    """Makes one call to the stores go wrong.
+    """Makes one call to the stores fail.
 
-    Calls are counted from 1, from the beginning of the block; `of` counts only those of one
-    store (``kv``, ``objects``) or one method (``set_if``, ``put``, …). A block that never comes
-    to the call fails, for it tests nothing.
+    Calls are counted from 1, from the beginning of the block. `of` counts only those of one
+    store (``kv``, ``objects``) or one method (``set_if``, ``put``, …). A block that does not reach
+    the call fails, because it tests nothing.
     """
 
     def __init__(self, process: Process) -> None:
@@ -307,21 +309,21 @@ class Faults:
 
     @contextmanager
     def unavailable(self, number: int = 1, *, of: str = "") -> Iterator[None]:
-        """Have a store not answer: BackendUnavailableError, and the call had no effect."""
+        """Let a call fail with BackendUnavailableError and without an effect."""
         with self.at(number, unavailable, of=of):
             yield
 
     @contextmanager
     def lost_reply(self, number: int = 1, *, of: str = "") -> Iterator[None]:
-        """Have a call take effect and its answer get lost."""
+        """Let a call take effect and lose its reply."""
         with self.at(number, lost_reply, moment="after", of=of):
             yield
 
     @contextmanager
     def dies(self, number: int = 1, *, moment: Moment = "before", of: str = "") -> Iterator[None]:
-        """End the process there: the block ends, and nothing that it still runs has an effect.
+        """End the process at the call: the block ends, and its remaining code has no effect.
 
-        Go on as another process: ``graveler_reopen()``.
+        Continue as another process with ``graveler_reopen()``.
         """
         with self.at(number, self._process.die, moment=moment, of=of):
             try:

@@ -1,8 +1,8 @@
-"""A real S3 server for tests, in this process, that fails on demand.
+"""A real S3 server for tests, in this process, that fails on request.
 
-The server is moto's (``pip install "moto[server]"``). A WSGI layer in front of it
-counts the requests, injects wrong replies, and makes conditional writes atomic as on S3: moto
-checks and writes in two steps, and ignores If-Match when a multipart upload is completed.
+The server is moto's (``pip install "moto[server]"``). A WSGI layer in front of it counts the requests,
+injects wrong replies, and makes conditional writes atomic as on S3. moto checks and writes in two
+steps, and ignores If-Match when a multipart upload is completed.
 """
 
 import io
@@ -28,7 +28,7 @@ _App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Fault(StrEnum):
-    """What may go wrong with one request."""
+    """The faults of a request."""
 
     NOTHING = "all is well"
     INTERNAL_ERROR = "500, and nothing was done"
@@ -53,20 +53,20 @@ _REFUSALS: Final = {
 
 
 def moto_s3() -> S3Backend:
-    """Return the objects of the server, to read and to fill without requests."""
+    """Return the objects of the server, to read and write them without requests."""
     backend: S3Backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
     return backend
 
 
 @dataclass(slots=True)
 class Faults:
-    """Faults to come, and the requests that came while they were set.
+    """A fault for the next requests, and the requests that came while it was set.
 
     Attributes:
-        fault: What goes wrong.
-        times: How many more requests it hits; None for all.
-        concerns: Whether it may hit a request such as ``PUT /bucket/key?query``.
-        requests: Those that it may have hit, in order.
+        fault: The fault.
+        times: Number of further requests that it hits; None for all.
+        concerns: Returns whether it may hit a request such as ``PUT /bucket/key?query``.
+        requests: The requests that it may have hit, in order.
     """
 
     fault: Fault
@@ -75,7 +75,7 @@ class Faults:
     requests: list[str] = field(default_factory=list)
 
     def strike(self, request: str) -> Fault | None:
-        """Return what goes wrong with this request."""
+        """Return the fault of this request, or None."""
         if not self.concerns(request):
             return None
         self.requests.append(request)
@@ -121,7 +121,7 @@ class S3Server:
 
     @contextmanager
     def watching(self) -> Iterator[list[str]]:
-        """Give the requests that come within the block: ``PUT /bucket/key?query``."""
+        """Yield a list of the requests that come within the block: ``PUT /bucket/key?query``."""
         with self.failing(Fault.NOTHING) as faults:
             yield faults.requests
 
@@ -142,7 +142,7 @@ class S3Server:
     def _answer(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        # read all of the request first: a client that is still sending sees no reply
+        # read the whole request first, because a client that is still sending sees no reply
         content = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(content)
         query = f"?{environ['QUERY_STRING']}" if environ["QUERY_STRING"] else ""
@@ -166,13 +166,13 @@ class S3Server:
 
 
 def _hang_up(environ: dict[str, Any], fault: Fault) -> NoReturn:
-    # the server itself would keep the connection for a next request
+    # the server itself would keep the connection for the next request
     environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
     raise ConnectionResetError(fault)
 
 
 def _overtaken(environ: dict[str, Any]) -> bool:
-    """Return whether this completes an upload over another version than the request names."""
+    """Return whether the request completes an upload over a version that it does not name."""
     expected = environ.get("HTTP_IF_MATCH")
     if environ["REQUEST_METHOD"] != "POST" or expected is None:
         return False
@@ -190,7 +190,7 @@ def _refuse(fault: Fault, start_response: Callable[..., Any]) -> Iterable[bytes]
 
 
 class _QuietHandler(MotoRequestHandler):
-    """Writes no line for every request."""
+    """A handler that does not log requests."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Do nothing."""

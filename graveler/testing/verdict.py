@@ -18,9 +18,9 @@ class Verdict:
     """The result of an undisturbed run.
 
     Attributes:
-        contents: What counts of the branch, before the run and after each of its moves.
-        moved_by: The numbers of the calls that moved it.
-        left: What else it leaves, as `leftovers` returns it.
+        contents: The relevant content of the branch before the run and after each of its moves.
+        moved_by: The numbers of the calls that moved the branch.
+        left: Its staged writes at the end, as `leftovers` returns them.
     """
 
     contents: list[Any]
@@ -30,7 +30,7 @@ class Verdict:
     def judge(
         self, observer: Observer, branch: str, repository: Repository, world: World
     ) -> list[str]:
-        """Return the problems of what readers saw, and of the state now."""
+        """Return the problems of the states that readers saw, and of the present state."""
         wrong = []
         if observer.staged:
             wrong.append(f"it writes to {branch} directly: {observer.staged[0]}")
@@ -63,7 +63,7 @@ class Verdict:
 
 
 def leftovers(repository: Repository, world: World) -> Mapping[str, tuple[str, ...]]:
-    """Return what is staged by branch, once the time of every run is over and the reaper was there."""
+    """Return the staged writes by branch, after every run has expired and the reaper has run."""
     for _ in range(_ROUNDS):
         world.clock.advance(days=_LONG)
         if not repository.runs.reap(dry_run=False):
@@ -75,7 +75,7 @@ def leftovers(repository: Repository, world: World) -> Mapping[str, tuple[str, .
 
 
 def differences(expected: Any, actual: Any) -> str:
-    """Return how two contents differ, in a few words."""
+    """Return the difference between two contents in a few words."""
     if not isinstance(expected, Mapping) or not isinstance(actual, Mapping):
         return f"{actual!r} instead of {expected!r}"
     lines = []

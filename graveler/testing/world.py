@@ -1,4 +1,4 @@
-"""A lake in memory that is opened several times, as by several processes."""
+"""A lake in memory that can be opened several times, as if by several processes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,13 +22,13 @@ from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time at which a world begins."""
+"""The time at which the clock of a world begins."""
 
 _numbers: Final = count(1)
 
 
 class _WorldLake(Lake):
-    """A lake whose stores are a world's, as one process sees them."""
+    """A lake over the stores of a world, as one process sees it."""
 
     def __init__(self, world: "World", process: Process) -> None:
         super().__init__(
@@ -54,8 +54,8 @@ class World:
     A world is deterministic: the same operations give the same ids and times in every world.
 
     Attributes:
-        clock: Moves only when the test moves it.
-        ids: Count from one.
+        clock: A clock that moves only when the test moves it.
+        ids: Ids that count from one.
         kv: The key-value store itself.
         stores: The object stores by root.
         config: The lake's settings.
@@ -75,7 +75,7 @@ class World:
 
     @contextmanager
     def shared(self, process: Process | None = None) -> Iterator[Lake]:
-        """Give the lake for a block, in which ``grav://`` addresses also lead to it."""
+        """Yield the lake for a block, in which ``grav://`` addresses also use it."""
         with self.open(process) as lake, lend_lake(lake):
             yield lake
 
@@ -95,10 +95,10 @@ class World:
 
 
 def link_unseen(branch: Branch, entries: Iterable[Entry]) -> int:
-    """Stage entries as they are, as if the caller had just written their files; return how many.
+    """Stage entries as if the caller had just written their files; return their number.
 
     Args:
         branch: A branch, run or step.
-        entries: Nothing about them is looked up.
+        entries: The entries; they are not checked.
     """
     return StagedWrites(branch.repository, branch.name, fence_of(branch)).stage(entries)

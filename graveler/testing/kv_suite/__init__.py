@@ -1,4 +1,4 @@
-"""What a key-value driver must do, as tests.
+"""The contract of a key-value driver, as tests.
 
 Derive from :class:`KVStoreSuite` in a test module and give it a fixture ``store``::
 
@@ -8,8 +8,8 @@ Derive from :class:`KVStoreSuite` in a test module and give it a fixture ``store
             with MyStore(tmp_path) as store:
                 yield store
 
-The store is empty at the start of each test. :class:`SuitePart` has the settings of a suite:
-whether the store supports turns, and how many keys its tests write.
+The store is empty at the start of each test. :class:`SuitePart` has the settings of a suite, such as
+whether the store supports turns and how many keys its tests write.
 """
 
 # Each test is named by the sentence it checks.

@@ -1,4 +1,4 @@
-"""What a key-value store must do under a condition, and when it removes keys, as tests."""
+"""The contract of conditional writes and of deletions of a key-value store, as tests."""
 
 # Each test is named by the sentence it checks.
 # ruff: noqa: D102

@@ -1,4 +1,4 @@
-"""A key-value store beside a dict of dicts, through one random history after another."""
+"""Random histories that compare a key-value store with a dict of dicts."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -20,7 +20,7 @@ _some_partitions = st.sampled_from(["", "/a", "/a\x01"])
 
 
 class _Machine(RuleBasedStateMachine):
-    """A store beside a dict of dicts; every example has partitions of its own."""
+    """A store and a dict of dicts; every example has its own partitions."""
 
     tested: ClassVar[KVStore]
     numbers: ClassVar[Iterator[int]]
@@ -109,7 +109,7 @@ class _Machine(RuleBasedStateMachine):
 
 
 def compare_with_a_dict(store: KVStore, examples: int) -> None:
-    """Run random histories, and fail where the store and the dict differ."""
+    """Run random histories, and fail if the store and the dict differ."""
 
     class Machine(_Machine):
         tested = store

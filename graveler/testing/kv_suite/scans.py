@@ -1,4 +1,4 @@
-"""What the scans of a key-value store must do, as tests."""
+"""The contract of the scans of a key-value store, as tests."""
 
 # Each test is named by the sentence it checks.
 # ruff: noqa: D102
@@ -10,7 +10,7 @@ from graveler.testing.kv_suite.tools import EVERY_BYTE, SuitePart, fill, keys_of
 
 
 class ScansPart(SuitePart):
-    """Scanning, and writing meanwhile."""
+    """Scans, and writes during a scan."""
 
     def test_an_unknown_partition_scans_empty(self, store: KVStore) -> None:
         assert list(store.scan("p")) == []

@@ -1,4 +1,4 @@
-"""What a key-value store must do for threads that use it at once, as tests."""
+"""The contract of a key-value store for concurrent threads, as tests."""
 
 # Each test is named by the sentence it checks.
 # ruff: noqa: D102
@@ -17,7 +17,7 @@ _INCREMENTS: Final = 20
 
 
 def _increment(store: KVStore, times: int) -> int:
-    """Add `times` to the counter by compare-and-set; return how often it had to start over."""
+    """Add 1 to the counter `times` times by compare-and-set; return the number of lost races."""
     lost = done = 0
     while done < times:
         stored = store.get("p", b"counter")
@@ -139,7 +139,7 @@ class ThreadsPart(SuitePart):
             with store.turn("main", 60) as had:
                 inside += 1
                 most = max(most, inside)
-                # It, too, needs the store, while all the others wait.
+                # the holder also needs the store while all the others wait
                 store.set("p", b"k", b"v")
                 inside -= 1
             return had

@@ -21,10 +21,10 @@ class SuitePart:
 
     Attributes:
         takes_turns: Whether the store supports turns.
-        many: How many keys the tests of many keys write: more than the store's pages and batches
-            hold. A slow store may use fewer.
-        examples: How many random histories are compared with a model.
-        snapshots: How often keys are read together beside a writer of them.
+        many: Number of keys in tests of many keys: more than a page or a batch of the store holds. A
+            slow store may use fewer.
+        examples: Number of random histories that are compared with a model.
+        snapshots: How often keys are read together while another thread writes them.
     """
 
     takes_turns: ClassVar[bool] = True
@@ -39,7 +39,7 @@ def fill(store: KVStore, partition: str, keys: list[bytes]) -> None:
 
 
 def keys_of(store: KVStore, partition: str, start: bytes = b"") -> list[bytes]:
-    """Return the keys that a scan gives."""
+    """Return the keys that a scan yields."""
     return [key for key, _ in store.scan(partition, start)]
 
 

@@ -1,4 +1,4 @@
-"""What a key-value store must do with single keys, many keys and partitions, as tests."""
+"""The contract of a key-value store for single keys, many keys and partitions, as tests."""
 
 # Each test is named by the sentence it checks.
 # ruff: noqa: D102
@@ -209,7 +209,7 @@ class ValuesPart(SuitePart):
         store.drop("a:dropped")
         partitions = list(store.partitions("a:"))
         if not partitions and type(store).partitions is KVStore.partitions:
-            return  # a driver that cannot tell
+            return  # the driver cannot list partitions
         assert sorted(partitions) == ["a:", "a:1", "a:x" + "y" * 300, "a:\u00e9"]
         assert sorted(store.partitions("")) == sorted(filled)
         assert list(store.partitions("c")) == []
