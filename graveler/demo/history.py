@@ -1,4 +1,4 @@
-"""The history that the report draws: main, the runs beside it, and the ranges of each tree."""
+"""The history that the report draws: main, its runs, and the ranges of each tree."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from graveler.model import Commit, RangeInfo
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The commits of one run, beside main.
+    """The commits of one run, drawn next to main.
 
     Attributes:
-        commits: Oldest first.
-        fork: Commit of main that the run started from.
-        merge: Commit of main that holds it, "" while there is none.
+        commits: Its commits, oldest first.
+        fork: Commit of main from which the run started.
+        merge: Commit of main that merges it; "" while there is none.
     """
 
     commits: tuple[Commit, ...]
@@ -44,7 +44,7 @@ class History:
     """The history of a branch.
 
     Attributes:
-        main: Its commits, oldest first: first parents only.
+        main: Its commits by first parents, oldest first.
         lanes: The runs that were published to it, by their first commit.
         ranges: Every range of any of its commits.
         sizes: For each commit of main, the bytes of its new ranges and of all its ranges.
@@ -56,7 +56,7 @@ class History:
     sizes: tuple[tuple[int, int], ...]
 
     def positions(self) -> dict[str, float]:
-        """Return the position of each commit in time: 0, 1, 2 … on main, between them on a run."""
+        """Return the position of each commit in time: 0, 1, 2 … on main, values between on a run."""
         places = {commit.id: float(place) for place, commit in enumerate(self.main)}
         between: defaultdict[int, list[Commit]] = defaultdict(list)
         for lane in self.lanes:

@@ -49,11 +49,11 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the commits of main are, from left to right.
+    """The positions of the commits of main, from left to right.
 
     Attributes:
         main: Its commits, oldest first.
-        published: The hour that each of them brought.
+        published: The hour that each of them published.
         stopped: Keys of the runs that were stopped once.
     """
 
@@ -86,7 +86,7 @@ class Axis:
         return _LEFT + self.column * place
 
     def labels(self, y: float) -> list[Label]:
-        """Return the hours below the columns, and the date where it changes."""
+        """Return the hours below the columns, with the date when it changes."""
         labels = []
         date = ""
         for place, commit in enumerate(self.main):
@@ -104,7 +104,7 @@ class Axis:
 
 
 class Dot(NamedTuple):
-    """A commit; `stopped` is the text beside one that a gate stopped."""
+    """A commit; `stopped` is the text next to a commit that a gate stopped."""
 
     kind: str
     x: float
@@ -167,7 +167,7 @@ def _stopped(result: DemoResult) -> dict[tuple[str, str], HourResult]:
 
 
 def _levels(history: History, places: dict[str, float]) -> list[int]:
-    """Return how far above main each lane is: short ones near, none over another."""
+    """Return the level of each lane above main: short lanes are low, and no two lanes overlap."""
     spans = [
         (places[lane.fork], places.get(lane.merge, len(history.main) - 0.5))
         for lane in history.lanes
@@ -193,7 +193,7 @@ class _LaneDrawing:
     stopped: dict[tuple[str, str], HourResult]
 
     def draw(self, lane: Lane, y: float) -> None:
-        """Draw a run: from main up to its commits, and down to where it was published."""
+        """Draw a run: from main up to its commits, and down to its merge into main."""
         commits = lane.commits
         lines, main_y = self.graph.lines, self.graph.main_y
         first, last = self.places[commits[0].id], self.places[commits[-1].id]
@@ -250,7 +250,7 @@ def _title(commit: Commit) -> str:
 
 
 class Bar(NamedTuple):
-    """A range: a square where it was written, and `length` more where it was reused."""
+    """A range: a square for the commit that wrote it, and `length` more for commits that reuse it."""
 
     x: float
     y: float
@@ -259,7 +259,7 @@ class Bar(NamedTuple):
 
 
 class Share(NamedTuple):
-    """How much of a commit's range bytes was new, and how much reused, as heights."""
+    """The new and the reused range bytes of a commit, as heights."""
 
     x: float
     brought: float
@@ -270,13 +270,13 @@ class Share(NamedTuple):
 
 @dataclass
 class Ranges:
-    """A line for each range, a column for each commit of main.
+    """The picture of the ranges: a line for each range, a column for each commit of main.
 
     Attributes:
         cell: Width of a commit's mark.
         thick: Height of a range's line.
-        top: Where the shares begin.
-        bottom: Where they end.
+        top: Top of the shares.
+        bottom: Bottom of the shares.
         height: Height of the picture.
         names: The folders of the ranges and their heights.
         bars: The ranges.

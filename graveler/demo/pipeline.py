@@ -1,4 +1,4 @@
-"""The pipeline of one hour: a run of two steps, the same for every orchestrator."""
+"""The pipeline of one hour: a run of two steps, equal for all orchestrators."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -59,12 +59,12 @@ def run_hour(
         with run.step("transform") as step:
             transform(step, hour, spark)
     if run.result is None:
-        raise AssertionError("a run that ended well was published")
+        raise AssertionError("a run without an error is published")
     return run.result
 
 
 def ingest(step: Step, hour: datetime, landing: Path) -> None:
-    """Put the raw files of the hour into the lake as they are, below ``input/``.
+    """Put the raw files of the hour unchanged into the lake, below ``input/``.
 
     Raises:
         ObjectNotFoundError: The hour has not landed.
@@ -81,8 +81,8 @@ def ingest(step: Step, hour: datetime, landing: Path) -> None:
 def transform(step: Step, hour: datetime, spark: "SparkSession | None" = None) -> None:
     """Clean the hour's flights, join them with the weather, and aggregate their delays.
 
-    A value that cannot be parsed becomes null; the gates decide whether that is acceptable. The session is
-    `spark`, else that of the step. Both tables join the run when the step ends, or neither.
+    A value that cannot be parsed becomes null, and the gates decide whether that is acceptable. The
+    session is `spark`, else that of the step. Either both tables or none join the run when the step ends.
     """
     weather = _csv(step, hour, WEATHER_FILE, RAW_WEATHER, spark).select("origin", *_WEATHER)
     landed = _csv(step, hour, FLIGHTS_FILE, RAW_FLIGHTS, spark)

@@ -1,4 +1,4 @@
-"""What the demo did: one HTML file that needs only a browser, and a table for the terminal."""
+"""The report of the demo: one HTML file that needs only a browser, and a table for the terminal."""
 
 import sys
 from pathlib import Path
@@ -20,7 +20,7 @@ def write_report(repository: Repository, result: DemoResult, file: Path) -> Path
 
     Args:
         repository: The repository that the demo made.
-        result: What the demo did.
+        result: The result of the demo.
         file: Path of the report; an existing file is replaced.
     """
     file.write_text(render_report(repository, result), encoding="utf-8")
@@ -28,7 +28,7 @@ def write_report(repository: Repository, result: DemoResult, file: Path) -> Path
 
 
 def render_report(repository: Repository, result: DemoResult) -> str:
-    """Return the report's HTML: no scripts, nothing loaded from elsewhere."""
+    """Return the report's HTML, which has no scripts and loads no other files."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
 
     pages = Environment(
@@ -73,7 +73,7 @@ def _totals(result: DemoResult, history: History) -> list[tuple[str, str]]:
 
 
 def _end(run: HourResult, result: DemoResult) -> str:
-    """Return what became of an hour that a gate stopped."""
+    """Return the later fate of an hour that a gate stopped."""
     later = [again for again in result.runs if again.key == run.key and again.state == "PUBLISHED"]
     if not later:
         return "It waits on its branch for a newer attempt."
@@ -82,18 +82,18 @@ def _end(run: HourResult, result: DemoResult) -> str:
     others = f"{meanwhile} later {'hour was' if meanwhile == 1 else 'hours were'}"
     return (
         (f"{others} published meanwhile. " if meanwhile else "")
-        + f"Then the hour arrived whole: attempt {later[-1].attempt} replaced what the first "
-        f"one had made and brought {later[-1].rows:,} flights into main."
+        + f"Then the hour arrived undamaged: attempt {later[-1].attempt} replaced the files of the "
+        f"first one and published {later[-1].rows:,} flights to main."
     )
 
 
 def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
-    """Print the runs, what was stopped and why, and where to look next.
+    """Print the runs, the stopped hours with the reasons, and the next commands.
 
     Args:
-        result: What the demo did.
-        report: Where its report is.
-        shown_as: The demo's folder as the caller called it.
+        result: The result of the demo.
+        report: Path of its report.
+        shown_as: The demo's folder as the caller wrote it.
     """
     console = Console(highlight=False, soft_wrap=True)
     lake = quote(str(Path(shown_as) / result.lake.name))
@@ -103,7 +103,7 @@ def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
         console.print(line, markup=False)
     console.print()
     console.print(f"{'report':9}{report}", markup=False)
-    # an environment that is not activated has the program off the PATH
+    # the program is not on the PATH if the environment is not activated
     program = "graveler" if which("graveler") else quote(sys.argv[0])
     console.print(f"{'look':9}{program} -C {lake} log main --first-parent", markup=False)
 

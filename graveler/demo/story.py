@@ -37,12 +37,12 @@ class HourResult:
         hour: The hour, UTC.
         key: The run's key.
         state: ``PUBLISHED``, or ``PARKED`` if a gate refused.
-        attempt: Which attempt of the run it was.
+        attempt: Number of the attempt.
         commit: Head of main afterwards.
         rows: Number of flights published.
         ranges_written: Range files that the attempt added to main.
         ranges_reused: Range files that main already had.
-        seconds: How long it took.
+        seconds: Duration of the attempt.
         verdicts: The verdicts of the gates.
         damaged: Whether the hour arrived damaged.
     """
@@ -61,7 +61,7 @@ class HourResult:
 
     @property
     def message(self) -> str:
-        """The reasons of the gates, "" where there are none."""
+        """The reasons of the gates; "" if there are none."""
         return "; ".join(
             f"{verdict.gate}: {verdict.reason}" for verdict in self.verdicts if verdict.reason
         )
@@ -72,12 +72,12 @@ class DemoResult:
     """The result of the demo.
 
     Attributes:
-        lake: Where the lake is, for ``graveler.open``.
+        lake: Location of the lake, for ``graveler.open``.
         repository: Name of its repository.
-        landing: Where the raw hours arrived.
-        runs: The attempts, in the order they were made.
-        flights: Flights in main at the end.
-        expected: Flights that the source has in these hours.
+        landing: Folder of the raw hours.
+        runs: The attempts in order.
+        flights: Number of flights in main at the end.
+        expected: Number of flights of the source in these hours.
         seconds: Duration of the demo.
         spark_seconds: The part of it until Spark had started.
     """
@@ -101,12 +101,12 @@ def run_demo(
 ) -> DemoResult:
     """Make a lake in `folder` and publish real hours into it; one of them arrives damaged.
 
-    The damaged hour is stopped by its gates and main does not move. Later hours are published
-    meanwhile. At the end the hour arrives again, undamaged, and is published.
+    The gates stop the damaged hour, and main does not move. Later hours are published meanwhile. At
+    the end the hour arrives again, undamaged, and is published.
 
     Args:
         folder: A new or empty folder; ``lake`` and ``landing`` are made in it.
-        hours: How many hours that have flights, from the first of 2013 on.
+        hours: Number of hours with flights, from the first hour of 2013 on.
         progress: Called before each run and at the end.
         spark: A session; by default one is started, and stopped at the end.
 
@@ -185,7 +185,7 @@ class _Story:
             raise InternalError(
                 f"{run_key(hour)}: main went from {before.id[:12]} to {after.id[:12]}"
             ) from refusal
-        # the run's branch has brought the ranges: new to main is what main had not before
+        # the run's branch has written the ranges, so compare with the ranges of main before
         published = replace(after, parents=(before.id,))
         written, reused = (0, 0) if damaged else range_reuse(self.repository.stores, published)
         record = self.repository.runs.get(run_key(hour))

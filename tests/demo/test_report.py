@@ -172,7 +172,7 @@ def test_the_stopped_hour_is_told_with_its_reason_and_its_end(day):
     assert page.of_class("stopped-card") == ["section"]
     assert "22:00 arrived damaged and was stopped" in page.text
     assert "2 later hours were published meanwhile" in page.text
-    assert "attempt 2 replaced what the first one had made" in page.text
+    assert "attempt 2 replaced the files of the first one" in page.text
 
 
 def test_without_a_stopped_hour_there_is_no_word_of_one(pipeline):
