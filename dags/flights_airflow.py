@@ -1,4 +1,4 @@
-# The flights of an hour, by Spark; the variable `flights_landing` names where hours arrive.
+# The flights of an hour, by Spark. The variable `flights_landing` is the folder of arriving hours.
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

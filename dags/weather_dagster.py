@@ -1,4 +1,4 @@
-# The weather of an hour, in pandas: what assets return, the IO manager keeps in the lake.
+# The weather of an hour, in pandas. The IO manager stores the results of assets in the lake.
 import dagster as dg
 import pandas as pd
 
