@@ -1,6 +1,7 @@
 """Spark finds the data source ``format("graveler")`` by the name of this module.
 
-It imports every module of such a name for the first data source of a session, so this one is small.
+Spark imports every module with such a name for the first data source of a session, so this module is
+small.
 """
 
 from typing import TYPE_CHECKING

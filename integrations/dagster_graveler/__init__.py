@@ -1,7 +1,7 @@
-"""graveler on Dagster: a Dagster run works on a branch of its own and publishes it behind gates.
+"""graveler on Dagster: a Dagster run works on its own branch, and publishes it if the gates pass.
 
-Names are loaded when they are first used: ``dagster_graveler.pipes`` serves programs that have
-no Dagster.
+Names are loaded when they are first used, because ``dagster_graveler.pipes`` must work in programs
+without Dagster.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What Dagster's catalog shows of definitions: kinds, code, and where the files are."""
+"""Metadata for Dagster's catalog: kinds, references to code, and addresses of files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard, get_args
@@ -17,11 +17,11 @@ _Assets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 def catalogued(assets: _Assets, resources: Mapping[str, object]) -> _Assets:
     """Return assets with their kinds, references to their code, and their tables on the target.
 
-    What an asset's own definition has is kept.
+    Values of an asset's own definition are kept.
 
     Args:
         assets: Definitions and specs.
-        resources: The resources, by key, of which the IO managers tell where files are.
+        resources: The resources by key; their IO managers determine the addresses of files.
     """
     shown = dict(_tables(assets, resources))
     made = {key for asset in assets if _is_made(asset) for key in asset.keys}
@@ -52,7 +52,7 @@ def asset_folders(
     manager: object,
     partitions_def: dg.PartitionsDefinition[str] | None,
 ) -> Mapping[dg.AssetKey, str]:
-    """Return the folder of each asset; none if no `GravelerIOManager` with known settings keeps them."""
+    """Return the folder of each asset that a `GravelerIOManager` with known settings stores."""
     if not isinstance(manager, GravelerIOManager):
         return {}
     if any(isinstance(setting, dg.EnvVar) for setting in (manager.prefix, manager.layout)):
@@ -69,7 +69,7 @@ def target_uri(graveler: GravelerResource, folder: str = "") -> str:
 def _tables(
     assets: _Assets, resources: Mapping[str, object]
 ) -> Iterator[tuple[dg.AssetKey, tuple[Mapping[str, Any], Sequence[str]]]]:
-    """Yield the metadata and the kinds of each asset whose values a `GravelerIOManager` keeps."""
+    """Yield the metadata and the kinds of each asset that a `GravelerIOManager` stores."""
     for asset in assets:
         if not _is_made(asset):
             continue
@@ -88,14 +88,14 @@ def _is_made(asset: dg.AssetsDefinition | dg.AssetSpec) -> TypeGuard[dg.AssetsDe
 
 
 def _libraries(annotation: Any) -> Sequence[str]:
-    """Return the library of an annotated frame, also of one for each partition."""
+    """Return the library of an annotated frame, or of a mapping of frames by partition."""
     kinds = (annotation, *get_args(annotation))
     modules = (getattr(kind, "__module__", "").partition(".")[0] for kind in kinds)
     return sorted({module for module in modules if module in PACKAGES})
 
 
 def _table(manager: GravelerIOManager, spec: dg.AssetSpec, *, is_frame: bool) -> Mapping[str, Any]:
-    graveler: object = manager.graveler  # a partial one has settings of its run
+    graveler: object = manager.graveler  # a partial resource gets settings from its run
     if not isinstance(graveler, GravelerResource) or not _are_known(graveler, manager):
         return {}
     folder = manager.asset_folder(spec.key, partitioned=spec.partitions_def is not None)
@@ -104,7 +104,7 @@ def _table(manager: GravelerIOManager, spec: dg.AssetSpec, *, is_frame: bool) ->
 
 
 def _are_known(graveler: GravelerResource, manager: GravelerIOManager | None = None) -> bool:
-    """Return whether no variable of the environment of a run is part of the addresses."""
+    """Return whether the addresses are independent of a run's environment variables."""
     settings = [graveler.repository, graveler.into]
     if manager is not None:
         settings += [manager.prefix, manager.layout]
@@ -124,7 +124,7 @@ def _with_code(assets: _Assets) -> _Assets:
 
 
 def _kinds(own: Iterable[str], more: Sequence[str]) -> set[str]:
-    """Return kinds with more of them, as many as Dagster allows."""
+    """Return kinds with more added, up to the number that Dagster allows."""
     kinds = set(own)
     for kind in more:
         if len(kinds) < _MOST_KINDS:

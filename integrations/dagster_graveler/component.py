@@ -73,10 +73,10 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             password.
         user: The user of the database.
         password: Its password, as ``{env: LAKE_PASSWORD}``: Dagster shows the name only.
-        storage: Where new repositories keep their objects: ``s3://bucket/prefix``.
-        s3: Settings of S3, as `GravelerS3` has them; keys as ``{env: NAME}``.
+        storage: The object store of new repositories: ``s3://bucket/prefix``.
+        s3: Settings of S3, as in `GravelerS3`; keys as ``{env: NAME}``.
         cache: Folder for the cache.
-        no_progress_seconds: After which a call on a store ends that makes no progress.
+        no_progress_seconds: Seconds after which a call on a store without progress ends.
         repository: The name of the repository.
         into: The branch that runs publish to; ``"{{ deployment_branch() }}"`` for branch deployments.
         ui: The address of Dagster's web server; commits then link to their runs.
@@ -84,24 +84,24 @@ class GravelerComponent(dg.Component, dg.Resolvable):
         name: The prefix of all names.
         prefix: The beginning of all paths.
         layout: An asset's folder, with ``{asset}`` and ``{partition}``.
-        load_as: What an argument without annotation gets, where nothing tells what was written.
-        pickle: Keep values of other types by Python's pickle.
+        load_as: The type for an argument without annotation, if the written type is not known.
+        pickle: Whether values of other types are stored by Python's pickle.
         mode: ``overwrite``, ``append`` or ``error``.
         file_format: Spark's name of the format of Spark frames.
         partition_by: Columns of Spark frames that become ``key=value`` folders.
         options: Spark's options of the format.
-        assets: Keys of the assets that a run publishes together. Without any, the component has
+        assets: Keys of the assets that a run publishes together. Without assets, the component has
             the resource and the sensors that end unpublished runs.
         partitions: The partitions of the assets.
-        single_run: A backfill is one run, and one commit; the assets must have that policy.
-        gates: Checks on what main would become, as ``package.module:NAME``: one gate or several.
+        single_run: Whether a backfill is one run and one commit; the assets must have that policy.
+        gates: Checks of the tree that main would get, as ``package.module:NAME``: one gate or several.
         asset_checks: More checks of the assets, named in the same way.
         resources: More resources: their keys, and ``package.module:NAME`` of each.
         pool: Dagster's pool of the publishing asset; null for none.
         automation_condition: When Dagster requests the publishing asset, as
             ``"{{ dg.AutomationCondition.eager() }}"``; by default in every run that it requests for
             any of the assets.
-        publish_adhoc: Publish assets that were selected by hand.
+        publish_adhoc: Whether to publish assets that were selected by hand.
         on_failure: ``park`` keeps the commits of a failed run, ``drop`` does not.
         lease_seconds: How long a run may be silent before it counts as dead.
         ttl_days: How long a parked run is kept.
@@ -142,7 +142,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
 
     @classmethod
     def get_additional_scope(cls) -> Mapping[str, Any]:
-        """Return what the YAML may call: ``deployment_branch``."""
+        """Return the functions that the YAML may call: ``deployment_branch``."""
         return {**super().get_additional_scope(), "deployment_branch": deployment_branch}
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
@@ -208,7 +208,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
 
 
 def _variable(name: str, value: str | Mapping[str, str]) -> str:
-    """Return a value, or the variable of the environment that holds it."""
+    """Return a value, or the environment variable that holds it."""
     if not isinstance(value, Mapping):
         return value
     if set(value) != {"env"}:
@@ -223,7 +223,7 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def _load(what: str, name: str) -> Any:
-    """Return what has the name ``package.module:NAME``."""
+    """Return the object at ``package.module:NAME``."""
     module, colon, attribute = name.partition(":")
     if not colon:
         raise InvalidInputError(f"{what} {name!r}: name it as `package.module:NAME`")
@@ -234,6 +234,6 @@ def _load(what: str, name: str) -> Any:
 
 
 def _load_all(what: str, name: str) -> Sequence[Any]:
-    """Return the one or several that have the name ``package.module:NAME``."""
+    """Return the object or the several objects at ``package.module:NAME``."""
     value = _load(what, name)
     return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,4 +1,4 @@
-"""From Dagster's contexts to runs: the key, partitions and their windows, metadata of commits."""
+"""Values from Dagster's contexts: keys of runs, partitions and windows, metadata of commits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +34,7 @@ RANGE_TAGS: Final = (
 """Tags of a run for several partitions: the first and the last of them."""
 
 LOCATION: Final = "code.location"
-"""In a run's metadata: the code location, unless everything runs in one process."""
+"""Name in a run's metadata: the code location, unless everything runs in one process."""
 
 MAIN: Final = "main"
 """The target whose name is not part of the keys of runs."""
@@ -61,7 +61,7 @@ def run_of(context: RunContext) -> DagsterRun:
 
 
 def partition_of(run: DagsterRun) -> str:
-    """Return the partition of a run, both ends of a range, or ""."""
+    """Return the partition of a run, the two ends of a range of partitions, or ""."""
     if _PARTITION in run.tags:
         return run.tags[_PARTITION]
     if RANGE_TAGS[0] in run.tags:
@@ -81,12 +81,12 @@ def declare_pipeline(job: str, assets: Iterable[dg.AssetKey]) -> None:
 def run_key(run: DagsterRun, into: str = MAIN) -> str:
     """Return the key of the graveler run: job, partition or root run's id, and target.
 
-    Every run of a job for the same partition and target has the same key; ``main`` is not named
-    in it. Two deployments on one lake therefore have runs of their own. A run without partition shares
-    its key with its re-executions only, which have its id as root. Dagster runs assets selected
-    by hand in an implicit job: its key is that of the pipeline if all of its assets are selected,
-    else it includes the selection. The job of ``dg.materialize``
-    has no selection: its key includes the hash of its definition.
+    Every run of a job for the same partition and target has the same key. The target ``main`` is not
+    part of it. Two deployments on one lake therefore have different runs. A run without partition
+    shares its key only with its re-executions, which have its id as root. Dagster runs assets selected
+    by hand in an implicit job. Its key is that of the pipeline if all assets of the pipeline are
+    selected, else it includes the selection. The job of ``dg.materialize`` has no selection, so its
+    key includes the hash of its definition.
     """
     target = "" if into == MAIN else f" into {into}"
     return f"dagster {_work(run)} {partition_of(run) or run.root_run_id or run.run_id}{target}"
@@ -106,7 +106,7 @@ def _work(run: DagsterRun) -> str:
 
 
 def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
-    """Return the pairs by which the run and its merge commit name their Dagster run."""
+    """Return the metadata with which the run and its merge commit name their Dagster run."""
     run = run_of(context)
     remote = run.remote_job_origin
     location = remote.repository_origin.code_location_origin.location_name if remote else ""
@@ -118,7 +118,7 @@ def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
 
 
 def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict[str, str]:
-    """Return the pairs by which the commit of a step names its Dagster step."""
+    """Return the metadata with which the commit of a step names its Dagster step."""
     step = step_of(context).step.key
     assets, version = _assets(context)
     origin = _origin(context, ui)
@@ -152,7 +152,7 @@ def step_of(context: StepContext | OutputContext | InputContext) -> dg.StepExecu
 
 
 def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
-    """Return the assets that a step makes, and the version of their code, or ""."""
+    """Return the assets that a step makes, and their code version or ""."""
     if isinstance(context, OutputContext):
         if not context.has_asset_key:
             return "", ""
@@ -174,7 +174,7 @@ def _hour(context: RunContext) -> str:
 
 
 def window_of(context: RunContext) -> dg.TimeWindow | None:
-    """Return the window of time of the run's partitions, None if they are not times."""
+    """Return the window of time of the run's partitions; None if they are not times."""
     if isinstance(context, DagsterRun):
         return None
     with suppress(dg.DagsterInvariantViolationError, ValueError):
@@ -198,7 +198,7 @@ def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
 
 
 def window_metadata(context: RunContext) -> dict[str, str]:
-    """Return the pair with the window of the run's partitions; none if they are not times.
+    """Return metadata with the window of the run's partitions; none if they are not times.
 
     The window is an ISO 8601 interval: ``2013-01-01T05:00Z/2013-01-01T06:00Z``.
     """

@@ -1,4 +1,4 @@
-"""A whole pipeline of assets around a graveler run, in one call."""
+"""All definitions of a pipeline of assets with graveler runs, in one call."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -40,33 +40,33 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]
     name: str = "graveler",
 ) -> dg.Definitions:
-    """Return definitions that publish each run of the assets as a whole, or not at all.
+    """Return definitions that publish each run of the assets completely or not at all.
 
-    Beside the assets they hold ``<name>_publish``, the asset that publishes; ``<name>_job``, the
-    job of all of them, with a schedule if partitions are times; the gates as blocking checks
-    that wait for every asset; the sensors that park failed and silent runs; and
-    ``<name>_rollback``, the job that rolls a published run back.
+    They have the assets; ``<name>_publish``, the asset that publishes; ``<name>_job``, the job of
+    all of them, with a schedule if partitions are times; the gates as blocking checks that wait for
+    every asset; the sensors that park failed and silent runs; and ``<name>_rollback``, the job that
+    rolls back a published run.
 
     Args:
-        assets: The assets that a run makes. An ``AssetSpec`` is defined beside them as an asset
-            that others make, and is not published.
+        assets: The assets that a run makes. An ``AssetSpec`` becomes an asset that others make and
+            that is not published.
         graveler: The repository; also the resource ``graveler`` of the assets.
-        gates: Checks on what main would become, one or several; publishing judges them, whatever
-            the result of the asset checks.
+        gates: Checks of the tree that main would get, one or several; publishing judges them,
+            whatever the result of the asset checks is.
         asset_checks: More checks; a blocking one stops publishing.
         partitions_def: The partitions of the assets; by default those that they have.
         io_manager: The IO manager of the assets; a ``GravelerIOManager`` if not given.
         resources: More resources.
-        publish_adhoc: Publish assets that were selected by hand, behind the same gates; otherwise
-            their run is parked.
+        publish_adhoc: Whether to publish assets that were selected by hand, with the same gates;
+            otherwise their run is parked.
         pool: Dagster's pool of the publishing asset.
         automation_condition: When Dagster requests the publishing asset; by default in every run
             that it requests for any of the assets.
         name: The prefix of all names.
 
     Raises:
-        InvalidInputError: There is no asset that a run makes, two keep files in one folder, or they
-            cannot be in one run: they have different partitions or backfill policies.
+        InvalidInputError: There is no asset that a run makes, or two assets have files in one folder,
+            or their partitions or backfill policies differ, so that they cannot be in one run.
     """
     text(name, "name")
     instance(graveler, "graveler", GravelerResource, "a GravelerResource")
@@ -110,7 +110,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
 def _kept(
     assets: Iterable[dg.AssetsDefinition],
 ) -> dict[dg.AssetKey, dg.PartitionsDefinition[str] | None]:
-    """Return the partitions of the assets whose values the IO manager keeps."""
+    """Return the partitions of the assets whose values the IO manager stores."""
     return {
         key: asset.specs_by_key[key].partitions_def
         for asset in assets
@@ -139,12 +139,12 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
     Args:
         keys: The assets.
         graveler: The repository.
-        gates: Checks on what main would become, one or several.
+        gates: Checks of the tree that main would get, one or several.
         partitions_def: The partitions of the assets.
         backfill_policy: The backfill policy of the assets.
         io_manager: The IO manager of the assets.
         resources: More resources.
-        publish_adhoc: Publish assets that were selected by hand.
+        publish_adhoc: Whether to publish assets that were selected by hand.
         pool: Dagster's pool of the publishing asset.
         automation_condition: When Dagster requests the publishing asset; by default in every run
             that it requests for any of the assets.
@@ -230,7 +230,7 @@ def _check_conditions(assets: Iterable[dg.AssetsDefinition], publish: str) -> No
 
 
 def _common_policy(assets: Sequence[dg.AssetsDefinition]) -> dg.BackfillPolicy | None:
-    """Return the policy of all the assets, which must be in one run with the publishing."""
+    """Return the common policy of the assets, which must be in one run with the publishing asset."""
     policies = {asset.backfill_policy for asset in assets}
     if len(policies) > 1:
         raise InvalidInputError(

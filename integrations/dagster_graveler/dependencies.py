@@ -1,4 +1,4 @@
-"""What a publish depends on: each asset is in its run, or on the target as the run saw it."""
+"""The dependencies of a publish: each asset is in its run, or on the target that the run saw."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from graveler.model import Commit
 from graveler_common.history import find_commit, own_commits
 
 _STAND_IN: Final = "dagster/io_manager_key"
-"""In the metadata of an asset of the code location that the Dagster run does not select."""
+"""Name in the metadata of an asset of the code location that the Dagster run does not select."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class _Part:
 def dependency_gates(
     context: dg.AssetExecutionContext, repository: Repository, run: Run
 ) -> list[Gate]:
-    """Return the gate on the assets that a publish depends on and its Dagster run does not make.
+    """Return the gate for dependencies of a publish that its Dagster run does not make.
 
-    Such an asset passes if a publish that stands has brought its partition to the target before
-    the run began, and none has since. Without such assets there is no gate.
+    Such an asset passes if a publish, which is not rolled back, has put its partition on the target
+    before the run began, and no later publish has changed it. Without such assets there is no gate.
     """
     missing = _missing(context)
     if not missing:
         return []
-    # without its branch the run is published
+    # a run without its branch is published
     head = find_commit(repository, run.branch)
     commits = own_commits(repository, head.id, run.key) if head else ()
     own = {name for commit in commits for name in _made(commit)}
@@ -81,12 +81,12 @@ def dependency_gates(
 
 
 def _missing(context: dg.AssetExecutionContext) -> Collection[_Part]:
-    """Return what the publishing asset depends on, and neither this run nor its parents make."""
+    """Return the dependencies that neither this run nor its parents make."""
     step, run = step_of(context), run_of(context)
     made = set(step.job_def.asset_layer.executable_asset_keys)
     while run.parent_run_id and (parent := step.instance.get_run_by_id(run.parent_run_id)):
         if not parent.asset_selection:
-            return ()  # it made all assets of the job
+            return ()  # the run made all assets of the job
         made |= parent.asset_selection
         run = parent
     graph = step.job_def.asset_layer.asset_graph
@@ -122,7 +122,7 @@ def _parts(
 def _brought(
     repository: Repository, head: str, parts: Iterable[_Part], base: str
 ) -> Iterator[tuple[_Part, str]]:
-    """Yield each part that a publish has brought, and what changed it since `base`, or ""."""
+    """Yield each published part, and the publish or rollback that changed it since `base`, or ""."""
     pending, newer = set(parts), set[str]()
     is_newer = True
     for commit in repository.log(head, first_parent=True):
@@ -138,7 +138,7 @@ def _brought(
         if publish is None or not publish.rollback:
             since = f"run {key!r}" if is_newer else ""
         elif is_newer or publish.rollback not in newer:
-            continue  # the run has seen neither, or its rollback
+            continue  # the run has seen neither of both, or the rollback too
         else:
             since = f"the rollback of run {key!r}"
         yield from ((part, since) for part in brought)
@@ -161,7 +161,7 @@ def _made(commit: Commit) -> list[str]:
 
 
 def _publish(repository: Repository, key: str, commit: Commit) -> Publish | None:
-    """Return a publish as its target has it now; None without a record of the run."""
+    """Return the present state of a publish; None without a record of the run."""
     try:
         publishes = repository.runs.publishes(key)
     except RunNotFoundError:

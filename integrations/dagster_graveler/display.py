@@ -26,7 +26,7 @@ _FONT: Final = "font-family='ui-monospace,Menlo,monospace' font-size='12'"
 
 
 def change_metadata(changes: Changes | None) -> Mapping[str, Any]:
-    """Return counts, a plot by folder and a table of the first paths; None is no change."""
+    """Return counts, a plot by folder and a table of the first paths; None means no change."""
     changes = changes or Changes("", "")
     total = changes.total
     counts = f"{total.added} added, {total.changed} changed, {total.removed} removed"
@@ -73,7 +73,7 @@ def _code_of(gate: Gate) -> Iterator[dg.LocalFileCodeReference]:
     check = inspect.unwrap(gate.check)
     try:
         file, (_, line) = inspect.getsourcefile(check), inspect.getsourcelines(check)
-    except (TypeError, OSError):  # no function, or without a file
+    except (TypeError, OSError):  # not a function, or a function without a file
         return
     if file:
         yield dg.LocalFileCodeReference(file_path=file, line_number=line, label=f"gate {gate.name}")
@@ -98,7 +98,7 @@ def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:
 
 
 def reader_table(readers: Iterable[RunRecord]) -> dg.TableMetadataValue:
-    """Return the runs that have read something as a table."""
+    """Return a table of runs that have read the files of a run."""
     return _table(
         ({"run": reader.key, "state": str(reader.state)} for reader in readers),
         dg.TableColumn("run"),
@@ -112,7 +112,7 @@ def _table(rows: Iterable[Mapping[str, Any]], *columns: dg.TableColumn) -> dg.Ta
 
 
 def failure_of(error: GravelerError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
-    """Return an error as a failure, with a retry only if one may help.
+    """Return an error as a failure, which allows a retry only if a retry may help.
 
     It shows the verdicts of a refusal or the paths of a conflict.
     """
@@ -133,7 +133,7 @@ def _error_metadata(error: GravelerError) -> Mapping[str, Any]:
 
 
 def final_failure(description: str, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
-    """Return a failure that Dagster does not retry: a retry would fail again."""
+    """Return a failure that Dagster does not retry, because a retry would fail again."""
     return dg.Failure(description=description, metadata=metadata, allow_retries=False)
 
 

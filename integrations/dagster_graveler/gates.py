@@ -1,4 +1,4 @@
-"""Gates as blocking asset checks: Dagster shows their verdicts before publishing judges again."""
+"""Gates as blocking asset checks: Dagster shows their verdicts before the publish judges again."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,17 +28,17 @@ def graveler_gates(
     deps: Iterable[dg.AssetKey | str] = (),
     name: str = "graveler_gates",
 ) -> dg.AssetChecksDefinition:
-    """Return the checks that judge what main would become if the run published now.
+    """Return the checks that judge the tree that main would get if the run published now.
 
     One step runs all of them. A gate that refuses blocks everything downstream of `asset`, unless
-    its severity is ``warn``. They need the resource ``graveler``. Publishing judges by itself:
-    give it the same gates. A Dagster run that executes the checks without any asset has nothing to
-    publish: the checks fail, so that they do not hide the verdicts of the last publish.
+    its severity is ``warn``. They need the resource ``graveler``. The publish judges independently,
+    so give it the same gates. A Dagster run of the checks without any asset has nothing to publish.
+    The checks then fail, so that they do not hide the verdicts of the last publish.
 
     Args:
         gates: Gates, or functions of a ``graveler.Candidate``.
         asset: The asset that shows the checks.
-        partitions_def: The partitions of the asset; without it Dagster runs the checks for none.
+        partitions_def: The partitions of the asset; without it the checks have no partition.
         deps: Other assets that the gates wait for.
         name: The name of the step.
 
@@ -98,7 +98,8 @@ def check_specs(
         asset: The asset.
         partitions_def: Its partitions.
         deps: Other assets that the checks wait for.
-        blocking: A gate that refuses blocks everything downstream, unless its severity is ``warn``.
+        blocking: Whether a gate that refuses blocks everything downstream, unless its severity is
+            ``warn``.
     """
     with disable_dagster_warnings():  # of beta and preview APIs
         return [
@@ -124,9 +125,9 @@ def check_results(
 
     Args:
         checks: Gates by the names of their checks.
-        verdicts: Of gates, these and others.
+        verdicts: Verdicts of these and other gates.
         asset: The asset that shows the checks.
-        metadata: Of each result.
+        metadata: Metadata of each result.
     """
     by_gate = {verdict.gate: verdict for verdict in verdicts}
     for check, gate in checks.items():
@@ -145,10 +146,10 @@ def check_results(
 def concerned(
     gates: Iterable[Gate], folders: Mapping[dg.AssetKey, str]
 ) -> Mapping[dg.AssetKey | None, Sequence[Gate]]:
-    """Return gates by the asset that they concern: the only one whose files they read.
+    """Return gates by the asset that they concern: the only asset whose files they read.
 
     Args:
-        gates: The gates; those that read the files of several assets, or of none, are below None.
+        gates: The gates; those that read the files of several assets or of none are under None.
         folders: The folder of each asset.
     """
     by_asset: dict[dg.AssetKey | None, list[Gate]] = {}
@@ -164,6 +165,6 @@ def concerned(
 
 
 def _facts(verdict: Verdict) -> Mapping[str, Any]:
-    """Return the facts that a gate reported, and how long it took, as Dagster's metadata."""
+    """Return the facts that a gate reported, and its duration, as Dagster's metadata."""
     facts = {f"graveler/facts/{name}": as_value(fact) for name, fact in verdict.facts.items()}
     return {"graveler/seconds": verdict.seconds, **facts}

@@ -1,4 +1,4 @@
-"""What a Dagster run may resume, and what it may publish."""
+"""Checks of the work that a Dagster run may resume and publish."""
 
 from collections.abc import Collection, Iterator
 
@@ -24,11 +24,11 @@ def check_resume(record: RunRecord | None, context: RunContext) -> None:
     """Refuse an attempt that would publish work of another pipeline, or only half of its own.
 
     Args:
-        record: The record of the run, None if there is none yet.
+        record: The record of the run; None if there is none yet.
         context: A context of the Dagster run that opens an attempt.
 
     Raises:
-        RunStateError: The run belongs to another code location; or the Dagster run skips steps
+        RunStateError: The run belongs to another code location, or the Dagster run skips steps
             whose work is no longer on the branch.
     """
     run = run_of(context)
@@ -70,9 +70,9 @@ def _has_them(record: RunRecord | None, instance: dg.DagsterInstance, run: dg.Da
     opened = () if record is None else (*record.owners, record.owner)
     for parent in _parents(instance, run):
         if run_key(parent) != run_key(run):
-            return False  # it has another branch
+            return False  # the run has another branch
         if record is None or parent.run_id not in opened:
-            continue  # it ended before it opened a branch
+            continue  # the Dagster run ended before it opened a branch
         if record.state is RunState.PUBLISHED:
             return record.owner == parent.run_id
         since_fork = record.attempt - record.forked + 1
@@ -89,19 +89,19 @@ def _parents(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.Da
 
 
 def drop_op_outputs(run: Run) -> None:
-    """Remove the outputs of ops from the run's branch: they are no files of an asset."""
+    """Remove the outputs of ops from the run's branch: they are not files of an asset."""
     if run.record.state is RunState.PUBLISHED:
         return
-    branch = Branch(run.repository, run.branch)  # this listing is no input of the run
+    branch = Branch(run.repository, run.branch)  # this listing is not an input of the run
     if paths := [entry.path for entry in branch.entries(OP_OUTPUTS)]:
         with run.step("dagster op outputs") as step:
             step.delete_many(paths)
 
 
 def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetKey]) -> None:
-    """Refuse to publish the work of other assets: it would reach the target without their gates.
+    """Refuse to publish the work of other assets, because their gates would not judge it.
 
-    The work of ops, which belongs to no asset, is not refused: see `drop_op_outputs`.
+    The work of ops, which belongs to no asset, is not refused; see `drop_op_outputs`.
 
     Args:
         repository: The repository of the run.
@@ -112,7 +112,7 @@ def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetK
         RunStateError: Another asset wrote on the run's branch.
     """
     names = {key.to_user_string() for key in assets}
-    # without its branch the run is published or abandoned
+    # a run without its branch is published or abandoned
     head = find_commit(repository, run.branch)
     for commit in own_commits(repository, head.id, run.key) if head else ():
         written = set(filter(None, commit.metadata.get("dagster.asset", "").split(",")))

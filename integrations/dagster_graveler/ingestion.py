@@ -1,4 +1,4 @@
-"""An ingestion branch as an asset: its partition of an hour is that hour's tick.
+"""An ingestion branch as an asset: the partition of an hour is the tick of that hour.
 
 ::
 
@@ -50,7 +50,7 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
     Args:
         name: The asset's name.
         branch: The ingestion branch; created if it does not exist.
-        gates: Gates beside those that the target requires.
+        gates: Gates in addition to those that the target requires.
         on_refusal: ``hold`` or ``quarantine``.
         partitions_def: The hours, a ``dg.HourlyPartitionsDefinition``; without it each tick is
             for the last full hour.

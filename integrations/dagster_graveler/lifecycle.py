@@ -1,9 +1,9 @@
-"""What ends graveler runs: a hook of steps, a sensor for each way a Dagster run ends, and a reaper.
+"""The parts that end graveler runs: a hook of steps, a sensor for each way a run ends, and a reaper.
 
-They keep order and are not needed for safety: only publishing moves the target, and the next
-run of the same key takes the branch over, parked or not. A hook needs no daemon, but does not run in
-a process that was killed; sensors do. If a whole machine is lost, Dagster considers its runs
-still running; the reaper does not.
+They clean up and are not needed for safety: only publishing moves the target, and the next run of
+the same key takes over the branch, parked or not. A hook needs no daemon, but does not run in a
+process that was killed. Sensors also handle such a process. If a machine is lost, Dagster considers
+its runs still running, but the reaper does not.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -44,8 +44,8 @@ def build_lifecycle_sensors(
         publish_adhoc: Publish a run that succeeded without the publishing asset, such as one of
             assets selected by hand; otherwise it is parked.
         gates: The gates of such a publish.
-        assets: The assets that the gates are for: a run that makes any other is parked, not
-            published. All assets if not given.
+        assets: The assets that the gates judge; by default all assets. A run that makes any other
+            asset is parked, not published.
         minimum_interval_seconds: Seconds between two evaluations; Dagster's default if not given.
     """
     gates = tuple(gates)
@@ -88,8 +88,8 @@ def build_lifecycle_sensors(
 def build_lifecycle_hook(name: str = "graveler_park_at_end") -> dg.HookDefinition:
     """Return a hook of steps that parks the run when the last step has ended after a failure.
 
-    With it a run that fails is parked where no daemon evaluates sensors, as by ``dagster job
-    execute``. It needs the resource ``graveler``.
+    It also parks a failed run if no daemon evaluates sensors, as for ``dagster job execute``. It
+    needs the resource ``graveler``.
 
     Args:
         name: The hook's name.
@@ -107,7 +107,7 @@ def build_lifecycle_hook(name: str = "graveler_park_at_end") -> dg.HookDefinitio
 
 
 def _park_at_end(context: dg.HookContext) -> bool:
-    """Park the run if a step has failed and no step is left that could run; return whether."""
+    """Park the run if a step has failed and no other step can run; return whether it did."""
     instance = context.instance
     run = instance.get_run_by_id(context.run_id)
     if run is None or not run.execution_plan_snapshot_id:
@@ -126,7 +126,7 @@ def _park_at_end(context: dg.HookContext) -> bool:
 
 
 def _without(plan: ExecutionPlanSnapshot, failed: Collection[str]) -> set[str]:
-    """Return the keys of failed steps and of all steps that wait for one of them."""
+    """Return the keys of failed steps and of all steps that depend on them."""
     needs = {
         step.key: {
             handle.step_key for given in step.inputs for handle in given.upstream_output_handles
@@ -146,8 +146,8 @@ def build_reaper_sensor(
 ) -> dg.SensorDefinition:
     """Return the sensor that parks runs whose lease is over, and drops runs parked for too long.
 
-    It needs the resource ``graveler``, and considers only lease and time to live: a run whose
-    machine died stays started in Dagster, and is parked here once its lease is over.
+    It needs the resource ``graveler``, and considers only lease and time to live. A run whose
+    machine died stays started in Dagster. The sensor parks it when its lease is over.
 
     Args:
         name: The sensor's name.

@@ -21,10 +21,10 @@ def build_maintenance_job(
 ) -> dg.JobDefinition:
     """Return the job that packs branches, reaps runs and collects garbage.
 
-    It needs the resource ``graveler``. Branches are packed as the rule of packing says; garbage is
+    It needs the resource ``graveler``. Branches are packed by the rule of packing. Garbage is
     collected only if there is a retention rule. A branch or a step that fails does not stop the
-    others: the metadata of the op's output or of its failure list what was done, and the failure names
-    what failed.
+    others. The metadata of the op's output or of its failure list the completed work, and the
+    failure names the failed parts.
 
     Args:
         name: The job's name.

@@ -1,4 +1,4 @@
-"""Programs that Dagster starts by Pipes, such as spark-submit, in a step of the graveler run.
+"""Programs that Dagster starts with Pipes, such as spark-submit, in a step of the graveler run.
 
 The asset passes the run: ``client.run(context=context, command=[...],
 extras=graveler.extras(context))``. The program writes::
@@ -28,7 +28,7 @@ EXTRA: Final = "graveler"
 def pack(
     handle: RunHandle, step: str, *, try_number: int, metadata: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the extras by which another process works in a step of the run; they hold no secret."""
+    """Return the extras with which another process works in a step of the run, without secrets."""
     return {
         EXTRA: {
             "run": json.loads(handle.to_json()),
@@ -50,7 +50,7 @@ def open_graveler_step(
     Args:
         pipes: The result of ``open_dagster_pipes()``.
         lake: The lake's location for this program; the asset's location if not given.
-        report: Report to Dagster that the assets of the step were made, and in which commit.
+        report: Whether to report the assets of the step and their commit to Dagster.
 
     Raises:
         InvalidInputError: The asset passed no run, or passed the same step to two programs.
@@ -82,7 +82,7 @@ def start_step(run: Run, name: str, *, try_number: int, metadata: Mapping[str, s
     """Return a step of the run; refuse a second step of the same name in one try.
 
     Raises:
-        InvalidInputError: The same try has done a step of that name, which this one would undo.
+        InvalidInputError: The same try already has a step of that name, which this one would undo.
         FencedError: A newer attempt owns the run.
     """
     step = run.step(name, try_number=try_number, metadata=metadata)

@@ -31,8 +31,8 @@ from graveler.repository.strategies import Strategy, check_strategy
 from graveler_common.history import changes_of
 
 PUBLISH_POOL: Final = "graveler_publish"
-"""Dagster's pool of all publishing assets. Without a limit it has no effect; with a limit of 1,
-runs that publish at the same time need not repeat their merges."""
+"""Dagster's pool of all publishing assets. Without a limit it has no effect. With a limit of 1,
+concurrent publishes need not repeat their merges."""
 
 WITH_DEPS: Final = dg.AutomationCondition.any_deps_match(
     dg.AutomationCondition.will_be_requested()
@@ -55,20 +55,20 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
     pool: str | None = PUBLISH_POOL,
     automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]
 ) -> dg.AssetsDefinition:
-    """Return the asset that publishes the run of its Dagster run, if every gate passes.
+    """Return the asset that publishes the graveler run of its Dagster run, if every gate passes.
 
     It needs the resource ``graveler``. Its data version and its metadata ``graveler/commit`` are
-    the commit that main moved to. It fails without a retry, and main stays as it is, if a gate
-    refuses, if another publishing asset is in the same Dagster run, if the branch holds files of
-    assets that are neither in `deps` nor upstream of them, or if an asset of `deps` is neither made
-    by the Dagster run nor on main as it was when the run began.
+    the commit that main moved to. In these cases it fails without a retry, and main does not move:
+    a gate refuses; another publishing asset is in the same Dagster run; the branch has files of
+    assets that are neither in `deps` nor upstream of them; or the Dagster run does not make an asset
+    of `deps`, and main did not have it when the run began.
 
     Args:
         name: The asset's name.
         deps: Every asset to publish; a blocking check of any of them stops it.
-        gates: Checks on what main would become.
-        checks: Those of the gates that Dagster shows as checks of this asset; by default all. Leave
-            out what `graveler_gates` shows as checks of another asset.
+        gates: Checks of the tree that main would get.
+        checks: The gates that Dagster shows as checks of this asset; by default all. Leave out gates
+            that `graveler_gates` shows as checks of another asset.
         partitions_def: The partitions of the assets.
         backfill_policy: The policy of the assets: with ``BackfillPolicy.single_run()`` all the
             partitions of a backfill are published in one commit.
@@ -153,7 +153,7 @@ def _check_judged(run: Run, result: PublishResult, gates: Iterable[Gate]) -> Non
     commit = result.commit.metadata
     ours = (run.key, str(run.attempt))
     if not result.already or (commit.get("graveler.run"), commit.get("graveler.attempt")) != ours:
-        return  # this call judged, or there was nothing to publish
+        return  # this call has judged, or there was nothing to publish
     judged = {verdict.gate for verdict in result.verdicts}
     if missing := [gate.name for gate in gates if gate.name not in judged]:
         raise final_failure(
@@ -169,7 +169,7 @@ def published_metadata(
 ) -> Mapping[str, Any]:
     """Return Dagster's metadata of a publish."""
     commit = result.commit
-    # a run without changes ends at a commit of another run
+    # the commit of a run without changes belongs to another run
     ours = commit.metadata.get("graveler.run") == run.key
     return {  # in the order in which Dagster shows it
         **(change_metadata(changes_of(graveler.repo(), commit)) if ours else {}),

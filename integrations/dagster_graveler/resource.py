@@ -1,4 +1,4 @@
-"""The repository as a Dagster resource: from any context to the graveler run of its Dagster run."""
+"""The repository as a Dagster resource, which finds the graveler run of a Dagster context."""
 
 import atexit
 import logging
@@ -42,16 +42,16 @@ _lock: Final = Lock()
 
 
 class GravelerS3(dg.Config):
-    """Settings of S3; what is empty comes from the AWS settings of the process.
+    """Settings of S3; empty ones come from the AWS settings of the process.
 
     Attributes:
-        endpoint_url: Of a store other than AWS.
+        endpoint_url: Endpoint of a store other than AWS.
         region: Name of the region.
         access_key: Id of the key.
         secret_key: The key itself.
-        session_token: Of temporary keys.
+        session_token: Session token of temporary keys.
         role_arn: A role to assume, with these keys or those of the process.
-        external_id: What the role asks for, if it does.
+        external_id: The external id that the role requires, if any.
         path_style: ``true`` puts the bucket into the path, ``false`` into the host name.
     """
 
@@ -85,7 +85,7 @@ def _page_of_commit(value: str, name: str) -> None:
 
 
 def _web(value: str, name: str) -> None:
-    # the pages of Dagster link to it: a browser would run what begins with `javascript:`
+    # Dagster's pages link to it, and a browser would run an address that begins with `javascript:`
     if value and not value.startswith(("http://", "https://")):
         raise InvalidInputError(f"{name}={value!r}: give what begins with http:// or https://")
 
@@ -105,18 +105,18 @@ _CHECKS: Final[Checks] = {
 class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it has no value but itself
     """A repository of a lake, for assets, checks and sensors.
 
-    It has no state: the id of the Dagster run identifies its graveler run, so that every step
-    finds the same branch in any process.
+    It has no state. The id of the Dagster run identifies its graveler run, so every step finds the
+    same branch in any process.
 
     Attributes:
         lake: The lake's folder, or a ``graveler.toml``; or the URI of a key-value store
             (``postgresql://host/database``) without a password. The next six belong to such a URI.
         user: The user of the database.
-        password: Its password, as it is; give a ``dg.EnvVar``, which Dagster shows by name only.
-        storage: Where new repositories keep their objects: ``s3://bucket/prefix``.
+        password: Its password, not encoded; give a ``dg.EnvVar``, which Dagster shows only by name.
+        storage: The object store of new repositories: ``s3://bucket/prefix``.
         s3: Keys, region and endpoint of S3.
-        cache: Folder for the cache; in the user's cache folder if not given.
-        no_progress_seconds: After which a call on a store ends that makes no progress.
+        cache: Folder for the cache; by default in the user's cache folder.
+        no_progress_seconds: Seconds after which a call on a store without progress ends.
         repository: Name of the repository.
         into: The branch that runs publish to.
         ui: The address of Dagster's web server; commits then link to their runs.
@@ -208,7 +208,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
         Raises:
             FencedError: The Dagster run is over, or a newer one has superseded it.
-            RunStateError: The run belongs to another code location; or the Dagster run skips
+            RunStateError: The run belongs to another code location, or the Dagster run skips
                 steps whose work is no longer on the branch.
         """
         dagster_run = run_of(context)
@@ -239,10 +239,10 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             name: The name of the step, for a function with several steps; all tries share it.
 
         Raises:
-            InvalidInputError: A second step of the same name, which would undo the first.
+            InvalidInputError: The try already has a step of that name, which this one would undo.
         """
         run = self.run(context)
-        run.renew()  # stores what was read
+        run.renew()  # records the inputs
         return start_step(
             run,
             _step_name(context, name),
@@ -251,7 +251,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         )
 
     def undo(self, context: OutputContext) -> None:
-        """Undo what an earlier try or run of the same key wrote for an output."""
+        """Undo the writes of an earlier try or run of the same key for an output."""
         dagster_run = run_of(context)
         try:
             record = self.repo().runs.get(self.run_key(dagster_run))
@@ -267,7 +267,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             pass  # joining without changes undoes the earlier work
 
     def extras(self, context: StepContext, name: str = "") -> dict[str, Any]:
-        """Return the extras by which a program started by Pipes writes in a step of the run.
+        """Return the extras with which a Pipes program writes in a step of the run.
 
         The program opens the step with ``dagster_graveler.pipes.open_graveler_step``.
 
@@ -283,7 +283,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         )
 
     def view(self, context: RunContext) -> Run | Ref:
-        """Return what the steps of a Dagster run read: its branch, or its commit once published."""
+        """Return the view that steps of a Dagster run read: its branch, or its published commit."""
         run = self.run(context)
         record = run.record
         if record.state is RunState.PUBLISHED:
@@ -291,10 +291,10 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         return run
 
     def at(self, ref: str = "") -> Ref:
-        """Return the commit that a ref names now, to read; it does not show later commits.
+        """Return a view of the commit that a ref names now; it does not show later commits.
 
         Args:
-            ref: A ref expression, such as ``main~1``; the target if not given.
+            ref: A ref expression, such as ``main~1``; by default the target.
         """
         try:
             return self.repo().ref(ref or self.into)
@@ -302,7 +302,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             raise self.explained(error) from error
 
     def explained(self, error: RefNotFoundError) -> RefNotFoundError:
-        """Return an error about a branch; if it is that of a missing target, with the way out."""
+        """Return an error about a missing branch; for a missing target it says what to do."""
         try:
             self.repo().branch(self.into)
         except RefNotFoundError:
@@ -342,9 +342,9 @@ def _step_name(context: StepContext | OutputContext, name: str) -> str:
 def _shared_run(run: Run, instance: dg.DagsterInstance, run_id: str) -> Run:
     """Return this process's object for the same attempt, and keep its lease renewed.
 
-    Dagster calls IO managers and assets one after the other, each with a context of its own. What
-    they read is stored with the run by the next write, so all of them share one run object. Its
-    lease is renewed until Dagster considers its own run finished: an asset may compute for hours
+    Dagster calls IO managers and assets one after the other, each with its own context. The next
+    write stores their inputs with the run, so all of them share one run object. Its lease is
+    renewed until Dagster considers its own run finished, because an asset may compute for hours
     before it writes.
     """
 

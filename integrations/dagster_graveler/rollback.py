@@ -1,4 +1,4 @@
-"""Rolling a published run back, as a job that is started by hand."""
+"""A job, started by hand, that rolls back a published run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,12 +13,12 @@ from graveler_common.history import changes_of
 
 
 class RollbackConfig(dg.Config):
-    """What to roll back.
+    """The publish to roll back.
 
     Attributes:
-        run: The run's key, as ``dagster flights_job 2013-01-01-05:00``; or the id of the commit
+        run: The run's key, as ``dagster flights_job 2013-01-01-05:00``, or the id of the commit
             that published it.
-        into: With a key: what was published to this branch; by default the target of the resource.
+        into: With a key, the branch of the publish; by default the target of the resource.
         message: The message of the rollback commit; by default it names the run.
     """
 
@@ -30,11 +30,11 @@ class RollbackConfig(dg.Config):
 def build_rollback_job(
     name: str = "graveler_rollback", *, publish: dg.AssetKey | str | None = None
 ) -> dg.JobDefinition:
-    """Return the job that rolls a published run back, by one commit on its target.
+    """Return the job that rolls back a published run by one commit on its target.
 
-    It needs the resource ``graveler``, and is started with the run's key as configuration. It
-    lists the runs that have read the files of the run: people decide whether to repeat them. If
-    later commits changed the same paths, it fails and the target stays as it is.
+    It needs the resource ``graveler``, and is started with the run's key as configuration. It lists
+    the runs that have read the files of the run, and people decide whether to repeat them. If later
+    commits changed the same paths, it fails and the target does not move.
 
     Args:
         name: The job's name.

@@ -1,4 +1,4 @@
-"""Settings of resources, checked when they are made: an unknown or a foolish one is refused."""
+"""The check of a resource's settings when it is made: unknown and invalid settings are refused."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,13 +12,13 @@ NO_INPUT: Final = ConfigDict(hide_input_in_errors=True)
 """Pydantic's errors would show all settings, passwords too."""
 
 Checks = Mapping[str, Callable[[Any, str], object]]
-"""For a setting, what takes a value and its name, and raises InvalidInputError."""
+"""For each setting, a function of its value and name that may raise InvalidInputError."""
 
 
 def check_settings(kind: type[Any], given: Any, checks: Checks) -> Any:
-    """Return the settings that are given.
+    """Return the given settings.
 
-    Those that a ``dg.EnvVar`` holds are checked by the run, which makes the resource again.
+    The run checks settings in a ``dg.EnvVar``, because it makes the resource again.
 
     Raises:
         InvalidInputError: One is unknown, or its check refuses it.

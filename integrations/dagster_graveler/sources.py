@@ -1,4 +1,4 @@
-"""Folders of the lake that others write, as observable assets, and their freshness."""
+"""Folders of the lake that other programs write, as observable assets, and their freshness."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -26,11 +26,11 @@ def build_source_asset(
     group_name: str | None = None,
     automation_condition: dg.AutomationCondition | None = None,  # type: ignore[type-arg]
 ) -> dg.AssetsDefinition:
-    """Return an observable asset: what others publish below a folder of the lake.
+    """Return an observable asset for the files that other programs publish below a folder.
 
-    It needs the resource ``graveler``. Its data version is the last commit that changed something
-    below `prefix`, so that assets downstream are stale, and eager ones requested, only then. It
-    reports ``dagster/last_updated_timestamp``, which Dagster's own freshness checks read.
+    It needs the resource ``graveler``. Its data version is the last commit that changed a path
+    below `prefix`. Downstream assets become stale, and eager ones are requested, only after such a
+    commit. It reports ``dagster/last_updated_timestamp``, which Dagster's freshness checks read.
 
     Args:
         key: The asset's key.
@@ -77,14 +77,13 @@ def build_freshness_checks(
 ) -> dg.AssetChecksDefinition:
     """Return checks that fail when the last commit below a folder is too old.
 
-    They need the resource ``graveler``, and read the history of the branch, not Dagster's events:
-    what another program or deployment published counts, and what stayed on the branch of a parked
-    run does not.
+    They need the resource ``graveler``, and read the history of the branch, not Dagster's events.
+    A publish of another program or deployment counts. Work on the branch of a parked run does not.
 
     Args:
         assets: The assets that show the check.
         prefix: The folder, with a slash at its end.
-        within: The greatest age of the last commit that changed something below it.
+        within: Largest age of the last commit that changed a path below it.
         ref: The branch; the resource's target if not given.
         severity: Whether the check fails or warns.
 
@@ -121,7 +120,7 @@ def build_freshness_checks(
 
 
 def last_change(repository: Repository, head: Commit, prefix: str) -> Commit | None:
-    """Return the last commit on the branch that changed something below a folder, or None."""
+    """Return the last commit on the branch that changed a path below a folder, or None."""
     return next(repository.log(head.id, first_parent=True, prefix=prefix), None)
 
 

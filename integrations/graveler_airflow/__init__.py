@@ -1,11 +1,11 @@
-"""graveler in Airflow: every DAG run works on a branch of its own, `main` moves in one step.
+"""graveler in Airflow: every DAG run works on its own branch, and `main` moves in one step.
 
 ::
 
     with graveler_run("flights", gates=[no_empty_hours]) as run:
         ingest(run) >> transform(run)
 
-Names are loaded when they are first used: Airflow imports this package for its
+Names are loaded when they are first used, because Airflow imports this package for its
 ``get_provider_info`` module in every process, long before a process needs an operator.
 """
 

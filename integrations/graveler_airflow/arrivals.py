@@ -1,4 +1,4 @@
-"""What arrives in a lake: commits on a branch, files, hours of an ingestion branch."""
+"""Arrivals in a lake: commits on a branch, files, and hours of an ingestion branch."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -15,18 +15,18 @@ from graveler_airflow.dag.context import PARTITION_KEY
 from graveler_common.history import commits_after, find_commit, has_changed
 
 MOST: Final = 250
-"""The most commits in one range; the next range has the rest."""
+"""Largest number of commits in one range; the next range has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """What a ref has gained since a commit, along first parents.
+    """The commits that a ref has gained since a commit, along first parents.
 
     Attributes:
         since: The commit before the range; "" is the beginning of the history.
         to: The last commit of the range.
-        commits: Those of the range that changed the prefix, oldest first.
-        rewound: The ref does not descend from `since`: it was reset or recreated.
+        commits: The commits of the range that changed the prefix, oldest first.
+        rewound: Whether the ref does not descend from `since`, because it was reset or recreated.
     """
 
     since: str
@@ -54,14 +54,14 @@ def commits_since(
 ) -> CommitRange:
     """Return the commits that `ref` has gained since the commit `since`.
 
-    If the repository has no commit `since`, the range holds the head alone.
+    If the repository has no commit `since`, the range has only the head.
 
     Args:
         repository: The repository.
         ref: A branch, or any ref expression.
         since: A full commit id, or "" for the whole history.
-        prefix: Only commits that changed something below it.
-        limit: The most commits to return, the oldest ones; the range ends with the last of them.
+        prefix: Only commits that changed a path below it.
+        limit: Largest number of commits, the oldest ones; the range ends with the last of them.
 
     Raises:
         RefNotFoundError: There is no such ref.
@@ -90,8 +90,8 @@ def starting_point(repository: Repository, ref: str, *, since: str = "", at: dat
         repository: The repository.
         ref: A branch, or any ref expression.
         since: A ref expression that names the commit.
-        at: Without `since`, the commit that `ref` was at then, by its log. For a branch created
-            later it is the commit that the branch was created at.
+        at: Without `since`, a time: the result is the commit of `ref` then, by its log. For a branch
+            created later it is the commit at which the branch was created.
 
     Raises:
         RefNotFoundError: There is no such ref.
@@ -103,7 +103,7 @@ def starting_point(repository: Repository, ref: str, *, since: str = "", at: dat
     try:
         return repository.commit(f"{ref}@{{{at.astimezone(UTC).isoformat()}}}").id
     except (InvalidInputError, RefNotFoundError):
-        # the branch is younger, or the ref is no branch and has no log
+        # the branch is younger, or the ref is not a branch and has no log
         created = (move.after for move in repository.moves(ref) if move.action == "create")
         return next(created, None) or head.id
 
@@ -112,7 +112,7 @@ def commit_id_of(repository: Repository, since: str) -> str:
     """Return the id of the commit that `since` names.
 
     Raises:
-        InvalidInputError: There is none, and waiting does not bring it.
+        InvalidInputError: There is none, and waiting does not help.
     """
     try:
         return repository.commit(since).id
@@ -137,8 +137,8 @@ def partitions_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys of the partitions that a commit is about.
 
     By default it is the partition of the commit's DAG run. A commit without one has a key for
-    each hour in its metadata, as ``2026-11-20T15:00``. So has every commit of an ingestion branch:
-    a later run publishes late files and hours that were held.
+    each hour in its metadata, as ``2026-11-20T15:00``. Every commit of an ingestion branch also has a
+    key for each hour, because a later run publishes late files and held hours.
     """
     key = metadata.get("airflow.partition_key", "")
     if key and INGEST not in metadata:
@@ -157,8 +157,8 @@ def find_files(
     Args:
         repository: The repository.
         ref: A branch, whose committed files count, or any ref expression.
-        prefix: The beginning of their paths; a whole path is one, too.
-        since: Only files added or changed since this commit; "" is all files.
+        prefix: The beginning of their paths, or a whole path.
+        since: Only files added or changed since this commit; "" for all files.
         at_least: The number of files to wait for.
 
     Raises:

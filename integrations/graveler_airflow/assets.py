@@ -1,4 +1,4 @@
-"""Addresses of a lake in Airflow: assets and hours to schedule on, and files as paths.
+"""Addresses of a lake in Airflow: assets and hours for schedules, and files as paths.
 
 ``grav://repository/ref/prefix`` is an asset, and ``ObjectStoragePath("grav://repository/ref/path")``
 a file. ``grav://connection@repository/…`` uses another connection than the default.
@@ -34,8 +34,8 @@ def graveler_asset(  # noqa: PLR0913 - all but two have a default
 ) -> Asset:
     """Return the asset of the files of a branch below a prefix, to schedule DAGs on.
 
-    With `watch`, every commit that changes them is an event of the asset, whatever made it; see
-    `GravelerCommitTrigger`. Without it, events come from the tasks that have it as an outlet.
+    With `watch`, every commit that changes them is an event of the asset, whichever program made it;
+    see `GravelerCommitTrigger`. Without it, events come from the tasks that have it as an outlet.
 
     Args:
         name: The asset's name.
@@ -43,7 +43,7 @@ def graveler_asset(  # noqa: PLR0913 - all but two have a default
         ref: A branch.
         prefix: Only files below it; all files if not given.
         watch: Watch the branch from the triggerer.
-        poll_interval: Seconds between two looks.
+        poll_interval: Seconds between two polls.
         graveler_conn_id: The connection of the lake.
 
     Raises:
@@ -118,10 +118,10 @@ def _uri(repo: str, ref: str, prefix: str, *, conn_id: str = GravelerHook.defaul
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """Return the canonical form of a ``grav://`` address; Airflow calls it when it parses a DAG.
+    """Return the canonical form of a ``grav://`` address; Airflow calls this when it parses a DAG.
 
     Raises:
-        ValueError: It names no repository and ref.
+        ValueError: The address names no repository and ref.
     """
     conn, _, repo = uri.netloc.rpartition("@")
     ref, _, prefix = uri.path.lstrip("/").partition("/")
@@ -143,8 +143,8 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> "Dataset | None":
     """Return the OpenLineage dataset of an asset, with the commit that hook lineage names.
 
-    None for a file that ``ObjectStoragePath`` reports: its filesystem reports the folder, and the
-    commit.
+    The result is None for a file that ``ObjectStoragePath`` reports, because its filesystem reports
+    the folder and the commit.
     """
     if isinstance(lineage_context, ObjectStoragePath):
         return None
@@ -163,11 +163,11 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> "Data
 
 
 def hourly() -> CronPartitionTimetable:
-    """Return a schedule with one run for each hour, about the hour that has just ended.
+    """Return a schedule with one run for each hour, for the hour that has just ended.
 
-    The run of 16:00 has the partition ``2026-11-20T15:00``, and its tasks the ``hour`` 15:00. A
-    cron string alone would make the run about 16:00, because Airflow 3 gives it no interval; and
-    a key with ``/`` in it breaks backfills.
+    The run of 16:00 has the partition ``2026-11-20T15:00``, and its tasks have the ``hour`` 15:00.
+    With a cron string alone the run would be for 16:00, because Airflow 3 gives it no interval. A
+    key with ``/`` in it breaks backfills.
     """
     return CronPartitionTimetable(
         "0 * * * *", timezone="UTC", run_offset=-1, key_format=PARTITION_KEY

@@ -1,4 +1,4 @@
-"""``airflow graveler``: makes repositories, lists runs, and reaps runs whose lease is over."""
+"""``airflow graveler``: commands that make repositories, list runs, and reap expired runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ def commands() -> list[Any]:
     )
     apply = make(
         ("--apply",),
-        help="Do it; without it the command only lists what it would do",
+        help="Reap the runs; without it the command only lists them",
         action="store_true",
     )
     return [
@@ -40,7 +40,7 @@ def commands() -> list[Any]:
             subcommands=(
                 ActionCommand(
                     name="create",
-                    help="Make a repository in the lake of a connection, if it is not there",
+                    help="Make a repository in the lake of a connection, if it does not exist",
                     func=lazy_load_command("graveler_airflow.cli.create"),
                     args=(made, connection),
                 ),
@@ -88,7 +88,7 @@ def runs(args: "Namespace") -> None:
 
 
 def reap(args: "Namespace") -> None:
-    """Reap, or list what would be reaped."""
+    """Reap runs, or list the runs that would be reaped."""
     from graveler_common.history import reaped_row  # noqa: PLC0415
 
     with _repository(args) as repository:

@@ -1,4 +1,4 @@
-"""From a connection of Airflow to the location of its lake."""
+"""The location of the lake of an Airflow connection."""
 
 import json
 from collections.abc import Mapping
@@ -29,16 +29,16 @@ _CACHE: Final = {"cache": "folder", "cache_max_bytes": "max_bytes"}
 _LIMITS: Final = ("no_progress_seconds",)
 _OF_SETTINGS: Final = ("storage", "aws_conn_id", *_S3, *_CACHE, *_LIMITS)
 EXTRAS: Final = ("lake", "repo", "lease_minutes", "ttl_days", *_OF_SETTINGS)
-"""The names that the extra of a connection may hold."""
+"""The names that the extra of a connection may have."""
 
 _AWS_IDENTITIES: Final = ("profile_name", "assume_role_kwargs", "assume_role_with_web_identity")
 
 
 def extras_of(connection: Connection) -> dict[str, Any]:
-    """Return the extra of a connection, without the fields that its form left empty.
+    """Return the extra of a connection, without empty fields of its form.
 
     Raises:
-        InvalidInputError: The extra holds an unknown name.
+        InvalidInputError: The extra has an unknown name.
     """
     what = f"connection {connection.conn_id!r}"
     extras = connection.extra_dejson
@@ -112,7 +112,7 @@ def _settings(
 
 
 def _s3_of(aws: Connection) -> dict[str, Any]:
-    """Return the settings of S3 that a connection to AWS holds."""
+    """Return the settings of S3 in an AWS connection."""
     extras = aws.extra_dejson
     method = extras.get("assume_role_method", "assume_role")
     if method != "assume_role":
@@ -146,7 +146,7 @@ def _mask(settings: Mapping[str, Any], password: str) -> None:
 
 
 def spellings(secret: str) -> set[str]:
-    """Return how a secret is spelled in URIs, JSON and Python literals, and in texts within these."""
+    """Return the spellings of a secret in URIs, JSON, Python literals, and texts within these."""
     texts = {secret, quote(secret, safe="")}
     for _ in range(2):
         texts.update(*(_escaped(text) for text in texts))

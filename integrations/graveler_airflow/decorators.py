@@ -49,10 +49,10 @@ class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
         steps: list[tuple[str, TaskStep]] = []  # each with the connection of its run
         self.lineage = TaskWork()
         with final_failures(), ExitStack() as stack:
-            stack.callback(self._note, steps)  # of a task that fails, too
+            stack.callback(self._note, steps)  # also for a task that fails
 
             def bind(value: Any) -> Any:
-                """Return a step in place of a run, anything else as it is."""
+                """Return a step for a run, and any other value unchanged."""
                 if find_handle(value) is None:
                     return value
                 step = stack.enter_context(working_step(value, context))
@@ -80,15 +80,15 @@ class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
         return result
 
     def _note(self, steps: Sequence[tuple[str, TaskStep]]) -> None:
-        """Note for lineage what the steps have read and written."""
+        """Note the reads and writes of the steps for lineage."""
         for conn_id, step in steps:
             self.lineage.note_step(conn_id, step)
 
     def on_kill(self) -> None:
-        """Stop the function: after SIGTERM Airflow would let it finish and call that a success.
+        """Stop the function, because after SIGTERM Airflow would let it finish as a success.
 
-        Airflow calls this from its signal handler, so that the error is raised inside the
-        function. If the function swallows it, its work is dropped nevertheless.
+        Airflow calls this from its signal handler, so the error is raised inside the function. Even
+        if the function catches it, its work is dropped.
         """
         self._stopping = True
         super().on_kill()
@@ -113,7 +113,7 @@ def graveler_task(
 
     Args:
         python_callable: The function.
-        multiple_outputs: As for any ``@task``.
+        multiple_outputs: As for every ``@task``.
         **kwargs: Arguments of the operator: ``retries``, ``execution_timeout``, ``pool``, …
     """
     return task_decorator_factory(

@@ -1,4 +1,4 @@
-"""The metadata of this provider for Airflow; it imports nothing of Airflow."""
+"""The metadata of this provider for Airflow; the module does not import Airflow."""
 
 from importlib.resources import files
 from typing import Any

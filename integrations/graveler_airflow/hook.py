@@ -1,4 +1,4 @@
-"""The connection: the lake, the default terms of its runs, the errors that fail a task for good."""
+"""The connection: the lake, the default terms of its runs, and the errors without a retry."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ from graveler_common.lakes import is_final, open_lake
 class GravelerHook(BaseHook):
     """Opens the lake of a connection of type ``graveler``.
 
-    The connection's host is the folder of the lake, or the path of a ``graveler.toml``, as for
-    ``graveler.open``; or the URI of its key-value store (``postgresql://host/database``). Then
-    login and password are those of the database, and the extra holds the rest: ``storage``
+    The connection's host is the folder of the lake, the path of a ``graveler.toml`` as for
+    ``graveler.open``, or the URI of its key-value store (``postgresql://host/database``). With such
+    a URI, login and password are those of the database, and the extra has the rest: ``storage``
     (``s3://bucket/prefix``), the keys of the store (``access_key``, ``secret_key``,
     ``session_token``, ``endpoint_url``, ``region``, ``path_style``) or the ``aws_conn_id`` that
     has them, ``cache`` and ``cache_max_bytes``, ``no_progress_seconds``.
 
-    In the extra of any of them, ``repo`` is the default repository; ``lease_minutes`` and
-    ``ttl_days`` override the settings of the same names in Airflow's section ``[graveler]``.
+    In every extra, ``repo`` is the default repository. ``lease_minutes`` and ``ttl_days`` override
+    the settings of the same names in Airflow's section ``[graveler]``.
 
     Args:
         graveler_conn_id: The id of the connection.
@@ -48,7 +48,7 @@ class GravelerHook(BaseHook):
 
     @cached_property
     def connection(self) -> Connection:
-        """The connection, looked up once."""
+        """The connection, which is looked up once."""
         return self.get_connection(self.graveler_conn_id)
 
     @property
@@ -115,7 +115,7 @@ class GravelerHook(BaseHook):
     def repository(self, name: str = "") -> Iterator[Repository]:
         """Open a repository of the lake, by default the connection's, for a ``with`` block.
 
-        What is read and committed in the block is hook lineage.
+        Reads and commits in the block become hook lineage.
 
         Raises:
             InvalidInputError: Neither the call nor the connection names one.
@@ -127,7 +127,7 @@ class GravelerHook(BaseHook):
 
     @contextmanager
     def opened(self, name: str = "") -> Iterator[Repository]:
-        """Open a repository as `repository` does, for a caller that is not to be in hook lineage."""
+        """Open a repository as `repository` does, but without hook lineage."""
         name = name or self.default_repository
         if not name:
             raise InvalidInputError(
@@ -165,7 +165,7 @@ def _check_readable(repository: Repository) -> None:
 
 
 def _check_storage(settings: LakeConfig) -> None:
-    """Read from where new repositories keep their objects: the first one needs it."""
+    """Read from the object store of new repositories, which the first repository needs."""
     uri = settings.storage_uri
     store = open_store(uri, settings.options_of(uri), no_progress_s=settings.no_progress_s)
     try:
@@ -176,10 +176,10 @@ def _check_storage(settings: LakeConfig) -> None:
 
 @contextmanager
 def final_failures() -> Iterator[None]:
-    """Turn errors that a retry cannot mend into failures without a retry.
+    """Turn errors for which a retry does not help into failures without a retry.
 
-    The failure has the traceback and the cause of the error and takes its place: as its cause, the
-    error would be in the task's log a second time.
+    The failure has the traceback and the cause of the error and replaces it. If the error were its
+    cause, it would be in the task's log twice.
     """
     try:
         yield

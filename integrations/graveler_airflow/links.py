@@ -1,8 +1,8 @@
 """Links from a task to the plugin's pages on its commit, the commit's changes, and its run.
 
-Airflow calls a link for its address in the process of the task, when the task has ended: the
-addresses are attributes of the operator. Without the setting ``[api] base_url`` there are no
-links.
+Airflow asks a link for its address in the process of the task, when the task has ended. The
+addresses are therefore attributes of the operator. Without the setting ``[api] base_url`` there are
+no links.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -41,19 +41,19 @@ class _CommitLink(BaseOperatorLink):
 
 
 class GravelerCommitLink(_CommitLink):
-    """To the task's commit."""
+    """A link to the task's commit."""
 
     name = "Commit"
 
 
 class GravelerDiffLink(_CommitLink):
-    """To the changes of that commit."""
+    """A link to the changes of that commit."""
 
     name = "Changes"
 
 
 class GravelerRunLink(BaseOperatorLink):
-    """To the graveler run of the task's DAG run."""
+    """A link to the graveler run of the task's DAG run."""
 
     name = "Run"
 

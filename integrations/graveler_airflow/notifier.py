@@ -21,19 +21,19 @@ _TIMEOUT = 30
 class GravelerNotifier(BaseNotifier):
     """Reports the graveler runs of a DAG run: their states, branches and refusals.
 
-    For a DAG with a `GravelerIngestOperator` it also reports what is held or in quarantine.
+    For a DAG with a `GravelerIngestOperator` it also reports held hours and quarantines.
 
     ::
 
         @dag(on_failure_callback=GravelerNotifier(repo="flights", webhook="{{ var.value.chat }}"))
 
-    Nothing depends on it: if the lake cannot be read, the message says so. Without `send` and
-    `webhook` it writes to the log.
+    It does not affect the DAG run: if the lake cannot be read, the message says so. Without `send`
+    and `webhook` it writes to the log.
 
     Args:
         repo: The repository; the connection's if not given.
         send: A function that delivers the text.
-        webhook: An address that takes ``{"text": "…"}`` by POST, as chat programs do.
+        webhook: An address that accepts ``{"text": "…"}`` by POST, as chat programs do.
         graveler_conn_id: The connection of the lake.
     """
 
@@ -65,7 +65,7 @@ class GravelerNotifier(BaseNotifier):
 
     def text(self, context: Any) -> str:
         """Return the message about the DAG run's graveler runs."""
-        # the callback of a DAG has a reduced context: these are always in it
+        # the callback of a DAG has a reduced context, which always has these values
         dag_id, run_id = context["dag"].dag_id, context["run_id"]
         lines = [f"{dag_id}, run {run_id}"]
         hook = GravelerHook(self.graveler_conn_id)

@@ -66,12 +66,13 @@ def _variables(run: Any, context: Context) -> dict[str, str]:
 
 
 def step_env(run: Any) -> dict[str, Any]:
-    """Return the variables by which the program of any operator works in a step of the run.
+    """Return the variables with which the program of any operator works in a step of the run.
 
     They go into a templated field of the operator: ``env`` of BashOperator, ``environment`` of
     DockerOperator, ``env_vars`` of KubernetesPodOperator and SparkSubmitOperator, or an argument of
     a ``@task.virtualenv`` or ``@task.external_python`` function. The program opens the step and
-    joins it: ``graveler run exec -- COMMAND`` if it exits with 0, or ``graveler.attach()``::
+    joins it with ``graveler.attach()``, or with ``graveler run exec -- COMMAND`` if the command exits
+    with 0::
 
         BashOperator(
             task_id="transform",
@@ -80,11 +81,11 @@ def step_env(run: Any) -> dict[str, Any]:
             append_env=True,
         )
 
-    A retry replaces what an earlier try of the task wrote. For a lake whose settings are in the
-    connection, ``GRAVELER_SETTINGS`` holds them, with their secrets; Airflow masks these.
+    A retry replaces the writes of an earlier try of the task. For a lake whose settings are in the
+    connection, ``GRAVELER_SETTINGS`` has them with their secrets, which Airflow masks.
 
     Args:
-        run: What ``graveler_run`` gives.
+        run: The run of ``graveler_run``.
     """
     return {name: _StepVariable(run, name) for name in _NAMES}
 
@@ -127,9 +128,9 @@ def graveler_bash_task(
 ) -> "TaskDecorator":
     """Make a task of a function that returns a Bash command: ``@task.graveler_bash``.
 
-    The function receives a `TaskStep`, as of ``@task.graveler``. The command works in that step: the
+    The function receives a `TaskStep`, as for ``@task.graveler``. The command works in that step: the
     ``graveler`` command and ``grav://`` addresses below ``$GRAVELER_URL`` write to its branch. Its
-    work joins the run if it exits with 0. With 99 the task is skipped; any other exit code fails it.
+    work joins the run if it exits with 0. Exit code 99 skips the task. Any other exit code fails it.
 
     ::
 

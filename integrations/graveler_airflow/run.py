@@ -21,9 +21,9 @@ from graveler_airflow.operators.runs import (
     OpeningTerms,
 )
 
-# for a store that is busy or unreachable; errors that a retry cannot mend fail at once
+# for a store that is busy or unreachable; errors for which a retry does not help fail at once
 _RETRIES: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
-# parking a run must not wait behind other tasks
+# parking a run must not wait for other tasks
 _URGENT: Final[dict[str, Any]] = {"priority_weight": 1000, "weight_rule": "absolute"}
 
 
@@ -38,12 +38,12 @@ def graveler_run(
     group_id: str | None = None,
     **terms: Unpack[OpeningTerms],
 ) -> Iterator[Any]:
-    """Put the tasks of a ``with`` block into a graveler run of their own.
+    """Put the tasks of a ``with`` block into one graveler run.
 
     The block becomes a task group: ``open_run``, then the block's tasks, then ``merge``, which
-    runs the gates on what the target would become and moves it in one step. ``close_run`` is
+    runs the gates on the new tree of the target and moves the target in one step. ``close_run`` is
     the teardown: if the DAG run has not published, it parks the run, and the target has not moved.
-    The merge decides whether the DAG run succeeded.
+    The merge decides whether the DAG run succeeds.
 
     ::
 
@@ -55,20 +55,20 @@ def graveler_run(
 
     Args:
         repo: The repository; the connection's if not given.
-        gates: Checks on what the target would become; functions of a ``graveler.Candidate``. Gates
-            that are tasks of the block (``@task.graveler_gate``) are added automatically.
+        gates: Checks of the tree that the target would get: functions of a ``graveler.Candidate``.
+            Gates that are tasks of the block (``@task.graveler_gate``) are added automatically.
         strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
-        asset: An asset, or several: publishing makes an event that names the commit.
+        asset: One asset or several; publishing makes an event that names the commit.
         pool: The pool of the merge; with one slot, runs publish one after the other.
         group_id: The name of the task group; the repository's if not given. It is part of the
             run's key, so that a DAG may have several runs in one repository.
-        **terms: Any of ``into``, ``on_failure``, ``lease``, ``ttl`` and ``graveler_conn_id``, as of
+        **terms: Any of ``into``, ``on_failure``, ``lease``, ``ttl`` and ``graveler_conn_id``, as for
             `GravelerOpenRunOperator`.
 
     Yields:
-        The run, the argument of ``@task.graveler`` functions: the output of
-        `GravelerOpenRunOperator`, in whose place the function receives a `TaskStep`. A call
-        after the block is refused when Airflow parses the file.
+        The run, which is the argument of ``@task.graveler`` functions. It is the output of
+        `GravelerOpenRunOperator`; the function receives a `TaskStep` instead. A call after the
+        block is refused when Airflow parses the file.
 
     Raises:
         InvalidInputError: The DAG has ``fail_fast``, which turns its failures into successes.
@@ -96,8 +96,8 @@ def graveler_run(
         _warn_of_partitions(opened, _listed(asset))
         with closing:
             yield opened.output
-            # setups and teardowns in the block are not work, and a gate of an enclosing run judges
-            # after this run has published
+            # setups and teardowns in the block are not work, and a gate of an outer run judges after
+            # this run has published
             work = [
                 task
                 for task in group.iter_tasks()
@@ -124,7 +124,7 @@ def graveler_run(
 
 
 def _opening(gate: Any) -> Any:
-    """Return the task that opens the run of a gate, None for tasks that are no gates."""
+    """Return the task that opens the run of a gate; None for tasks that are not gates."""
     if not isinstance(gate, GravelerGateOperator):
         return None
     return getattr(gate.run, "operator", None)
@@ -136,7 +136,7 @@ def _is_gate_of_outer(task: Any, group: TaskGroup) -> bool:
 
 
 def _order(checks: list[Any], others: list[Any]) -> None:
-    """Let a gate without a place of its own judge after all other tasks."""
+    """Let a gate without an explicit order judge after all other tasks."""
     ids = {task.task_id for task in others}
     for check in checks:
         opens = (isinstance(task, GravelerOpenRunOperator) for task in check.upstream_list)
@@ -145,7 +145,7 @@ def _order(checks: list[Any], others: list[Any]) -> None:
 
 
 def _merged(gates: Iterable[Gate | Check], checks: list[Any]) -> list[Gate]:
-    """Return the gates of the merge: those given, and those that are tasks."""
+    """Return the gates of the merge: the given gates and those that are tasks."""
     named = list(as_gates(gates))
     for gate in (gate for check in checks for gate in check.gates):
         if gate not in named:

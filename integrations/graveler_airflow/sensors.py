@@ -22,17 +22,17 @@ from graveler_airflow.triggers import (
 
 
 class LakeSensor(ReportsLineage, BaseSensorOperator):
-    """Waits in a worker, in a worker by turns (``mode="reschedule"``), or in the triggerer.
+    """Waits in a worker, with or without ``mode="reschedule"``, or in the triggerer.
 
-    It keeps no state between two pokes, and every mode calls the same trigger, so that all modes
-    return the same.
+    It has no state between two pokes, and every mode calls the same trigger, so all modes return the
+    same result.
 
     Args:
         repo: The repository; it need not exist yet.
-        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
-        start_from_trigger: With `deferrable`: start in the triggerer, too, so that the task takes no
-            slot of a worker before something has arrived. The arguments are text then, templates
-            as well, and no outputs of tasks. A mapped sensor starts in a worker.
+        deferrable: Wait in the triggerer; by default Airflow's setting ``default_deferrable``.
+        start_from_trigger: With `deferrable`, also start in the triggerer, so that the task needs no
+            slot of a worker before something has arrived. The arguments must then be text or
+            templates, not outputs of tasks. A mapped sensor starts in a worker.
         graveler_conn_id: The connection of the lake.
         **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
     """
@@ -60,7 +60,7 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         self.start_from_trigger = self.deferrable and start_from_trigger
 
     def _wait_for(self, trigger_class: type[LakeTrigger], **arguments: Any) -> None:
-        """Set the trigger and its arguments; each one that is a template field has its name."""
+        """Set the trigger and its arguments; an argument that is a template field has its name."""
         self._trigger_class = trigger_class
         self._arguments = {
             "repo": self.repo,
@@ -84,7 +84,7 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         )
 
     def trigger(self, context: Context) -> LakeTrigger:
-        """Return the trigger that waits for the same."""
+        """Return the trigger that waits for the same event."""
         rendered = {name: getattr(self, name) for name in self.template_fields}
         trigger = self._trigger_class(**{**self._arguments, **rendered})
         trigger.begin(context)
@@ -96,7 +96,7 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         """The branch or other ref whose commits it reports."""
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once."""
+        """Check once."""
         row = None
         with final_failures():
             try:
@@ -130,7 +130,7 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         commit, prefix = row.get("to") or row.get("commit"), row.get("prefix", "")
         if commit:
             part = Part(self.graveler_conn_id, "", self.repo, self.source, commit, prefix)
-            # of a commit without a prefix, the files that it has changed
+            # for a commit without a prefix, the files that it has changed
             since = row.get("since") or ("" if prefix else f"{commit}~1")
             self.lineage.inputs.append(replace(part, changes=(since, commit) if since else None))
         return row
@@ -140,17 +140,17 @@ class GravelerCommitSensor(LakeSensor):
     """Waits until a ref has gained commits, and returns them as a range of history.
 
     The result has ``since`` and ``to``, the ids of the commits at both ends, so that a reader
-    processes every commit once: ``repo.diff(since, to)`` is what they changed, and ``to`` is the
-    next ``since``. It follows first parents: a published run is one commit.
+    processes every commit once: ``repo.diff(since, to)`` has their changes, and ``to`` is the next
+    ``since``. It follows first parents, so a published run is one commit.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelercommitsensor``.
 
     Args:
         ref: A branch, or any ref expression.
-        prefix: Only commits that changed something below it.
+        prefix: Only commits that changed a path below it.
         since: A ref expression, preferably a commit id: commits after it count. Without it,
-            commits after the start of the DAG run, by the branch's log: a sensor that starts
-            late or is rescheduled misses none.
+            commits after the start of the DAG run count, by the branch's log, so that a sensor that
+            starts late or is rescheduled misses none.
         **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
@@ -174,13 +174,13 @@ class GravelerCommitSensor(LakeSensor):
 class GravelerObjectSensor(LakeSensor):
     """Waits until a ref has files below a prefix, and returns their paths and the commit.
 
-    Read from that commit (``repo.ref(found["commit"])``): it does not show later changes. Of a
-    branch, committed files count.
+    Read from that commit (``repo.ref(found["commit"])``), which does not show later changes. Only
+    committed files of a branch count.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelerobjectsensor``.
 
     Args:
-        prefix: The beginning of their paths; a whole path is one, too.
+        prefix: The beginning of their paths, or a whole path.
         ref: A branch, or any ref expression.
         since: A ref expression: only files added or changed since then count.
         at_least: The number of files to wait for.
@@ -219,8 +219,8 @@ class GravelerIngestSensor(LakeSensor):
 
     Args:
         branch: The ingestion branch.
-        into: The branch it is published to.
-        hour: A time; the hour of the DAG run if not given.
+        into: The branch to which it is published.
+        hour: A time; by default the hour of the DAG run.
         **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
@@ -237,5 +237,5 @@ class GravelerIngestSensor(LakeSensor):
 
     @property
     def source(self) -> str:
-        """The branch that hours are published to."""
+        """The branch to which hours are published."""
         return self.into

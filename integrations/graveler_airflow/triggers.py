@@ -1,4 +1,4 @@
-"""Triggers: they report to Airflow, without a worker, what arrives in a lake."""
+"""Triggers: they report arrivals in a lake to Airflow without a worker."""
 
 import asyncio
 from abc import abstractmethod
@@ -27,7 +27,7 @@ from graveler_airflow.dag.context import run_hour
 from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import is_final, open_lake
 
-_SETTLING: Final = 5.0  # seconds after which an event is out of the triggerer's hands
+_SETTLING: Final = 5.0  # seconds after which the triggerer has delivered an event
 _DOUBLINGS: Final = 20  # the pause has reached its maximum by then
 _LONGEST_PAUSE: Final = 300.0
 
@@ -37,11 +37,11 @@ _Result = TypeVar("_Result")
 class LakeTrigger(BaseEventTrigger):
     """Polls a repository until something has arrived.
 
-    A transient error is logged, and the pauses grow. An error that a later poll would meet as well
-    ends a trigger that a task waits for, as it fails a sensor's poke. The watcher of an asset
-    survives every error: Airflow would restart it at once, without any pause.
+    A transient error is logged, and the pauses grow. An error that a later poll would repeat ends a
+    trigger for which a task waits, as it fails a sensor's poke. The watcher of an asset survives
+    every error, because Airflow would restart it at once without a pause.
 
-    A subclass keeps each of its arguments in an attribute of the same name.
+    A subclass stores each of its arguments in an attribute of the same name.
     """
 
     def __init__(self, repo: str, ref: str, *, poll_interval: float, graveler_conn_id: str) -> None:
@@ -65,7 +65,7 @@ class LakeTrigger(BaseEventTrigger):
         self.begin(context)
 
     def begin(self, context: Context) -> None:
-        """Take from the context of the task that waits what its arguments leave open."""
+        """Set missing arguments from the context of the waiting task."""
         del context
 
     @abstractmethod
@@ -82,7 +82,7 @@ class LakeTrigger(BaseEventTrigger):
             await self.pause()
 
     async def prepare(self) -> None:
-        """Get ready for the first poll; called before each one."""
+        """Prepare for the first poll; called before each poll."""
 
     async def poll(
         self,
@@ -94,7 +94,7 @@ class LakeTrigger(BaseEventTrigger):
 
         Args:
             look: Reads the repository.
-            final: Whether a later call would meet an error as well; such an error is raised.
+            final: Returns whether a later call would repeat an error; such an error is raised.
         """
         try:
             await self.prepare()
@@ -129,27 +129,27 @@ class LakeTrigger(BaseEventTrigger):
 
 
 class GravelerCommitTrigger(LakeTrigger):
-    """Reports every commit that a ref gains, each by an event of its own, oldest first.
+    """Reports every commit that a ref gains in one event, oldest first.
 
-    It follows first parents: a published run is one commit. As the watcher of an asset it
+    It follows first parents, so a published run is one commit. As the watcher of an asset it
     stores its position with the asset and resumes from there when the triggerer restarts.
     Events are delivered at least once: a triggerer that dies may repeat one, so consumers
     must identify commits by their ids.
 
     A branch that was reset, or deleted and recreated, no longer descends from the last
-    commit reported. The next event then names that commit (``rewound_from``), and it comes
+    reported commit. The next event then names that commit (``rewound_from``), and it comes
     even if the branch gained no commit.
 
     Args:
         repo: The repository; it need not exist yet.
         ref: A branch, or any ref expression.
         prefix: Only commits that changed something below it.
-        since: A ref expression: report commits after it, if no position is stored. Without it,
-            commits after the start of the trigger.
-        begun: Instead of `since`: report commits after this time, in ISO 8601.
+        since: A ref expression; commits after it are reported if no position is stored. By default
+            commits after the start of the trigger are reported.
+        begun: Instead of `since`, a time in ISO 8601; commits after it are reported.
         once: End with one event for all new commits, for a task that waits.
-        asset: Name of the asset that is watched. Airflow merges triggers with equal arguments,
-            and a trigger shared by two assets cannot store its position.
+        asset: Name of the watched asset. It differs between assets, because Airflow merges triggers
+            with equal arguments, and a trigger shared by two assets cannot store its position.
         poll_interval: Seconds between two polls; a poll costs one read of the branch's record.
         graveler_conn_id: The connection of the lake.
     """
@@ -204,7 +204,7 @@ class GravelerCommitTrigger(LakeTrigger):
                 self._cursor = gained.to
                 await self._store(settle=bool(self._rows))
                 if len(gained.commits) == MOST:
-                    continue  # the ref has more
+                    continue  # the ref has more commits
             await self.pause()
 
     def _starting_point(self, repository: Repository) -> str:
@@ -271,7 +271,7 @@ class GravelerObjectTrigger(LakeTrigger):
     Args:
         repo: The repository; it need not exist yet.
         ref: A branch, whose committed files count, or any ref expression.
-        prefix: The beginning of their paths; a whole path is one, too.
+        prefix: The beginning of their paths, or a whole path.
         since: Only files added or changed since this commit.
         at_least: The number of files to wait for.
         poll_interval: Seconds between two polls.
@@ -308,7 +308,7 @@ class GravelerIngestTrigger(LakeTrigger):
         repo: The repository; it need not exist yet.
         hour: A time; the hour of the DAG run for a task that waits.
         branch: The ingestion branch.
-        into: The branch it is published to.
+        into: The branch to which it is published.
         poll_interval: Seconds between two polls.
         graveler_conn_id: The connection of the lake.
     """
@@ -339,10 +339,10 @@ class GravelerIngestTrigger(LakeTrigger):
 
 
 class _PullsOne:
-    """A task instance whose ``xcom_pull`` asks for the value of a task that is not mapped.
+    """A task instance whose ``xcom_pull`` requests the value of a task that is not mapped.
 
-    Airflow's own asks for the values of all indexes if it is given none. The triggerer does not
-    know that request, and leaves it without an answer: the trigger would never begin to wait.
+    Airflow's own task instance requests the values of all indexes if none is given. The triggerer
+    does not support that request and never answers, so the trigger would never begin to wait.
     """
 
     def __init__(self, ti: Any) -> None:

@@ -1,4 +1,4 @@
-"""What graveler's integrations with orchestrators share; it imports none of them."""
+"""Code that graveler's integrations with orchestrators share; it imports none of them."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ def lazy_names(
 
     Args:
         package: Its ``__name__``.
-        homes: Its public names, by the module below the package that defines them.
-        needs: The orchestrator: the name of its package, and of graveler's extra that installs it.
+        homes: Its public names by their module below the package.
+        needs: Name of the orchestrator's package, and of graveler's extra that installs it.
     """
     modules = {name: f"{package}.{home}" for home, names in homes.items() for name in names}
 
@@ -25,7 +25,7 @@ def lazy_names(
             value = getattr(import_module(modules[name]), name)
         except ModuleNotFoundError as error:
             if needs and (error.name or "").partition(".")[0] == needs:
-                # imported here: a process that only describes the packages loads no engine
+                # imported here, so that a process that only describes the packages loads no engine
                 from graveler.errors import MissingDependencyError  # noqa: PLC0415
 
                 raise MissingDependencyError(

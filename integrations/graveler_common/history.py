@@ -20,8 +20,8 @@ def commits_after(repository: Repository, head: Commit, since: Commit | None) ->
     Args:
         repository: The repository of both.
         head: The newest commit.
-        since: It need not be an ancestor of `head`: the walk ends where the two histories part.
-            None walks the whole history.
+        since: A commit, which need not be an ancestor of `head`: the walk ends at their common
+            ancestor. None walks the whole history.
     """
     for commit in repository.log(head.id, first_parent=True):
         while since is not None and since.generation > commit.generation:
@@ -58,7 +58,7 @@ def find_commit(repository: Repository, ref: str) -> Commit | None:
 
 
 def has_changed(repository: Repository, commit: Commit, prefix: str) -> bool:
-    """Return whether a commit changed anything below `prefix`, compared with its first parent.
+    """Return whether a commit changed a path below `prefix`, compared with its first parent.
 
     A commit whose tree was collected counts as a change.
     """
@@ -80,8 +80,8 @@ class Path:
     Attributes:
         path: Its path.
         kind: ``added``, ``changed`` or ``removed``.
-        before: Its size in bytes before, None if it did not exist.
-        after: Its size in bytes now, None if it is removed.
+        before: Its size in bytes before; None if it did not exist.
+        after: Its size in bytes now; None if it is removed.
     """
 
     path: str
@@ -92,15 +92,15 @@ class Path:
 
 @dataclass(slots=True)
 class Folder:
-    """What differs in one folder.
+    """The differences in one folder.
 
     Attributes:
         path: The folder.
-        added: Number of files added.
-        changed: Number of files changed.
-        removed: Number of files removed.
-        gained: Bytes of the files added or changed, as they are now.
-        lost: Bytes of the files changed or removed, as they were.
+        added: Number of added files.
+        changed: Number of changed files.
+        removed: Number of removed files.
+        gained: Bytes of the new versions of added and changed files.
+        lost: Bytes of the old versions of changed and removed files.
     """
 
     path: str
@@ -129,7 +129,7 @@ class Folder:
 
 @dataclass(slots=True)
 class Changes:
-    """What differs from one commit to another, of bounded size.
+    """The differences from one commit to another, of bounded size.
 
     Attributes:
         left: Id of the first commit.
@@ -151,14 +151,14 @@ class Changes:
 
 
 def changes_of(repository: Repository, commit: Commit) -> Changes | None:
-    """Return what a commit changed against its first parent; None for the first commit."""
+    """Return the changes of a commit against its first parent; None for the first commit."""
     if not commit.parents:
         return None
     return changes_between(repository, commit.parents[0], commit.id)
 
 
 def changes_between(repository: Repository, left: str, right: str) -> Changes:
-    """Return what differs from the commit `left` to the commit `right`."""
+    """Return the differences from the commit `left` to the commit `right`."""
     changes = Changes(left, right)
     try:
         _count(changes, repository.diff(left, right))
@@ -184,7 +184,7 @@ def _count(changes: Changes, differences: Iterable[Change]) -> None:
 
 
 def maintenance_row(done: Maintenance) -> dict[str, Any]:
-    """Return what maintenance did, as JSON has it."""
+    """Return the result of maintenance as JSON values."""
     return {
         "packed": {
             state.branch: state.packed.commit.id
@@ -197,7 +197,7 @@ def maintenance_row(done: Maintenance) -> dict[str, Any]:
 
 
 def reaped_row(reaped: Reaped) -> dict[str, str]:
-    """Return what the reaper did to one run."""
+    """Return the action of the reaper on one run."""
     return {
         "key": reaped.key,
         "branch": reaped.branch,
@@ -208,7 +208,7 @@ def reaped_row(reaped: Reaped) -> dict[str, str]:
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict; ``died`` is a gate that gave no answer."""
+    """Return a verdict; ``died`` marks a gate that gave no answer."""
     return {
         "gate": verdict.gate,
         "passed": verdict.passed,
@@ -220,7 +220,7 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
 
 
 def refusal_text(verdicts: Iterable[Verdict]) -> str:
-    """Return which gates refuse and why, "" if none does."""
+    """Return the gates that refuse, with their reasons; "" if none does."""
     return "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in verdicts if verdict.refuses)
 
 

@@ -1,4 +1,4 @@
-"""Lakes that exist: one opened for a task, or the one that a whole process shares."""
+"""Existing lakes: one that is opened for a task, or one that a whole process shares."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,10 +26,10 @@ _TRANSIENT: Final = (
 
 
 def open_lake(location: str | Path) -> Lake:
-    """Open the lake at `location`, as ``graveler.open`` takes it; never create one.
+    """Open the lake at `location`, as ``graveler.open`` does; never create one.
 
     Raises:
-        BackendUnavailableError: There is no lake, or it cannot be reached now. A retry may find it.
+        BackendUnavailableError: There is no lake, or it cannot be reached now. A retry may help.
     """
     with _absence_is_unavailability():
         return graveler.open(location)
@@ -42,13 +42,13 @@ def shared_lake(location: str) -> Lake:
         BackendUnavailableError: There is no lake, or it cannot be reached now.
     """
     with _absence_is_unavailability():
-        # it is located each time: the volume under an open lake may disappear
+        # locate the lake each time, because the volume of an open lake may disappear
         return lake_at(locate_lake(location))
 
 
 def is_final(error: GravelerError) -> bool:
-    """Return whether a retry of the same work would meet the same error."""
-    # a plain NotFoundError is about a lake or a local file, which may come back
+    """Return whether a retry of the same work would give the same error."""
+    # a plain NotFoundError is about a lake or a local file, which may appear later
     return not isinstance(error, _TRANSIENT) and type(error) is not NotFoundError
 
 
@@ -58,5 +58,5 @@ def _absence_is_unavailability() -> Iterator[None]:
         yield
     except NotFoundError as error:
         unavailable = BackendUnavailableError(f"{error} (is its volume mounted on this host?)")
-        # in the place of the error, which would be in the log of a task a second time
+        # it replaces the error, which would otherwise be in the log of a task twice
         raise unavailable.with_traceback(error.__traceback__) from error.__cause__

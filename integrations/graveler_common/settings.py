@@ -1,4 +1,4 @@
-"""The settings of a lake that an orchestrator holds: in its connections, in its resources."""
+"""The settings of a lake in the connections or resources of an orchestrator."""
 
 import json
 import re
@@ -15,13 +15,13 @@ from graveler.privacy import shown_uri
 
 OBJECT_SCHEMES: Final = ("s3", "s3a", "s3n", "file", "gs", "abfs", "abfss", "http", "https")
 _DATABASES: Final = ("postgres", "mysql", "mariadb")
-_KEY: Final = secrets.token_bytes(16)  # so that no name is a hash of a password alone
+_KEY: Final = secrets.token_bytes(16)  # so that no name is the hash of a password alone
 
 
 def settings_location(settings: Mapping[str, Any]) -> str:
     """Put settings into this process's environment; return the location of their lake.
 
-    The location holds no secret, and programs that this process starts understand it as well.
+    The location has no secret, and programs that this process starts can use it too.
 
     Args:
         settings: The tables of a ``graveler.toml``.
@@ -48,15 +48,15 @@ def lake_settings(
     No text in them is replaced: neither a variable nor the output of a command.
 
     Args:
-        kv: The URI of the key-value store, as of `kv_uri`.
-        storage: Where new repositories keep their objects.
+        kv: The URI of the key-value store, as from `kv_uri`.
+        storage: The object store of new repositories.
         s3: Settings of S3.
         cache: Settings of the cache.
         limits: Limits.
-        what: Names in errors what holds the settings.
+        what: Name, in errors, of the holder of the settings.
 
     Raises:
-        InvalidInputError: There is no storage, or settings of S3 for another one.
+        InvalidInputError: There is no storage, or there are settings of S3 for another kind of storage.
     """
     if not storage:
         raise InvalidInputError(
@@ -85,13 +85,13 @@ def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
 
     Args:
         uri: The URI, without a password.
-        user: The user; the URI's if not given.
-        password: As it is, not percent-encoded.
-        what: Names the URI in errors.
+        user: The user; by default that of the URI.
+        password: The password, not percent-encoded.
+        what: Name of the URI in errors.
 
     Raises:
-        InvalidInputError: No driver has the URI's scheme, the URI holds a password or names
-            another user, or it takes neither.
+        InvalidInputError: No driver has the URI's scheme, the URI has a password or names another
+            user, or it accepts neither.
     """
     scheme, _, rest = uri.partition("://")
     if scheme in OBJECT_SCHEMES:

@@ -1,4 +1,4 @@
-"""Assets as folders of the lake: written in a step of the run, read from the run's branch."""
+"""Assets as folders of the lake: a step of the run writes them, and reads use the run's branch."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,11 +76,11 @@ _CHECKS: Final[Checks] = {
 
 
 class GravelerIOManager(dg.ConfigurableIOManager):
-    """Keeps what assets return, each in a folder of its own, on the branch of the run.
+    """Stores the results of assets on the branch of the run, each in its own folder.
 
-    What an asset returns decides how it is written: bytes and text as they are; frames of pandas,
-    polars and pyarrow as one Parquet file; frames of Spark as the files that Spark writes. The
-    annotation of an argument decides what it gets, whichever type the asset upstream returned::
+    The type of a result decides its format: bytes and text are stored unchanged, frames of pandas,
+    polars and pyarrow as one Parquet file, frames of Spark as the files that Spark writes. The
+    annotation of an argument decides its type, whatever the asset upstream returned::
 
         @dg.asset
         def flights() -> pd.DataFrame: ...
@@ -95,17 +95,17 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         prefix: The beginning of all paths.
         layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by slashes)
             and ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key). Files in
-            folders below it belong to other assets, but for ``key=value`` folders.
-        load_as: What an argument without annotation gets where nothing tells what was written, as
+            folders below it belong to other assets, except in ``key=value`` folders.
+        load_as: The type for an argument without annotation if the written type is not known, as
             for files that Spark or another program wrote: ``spark``, ``pandas``, ``polars``,
             ``pyarrow``, ``bytes`` or ``text``.
-        pickle: Keep values of all other types by Python's pickle. Reading such a file runs code
-            that it names: only for a lake whose writers are trusted.
+        pickle: Whether values of all other types are stored by Python's pickle. Reading such a file
+            runs code that it names, so use it only for a lake whose writers are trusted.
         mode: ``overwrite``, ``append`` or ``error``. In every mode, a retry or another run of
-            the same job and partition replaces what the asset wrote there before. With
-            ``append``, a Spark frame of an asset with partitions also replaces what other jobs
-            wrote there; one without partitions adds its rows with each run. ``error`` refuses to
-            write over files of another job.
+            the same job and partition replaces the files that the asset wrote there before. With
+            ``append``, a Spark frame of an asset with partitions also replaces the files of other
+            jobs there; an asset without partitions adds its rows with each run. ``error`` refuses
+            to overwrite files of another job.
         file_format: Spark's name of the format of Spark frames.
         partition_by: Columns of Spark frames that become ``key=value`` folders.
         options: Spark's options of the format, for writing and reading.
@@ -139,7 +139,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         """Refuse assets that would replace each other's files; ``append`` lets them share.
 
         Args:
-            assets: The partitions of each asset, None for an asset without.
+            assets: The partitions of each asset; None for an asset without partitions.
 
         Raises:
             InvalidInputError: Two assets have a folder in common.
@@ -148,16 +148,16 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             check_folders(self.layout, assets)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Fail before an asset works if its run has nothing to publish to."""
-        if context.run is not None:  # a sensor may make the target
+        """Fail before an asset works if the target of its run is missing."""
+        if context.run is not None:  # otherwise a sensor may make the target
             self.graveler.at()
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Write `obj` in a step of the run; a retry replaces the work of the earlier try.
 
-        In a run for several partitions `obj` is a mapping by partition key, or a frame, if the
-        asset's metadata name a column in ``partition_expr``. None writes nothing, and undoes
-        what an earlier run of the same key wrote for the output.
+        In a run for several partitions `obj` is a mapping by partition key, or a frame if the
+        asset's metadata names a column in ``partition_expr``. None writes nothing, and undoes the
+        writes of an earlier run of the same key for the output.
         """
         if obj is None:  # the asset wrote its files itself, or there are none
             self.graveler.undo(context)
@@ -167,7 +167,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         with self.graveler.step(context) as step:
             for key, (folder, value) in values.items():
                 handlers[key].write(step, self._table(folder, context), value)
-            # this listing is no input of the run
+            # this listing is not an input of the run
             written = Branch(step.repository, step.name)
             shown = {
                 key: self._describe(context, written, folder, handlers[key], value)
@@ -224,7 +224,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         raise unknown_type(f"output {output_name(context)!r} of {context.step_key}", type(value))
 
     def _handler(self, kind: type) -> TypeHandler | None:
-        """Return the handler of a type, None if there is none."""
+        """Return the handler of a type, or None."""
         for handler in (*self.type_handlers(), BytesHandler(), TextHandler()):
             if handler.handles(kind):
                 return handler
@@ -268,7 +268,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         handler: TypeHandler,
         value: object,
     ) -> Mapping[str, Any]:
-        """Return Dagster's metadata of a value that is written: its files, rows and columns."""
+        """Return Dagster's metadata of a written value: its files, rows and columns."""
         entries = list(self._table(folder, context).entries(view))
         paths = [entry.path for entry in entries]
         metadata: dict[str, Any] = {
@@ -291,7 +291,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         return metadata
 
     def asset_folder(self, asset: dg.AssetKey, *, partitioned: bool) -> str:
-        """Return the folder of an asset; the one that holds all partitions, where it has them."""
+        """Return the folder of an asset; with partitions, the folder of all of them."""
         return self.prefix + common_folder(
             self.layout, "/".join(asset.path), partitioned=partitioned
         )
@@ -304,7 +304,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         return f"grav://{self.graveler.repository}/{ref}/{folder}"
 
     def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, tuple[str, Any]]:
-        """Return folder and value of each partition; the key is "" for what has none."""
+        """Return folder and value of each partition; without partitions the key is ""."""
         if not context.has_asset_key:
             return {"": (_op_folder(context), obj)}
         parts = context.asset_key.path
@@ -361,7 +361,7 @@ def _op_folder(context: dg.OutputContext) -> str:
 
 
 def _present(view: Run | Ref, folders: Iterable[str]) -> set[str]:
-    """Return the folders that hold a file, by one listing; no folder contains another."""
+    """Return the folders that have a file, by one listing; no folder contains another."""
     ordered = sorted(folders)
     root = commonpath(ordered) if ordered else ""
     present = set()
@@ -373,10 +373,10 @@ def _present(view: Run | Ref, folders: Iterable[str]) -> set[str]:
 
 
 def value_type(context: dg.InputContext) -> Any:
-    """Return the class that an input is annotated with, ``Any`` without one.
+    """Return the class of an input's annotation; ``Any`` without annotation.
 
-    Of a dictionary by partition it is the class of one value, of an optional value that of the
-    value.
+    For a dictionary by partition it is the class of one value. For an optional value it is the
+    class of the value.
     """
     annotated = context.dagster_type.typing_type
     if get_origin(annotated) is dict and context.has_asset_key and context.has_asset_partitions:
@@ -389,7 +389,7 @@ def value_type(context: dg.InputContext) -> Any:
 
 
 def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
-    """Return which rows of a frame belong to a partition."""
+    """Return the rows of a frame that belong to a partition."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         window = definition.time_window_for_partition_key(key)
         return PartitionRows(key, window.start, window.end)
@@ -402,7 +402,7 @@ def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
 
 
 def _owner(context: dg.OutputContext | dg.InputContext) -> str:
-    """Return the asset that owns the rows of a partition, whichever run writes them, or ""."""
+    """Return the asset that owns the rows of a partition in every run, or ""."""
     known = context.has_asset_key and context.has_asset_partitions
     return context.asset_key.to_user_string() if known else ""
 

@@ -1,4 +1,4 @@
-"""Where assets keep their files: no two assets share a folder."""
+"""The folders of assets; no two assets share a folder."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -40,7 +40,7 @@ def asset_folder(layout: str, asset: str, partition: str = "") -> str:
 
 
 def common_folder(layout: str, asset: str, *, partitioned: bool) -> str:
-    """Return the folder of an asset, or the one that holds all of its partitions."""
+    """Return the folder of an asset, or the folder of all its partitions."""
     folder = asset_folder(layout, asset, _PARTITION if partitioned else "")
     before = folder.partition(_PARTITION)[0]
     return before[: before.rfind("/") + 1]
@@ -49,14 +49,14 @@ def common_folder(layout: str, asset: str, *, partitioned: bool) -> str:
 def check_folders(
     layout: str, assets: Mapping[dg.AssetKey, dg.PartitionsDefinition[str] | None]
 ) -> None:
-    """Refuse assets that would write over each other's files.
+    """Refuse assets that would overwrite each other's files.
 
     Args:
-        layout: Where an asset keeps a partition: ``{asset}/{partition}``.
-        assets: The partitions of each asset, None for an asset without.
+        layout: The folder of a partition of an asset: ``{asset}/{partition}``.
+        assets: The partitions of each asset; None for an asset without partitions.
 
     Raises:
-        InvalidInputError: Two assets have a folder in common, or a key or the layout gives none.
+        InvalidInputError: Two assets have a folder in common, or a key or the layout is not valid.
     """
     levels = {key: _levels(layout, key, definition) for key, definition in assets.items()}
     for (key, own), (other, theirs) in combinations(levels.items(), 2):

@@ -1,4 +1,4 @@
-"""Frames: several partitions as one frame, and what Dagster shows of frames."""
+"""Frames: several partitions as one frame, and Dagster's metadata of frames."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -27,7 +27,7 @@ _LINEAGE: Final = "dagster/column_lineage"
 
 
 class FrameHandler(TypeHandler):
-    """Keeps frames of a library."""
+    """Stores frames of a library."""
 
     def __init__(self, library: FrameLibrary) -> None:
         self.name = library.name  # type: ignore[misc]  # of the class, where handlers are written by hand
@@ -58,7 +58,7 @@ class FrameHandler(TypeHandler):
 
 
 class ParquetHandler(FrameHandler):
-    """Keeps frames in memory, as one Parquet file for each partition."""
+    """Stores frames in memory as one Parquet file for each partition."""
 
     def __init__(self, library: ParquetLibrary) -> None:
         super().__init__(library)
@@ -70,7 +70,7 @@ class ParquetHandler(FrameHandler):
             put(step, table, _FILE, file, kind=self.name, content_type=PARQUET)
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
-        """Return the rows of all Parquet files of the table, whatever wrote them.
+        """Return the rows of all Parquet files of the table, from any writer.
 
         ``key=value`` folders become columns.
         """
@@ -82,13 +82,13 @@ class ParquetHandler(FrameHandler):
 
 
 class SparkHandler(FrameHandler):
-    """Keeps Spark frames, as the files that Spark wrote."""
+    """Stores Spark frames as the files that Spark writes."""
 
     def write(self, step: Step, table: Table, obj: Any) -> None:
-        """Write a frame; files in folders below, of other assets, stay."""
+        """Write a frame; files of other assets in folders below it stay."""
         mode = table.mode
         if mode == "overwrite":
-            # with `partition_by` Spark replaces its own folders, and leaves what other libraries wrote
+            # with `partition_by` Spark replaces only its own folders, not files of other libraries
             step.delete_many(
                 [
                     entry.path
@@ -109,7 +109,7 @@ class SparkHandler(FrameHandler):
         )
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
-        """Return the frame; Parquet files are read as such, whatever wrote them."""
+        """Return the frame; Parquet files of any writer are read as Parquet."""
         first = next(table.entries(view), None)
         parquet = first is not None and first.path.endswith(SUFFIX)
         file_format = "parquet" if parquet else table.file_format
@@ -123,7 +123,7 @@ def frame_handler(library: FrameLibrary) -> FrameHandler:
 
 
 def count_rows(view: Branch, entries: Sequence[Entry]) -> int | None:
-    """Return the number of rows by the footers; None if files are not Parquet, or too many."""
+    """Return the number of rows from the footers; None if files are not Parquet or too many."""
     if not entries or len(entries) > _MOST_FOOTERS:
         return None
     if not all(entry.path.endswith(SUFFIX) for entry in entries):
@@ -142,7 +142,7 @@ def declared_lineage(
 ) -> Mapping[str, dg.TableColumnLineage]:
     """Return the column lineage of an asset's definition, for the columns that its frame has.
 
-    Dagster shows the lineage of materializations only. What the step adds itself stays.
+    Dagster shows only the lineage of materializations. Lineage that the step adds itself stays.
     """
     declared = (context.definition_metadata or {}).get(_LINEAGE)
     if _LINEAGE in context.output_metadata or not isinstance(declared, dg.TableColumnLineage):

@@ -1,4 +1,4 @@
-"""Type handlers: how a value of a type becomes files of the lake, and is read again."""
+"""Type handlers: they write a value of a type as files of the lake, and read it again."""
 
 import pickle
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from graveler.spark.writer import MODES
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A folder that holds a value, and how frames are kept in it.
+    """A folder that holds a value, and the format of frames in it.
 
     Attributes:
         folder: The folder, with a slash at its end.
@@ -26,7 +26,7 @@ class Table:
         file_format: Spark's name of the format of Spark frames.
         partition_by: Columns of Spark frames that become ``key=value`` folders.
         options: Spark's options of the format.
-        owner: Who owns the rows that Spark appends, or "".
+        owner: The owner of the rows that Spark appends, or "".
     """
 
     folder: str
@@ -52,7 +52,7 @@ class TypeHandler(ABC):
     """Writes and reads the values of one library.
 
     Attributes:
-        name: The name of the handler; the files it puts carry it in their metadata.
+        name: The name of the handler; the metadata of its files has this name.
     """
 
     name: ClassVar[str]
@@ -70,9 +70,9 @@ class TypeHandler(ABC):
         """Return the value.
 
         Args:
-            view: What is read.
-            table: Where the value is.
-            kind: The type that the argument is annotated with; ``Any`` without annotation.
+            view: The view to read from.
+            table: The folder of the value.
+            kind: The annotated type of the argument; ``Any`` without annotation.
         """
 
     def combine(self, values: Mapping[str, Any]) -> Any:
@@ -93,12 +93,12 @@ class TypeHandler(ABC):
         )
 
     def columns(self, obj: Any) -> Mapping[str, str]:
-        """Return the type of each column; none if the value is no table."""
+        """Return the type of each column; none if the value is not a table."""
         return {}
 
 
 def written(step: Step, table: Table) -> Sequence[Entry]:
-    """Return the files of a table as they are on the step; they become no input of the run."""
+    """Return the present files of a table on the step; they do not become inputs of the run."""
     return list(table.entries(Branch(step.repository, step.name)))
 
 
@@ -111,10 +111,10 @@ def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_ty
     """Put a value as one file; the files of its earlier versions are deleted.
 
     These are the files that handlers put, and the parts that Spark wrote. Other files of the
-    folder stay: the asset may have written them itself.
+    folder stay, because the asset may have written them itself.
 
     Raises:
-        AlreadyExistsError: Mode ``error``, and the folder holds files.
+        AlreadyExistsError: The mode is ``error``, and the folder has files.
     """
     path = table.folder + name
     others = [] if table.mode == "append" else written(step, table)
@@ -173,7 +173,7 @@ class TextHandler(BytesHandler):
 
 
 class PickleHandler(TypeHandler):
-    """Any other value, as one file that Python's pickle wrote."""
+    """Any other value, as one file of Python's pickle."""
 
     name = "pickle"
     _FILE: Final = "data.pickle"
@@ -199,7 +199,7 @@ class PickleHandler(TypeHandler):
 
 
 def unknown_type(subject: str, kind: Any) -> InvalidInputError:
-    """Return the error about a value or an annotation that no handler is for."""
+    """Return the error for a value or an annotation without a handler."""
     return InvalidInputError(
         f"{subject}: no type handler is for {full_name(kind)}: use bytes, str or a frame of pandas, "
         "polars, pyarrow or Spark; give the IO manager `pickle=True`; or return your own from its "
@@ -208,7 +208,7 @@ def unknown_type(subject: str, kind: Any) -> InvalidInputError:
 
 
 def nothing_below(folder: str, names: Sequence[str] = ()) -> ObjectNotFoundError:
-    """Return the error about a folder without Parquet files."""
+    """Return the error for a folder without Parquet files."""
     others = _other_files(names) if names else "nor any other file: write the asset first"
     return ObjectNotFoundError(f"no Parquet file below {folder!r}, {others}")
 

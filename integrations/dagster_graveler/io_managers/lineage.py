@@ -1,4 +1,4 @@
-"""Column lineage of Spark frames: their plans tell of which columns of the inputs they are made."""
+"""Column lineage of Spark frames, found from their plans."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -19,19 +19,19 @@ _inputs: "Final[WeakKeyDictionary[dg.StepExecutionContext, list[tuple[dg.AssetKe
 )
 
 _Origins = dict[int, frozenset[dg.TableColumnDep]]
-"""The columns of assets that a column of a plan is made of, by its id."""
+"""The columns of assets from which a column of a plan is made, by its id."""
 
 
 def keep_input(context: dg.InputContext, value: object) -> None:
-    """Keep a Spark frame that a step has read, for the lineage of what it returns."""
+    """Keep a Spark frame that a step has read, for the lineage of its result."""
     if context.has_asset_key and hasattr(value, "_jdf"):
         _inputs.setdefault(context.step_context, []).append((context.asset_key, value))
 
 
 def derived_lineage(context: dg.OutputContext, value: object) -> dg.TableColumnLineage | None:
-    """Return the lineage of the columns of a Spark frame; None if its plan tells of none.
+    """Return the lineage of the columns of a Spark frame; None if its plan has none.
 
-    Columns that come from elsewhere, or through Python functions over whole frames, have none.
+    Columns from other sources, or from Python functions over whole frames, have no lineage.
     """
     frames = _inputs.get(context.step_context)
     if not frames or not hasattr(value, "_jdf") or LINEAGE in context.output_metadata:
@@ -58,7 +58,7 @@ def _origins(frame: Any, inputs: Sequence[tuple[dg.AssetKey, Any]]) -> _Origins:
     nodes = list(_nodes(_plan(frame), known))
     if len(nodes) > _MOST_NODES:
         return {}
-    for node, source in reversed(nodes):  # what a node is made of comes first
+    for node, source in reversed(nodes):  # the sources of a node come first
         if source is not None:
             key, names = source
             for (number, _), name in zip(_columns(node), names, strict=True):
@@ -73,13 +73,13 @@ def _origins(frame: Any, inputs: Sequence[tuple[dg.AssetKey, Any]]) -> _Origins:
 def _nodes(
     plan: Any, known: Sequence[tuple[dg.AssetKey, Any, Sequence[str]]]
 ) -> Iterator[tuple[Any, tuple[dg.AssetKey, Sequence[str]] | None]]:
-    """Yield the nodes of a plan down to its inputs, each before what it is made of."""
+    """Yield the nodes of a plan down to its inputs, each before its sources."""
     waiting = [plan]
     for _ in range(_MOST_NODES + 1):
         if not waiting:
             return
         node = waiting.pop()
-        # a frame that is joined with itself is there twice, with other ids
+        # a frame that is joined with itself occurs twice, with different ids
         source = next(((key, names) for key, read, names in known if node.sameResult(read)), None)
         yield node, source
         if source is None:
@@ -118,5 +118,5 @@ def _columns(plan: Any) -> Sequence[tuple[int, str]]:
 
 
 def _items(sequence: Any) -> Sequence[Any]:
-    """Return the items of a sequence of Scala."""
+    """Return the items of a Scala sequence."""
     return [sequence.apply(number) for number in range(sequence.size())]

@@ -1,4 +1,4 @@
-"""Branch deployments: a branch of the lake for each pull request, made and dropped by a sensor."""
+"""Branch deployments: a sensor makes and drops a branch of the lake for each pull request."""
 
 import json
 import re
@@ -25,16 +25,16 @@ _PULL_REQUEST: Final = "DAGSTER_CLOUD_PULL_REQUEST_ID"
 def deployment_branch(pattern: str = "pr-{n}", *, production: str = "main") -> str:
     """Return the branch that this deployment publishes to, for ``GravelerResource(into=...)``.
 
-    Dagster+ tells a branch deployment its pull request, in ``DAGSTER_CLOUD_PULL_REQUEST_ID``;
-    elsewhere set it, and ``DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT=1``.
+    In a branch deployment, Dagster+ sets ``DAGSTER_CLOUD_PULL_REQUEST_ID`` to the pull request.
+    Elsewhere set it, and ``DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT=1``.
 
     Args:
         pattern: The name of a pull request's branch, with ``{n}`` for its number.
         production: The branch of every other deployment.
 
     Raises:
-        InvalidInputError: A branch deployment without the number of its pull request, which must
-            not publish to production.
+        InvalidInputError: The number of a branch deployment's pull request is missing. Such a
+            deployment must not publish to production.
     """
     _compile(pattern)
     branch_text(production, "production")
@@ -62,22 +62,22 @@ def build_branch_sensor(  # noqa: PLR0913 - all but the first have a default
     """Return the sensor that gives each open pull request a branch of the lake.
 
     It needs the resource ``graveler``, and runs in the production deployment. A branch begins at
-    the present commit of `source` and copies nothing. It is dropped `keep` after its pull request
-    was last seen open; ``graveler undo <branch>`` brings it back. Branches whose names do not fit
-    the pattern are left alone.
+    the present commit of `source` and copies nothing. It is dropped when the time `keep` has passed
+    since its pull request was last seen open. ``graveler undo <branch>`` restores it. Branches whose
+    names do not match the pattern are ignored.
 
     Args:
         pull_requests: A function that returns the numbers of the open pull requests; if it
             raises, nothing is dropped.
         name: The sensor's name.
         pattern: The name of a branch, with ``{n}`` for the number.
-        source: The branch that they begin from.
+        source: The branch from which they begin.
         keep: How long a branch stays after its pull request was closed.
         minimum_interval_seconds: Seconds between two evaluations.
         default_status: Whether the sensor is on by default.
 
     Raises:
-        InvalidInputError: The pattern has no ``{n}``, or fits `source`.
+        InvalidInputError: The pattern has no ``{n}``, or matches `source`.
     """
     if not callable(pull_requests):
         raise InvalidInputError(
@@ -131,7 +131,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _closed_since(cursor: str | None, branches: Collection[str]) -> Mapping[str, datetime]:
-    """Return when each branch was first seen without its pull request."""
+    """Return the time when each branch was first seen without its pull request."""
     now = SystemClock().now()
     seen = json.loads(cursor) if cursor else {}
     return {

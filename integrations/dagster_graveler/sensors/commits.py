@@ -1,4 +1,4 @@
-"""A sensor of commits: each one starts a job, or becomes an event of an asset."""
+"""A sensor of commits: each commit starts a job or becomes an event of an asset."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -42,9 +42,9 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
 ) -> dg.SensorDefinition:
     """Return a sensor that reports each commit of a branch once, oldest first.
 
-    It needs the resource ``graveler``. It follows first parents: a published run is one commit.
-    Its cursor is the last commit that it reported. If the branch was reset, it continues from
-    where the histories part; if the commit is gone, from the head. The run key is the commit's
+    It needs the resource ``graveler``. It follows first parents, so a published run is one commit.
+    Its cursor is the last commit that it reported. If the branch was reset, it continues from the
+    common ancestor. If the commit is gone, it continues from the head. The run key is the commit's
     id, so that Dagster starts one run for each commit. A commit that a job has published does not
     start that job again.
 
@@ -52,14 +52,14 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
         name: The sensor's name.
         job: The job to start for each commit.
         asset: The asset that gets an event for each commit, usually made elsewhere.
-        ref: The branch; the resource's target if not given.
-        prefix: Only commits that change something below it.
+        ref: The branch; by default the resource's target.
+        prefix: Only commits that change a path below it.
         partitions_def: The partitions of the job or the asset. The partitions of a commit are
             those of its run, its hours, or the hours in the paths that it changed; a commit
             without any is skipped. Time partitions may differ in length: an hour starts its
             day, a day starts all its hours.
-        since: The commit or ref after which to begin; the present head if not given.
-        limit: The most commits in one evaluation; the next one reports the others.
+        since: The commit or ref after which to begin; by default the present head.
+        limit: Largest number of commits in one evaluation; the next one reports the others.
         minimum_interval_seconds: Seconds between two evaluations.
         default_status: Whether the sensor is on by default.
     """
@@ -136,9 +136,8 @@ def partitions_of_commit(
 
     They are the partitions of its run, else the hours in its metadata, else the hours
     (``2013/01/01/05:00/``) in the paths that it changed. For a Dagster run with a window of time,
-    and for its rollback, they are all partitions that overlap the window. A commit of an
-    ingestion branch counts by its hours alone: a later run publishes late files and hours that
-    were held.
+    and for its rollback, they are all partitions that overlap the window. For a commit of an
+    ingestion branch only its hours count, because a later run publishes late files and held hours.
     """
     timed = definition if isinstance(definition, dg.TimeWindowPartitionsDefinition) else None
     if timed is not None and (window := _window(repository, commit)):

@@ -1,1 +1,1 @@
-"""From Airflow's tasks to the run: its handle, its steps, which tasks count as done."""
+"""The run of a DAG run: its handle, its steps, and the tasks that count as done."""

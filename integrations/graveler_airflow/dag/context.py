@@ -1,4 +1,4 @@
-"""What a DAG run is about: its hour, the key of its graveler run, metadata of commits, pages."""
+"""Values from a DAG run: its hour, the key of its graveler run, metadata of commits, pages."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,10 +18,11 @@ PARTITION_KEY: Final = "%Y-%m-%dT%H:%M"
 
 
 def run_hour(context: "Context") -> datetime:
-    """Return the hour that a DAG run is about, in UTC.
+    """Return the hour of a DAG run in UTC.
 
     It is the time of the partition if the timetable has partitions, else the start of the data
-    interval, else the logical date, else the time at which the run was due; floored to the hour.
+    interval, else the logical date, else the time at which the run was due. It is rounded down to
+    the hour.
 
     Raises:
         InvalidInputError: The partition of the run is not a time.
@@ -54,13 +55,13 @@ def _date_of(partition_key: str | None) -> datetime | None:
 def run_key(context: Mapping[str, Any], name: str = "") -> str:
     """Return the key of the graveler run: the DAG's id with the partition, or with the run's id.
 
-    A DAG run created again for the same partition has another id but the same key: it resumes
-    what the first one left. Each instance of a mapped task group has a run of its own, with its
-    index in the key.
+    A DAG run created again for the same partition has another id but the same key. It resumes the
+    work of the first one. Each instance of a mapped task group has its own run, with its index in
+    the key.
 
     Args:
         context: The context of the task or callback.
-        name: Which run, for a DAG that has several in one repository.
+        name: Name of the run, for a DAG that has several in one repository.
     """
     run = context["dag_run"]
     key = f"{run.dag_id} {context.get('partition_key') or run.run_id}"
@@ -70,7 +71,7 @@ def run_key(context: Mapping[str, Any], name: str = "") -> str:
 
 
 def run_metadata(context: "Context") -> dict[str, str]:
-    """Return the pairs by which the graveler run and its merge commit name the DAG run."""
+    """Return the metadata with which the graveler run and its merge commit name the DAG run."""
     run = context["dag_run"]
     hour = ""
     with suppress(InvalidInputError):
@@ -87,7 +88,7 @@ def run_metadata(context: "Context") -> dict[str, str]:
 
 
 def task_metadata(context: "Context") -> dict[str, str]:
-    """Return the pairs by which a commit names the task that made it, and its DAG run."""
+    """Return the metadata with which a commit names its task and DAG run."""
     ti = context["ti"]
     metadata = run_metadata(context)
     metadata["airflow.task_id"] = ti.task_id
@@ -100,7 +101,7 @@ def task_metadata(context: "Context") -> dict[str, str]:
 
 
 def step_name(context: "Context") -> str:
-    """Return the name of a task's step; each instance of a mapped task is a step of its own."""
+    """Return the name of a task's step; each instance of a mapped task has its own step."""
     ti = context["ti"]
     return f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)
 
@@ -110,17 +111,17 @@ def _is_mapped(ti: Any) -> bool:
 
 
 def _code_version(context: "Context") -> str:
-    """Return the version of the task's DAG bundle, "" for bundles without versions."""
+    """Return the version of the task's DAG bundle; "" for bundles without versions."""
     bundle = getattr(context.get("ti"), "bundle_instance", None)
     if bundle is None:
         return ""
-    # the run has not pinned a version: the bundle reports its present one
+    # the run has no pinned version, so use the present version of the bundle
     pinned = bundle.version or (bundle.get_current_version() if bundle.supports_versioning else "")
     return str(pinned or "")
 
 
 def _base() -> str:
-    """Return the setting ``[api] base_url``, or "" if it is not set: a guess would be wrong."""
+    """Return the setting ``[api] base_url``, or "" if it is not set, because a guess may be wrong."""
     from airflow.sdk.configuration import conf  # noqa: PLC0415 - heavy: only where it is used
 
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")

@@ -1,4 +1,4 @@
-"""From the handle of a run, which travels between tasks as an XCom, to a step to work in."""
+"""The handle of a run, which tasks pass as an XCom, and the step of a task that has the handle."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _LIVE: Final = (RunState.OPEN, RunState.PUBLISHING)
 def pack(handle: RunHandle, conn_id: str = "", opened_by: str = "") -> dict[str, str]:
     """Return a handle as the value of an XCom; it holds no secret.
 
-    It names the connection and not the location of the lake, which each worker finds by itself.
+    It names the connection and not the location of the lake, which each worker looks up.
 
     Args:
         handle: The handle.
@@ -40,7 +40,7 @@ def pack(handle: RunHandle, conn_id: str = "", opened_by: str = "") -> dict[str,
 
 
 def find_handle(value: object) -> RunHandle | None:
-    """Return the handle that `pack` put into `value`, or None if it holds none."""
+    """Return the handle that `pack` put into `value`, or None if there is none."""
     if not isinstance(value, Mapping) or _MARK not in value:
         return None
     return RunHandle.from_json(str(value[_MARK]))
@@ -56,8 +56,8 @@ def attached(value: object) -> Iterator[Run]:
     """Open the lake and the run of a packed handle for a ``with`` block.
 
     Raises:
-        InvalidInputError: It is no packed handle.
-        BackendUnavailableError: There is no lake where the connection names one.
+        InvalidInputError: It is not a packed handle.
+        BackendUnavailableError: The connection's lake does not exist.
         RepositoryNotFoundError: The lake has no such repository.
         FencedError: The attempt is over; the error names the task to clear.
     """
@@ -79,9 +79,9 @@ def attached(value: object) -> Iterator[Run]:
 def _explained(
     error: FencedError | RunStateError, run: Run, value: object
 ) -> FencedError | RunStateError:
-    """Return an error that names the task to clear if the attempt is over and no newer one is open.
+    """Return an error that names the task to clear, if the attempt is over and no newer one is open.
 
-    A task meets it when it is cleared without the task that opens the run.
+    It occurs if a task is cleared without the task that opens the run.
     """
     try:
         record = run.record
@@ -103,13 +103,13 @@ def working_step(
 ) -> Iterator["TaskStep"]:
     """Work in the task's step of the run of a packed handle, for a ``with`` block.
 
-    Leaving the block joins the step to the run, which is one line of the task's log; an exception
-    drops it. The lease is renewed meanwhile.
+    Leaving the block joins the step to the run and writes one line to the task's log. An exception
+    drops the step. The lease is renewed meanwhile.
 
     Args:
         value: The packed handle.
         context: The context of the task.
-        metadata: Pairs for the commit, beside those of the task.
+        metadata: Metadata of the commit, in addition to that of the task.
 
     Raises:
         FencedError: The attempt is over.
@@ -130,7 +130,7 @@ def working_step(
 
 
 class TaskStep(Step):
-    """What a ``@task.graveler`` function works in: a step of the run, with the run's hour.
+    """The step of a run that a ``@task.graveler`` function works in, with the run's hour.
 
     It has every method of a step: ``put``, ``get``, ``list``, ``delete`` for files, ``read`` and
     ``write`` for frames. The work of the function joins the run's branch in one commit when it
@@ -149,7 +149,7 @@ class TaskStep(Step):
 
     @property
     def hour(self) -> datetime:
-        """The hour that the DAG run is about, in UTC."""
+        """The hour of the DAG run, in UTC."""
         return run_hour(self.context)
 
     def hour_prefix(self, root: str) -> str:

@@ -1,9 +1,9 @@
-"""Which task of a run waits for which, so that no failure is masked.
+"""The order of the tasks of a run, which must not mask a failure.
 
-Airflow marks a DAG run as failed if one of its last tasks has failed. A task that runs despite
-an upstream failure (as with ``trigger_rule="all_done"``) masks it from all tasks after it.
-Inside the block of a run, half of the work would be published; after the block, a refused run
-would count as a success.
+Airflow marks a DAG run as failed if one of its last tasks has failed. A task that runs despite an
+upstream failure (as with ``trigger_rule="all_done"``) masks the failure from all tasks after it.
+Inside the block of a run, incomplete work would be published. After the block, a refused run would
+count as a success.
 """
 
 from collections.abc import Iterable
@@ -32,9 +32,9 @@ def leaves_of(tasks: Iterable[Any]) -> list[Any]:
 
 
 def watched(tasks: Iterable[Any]) -> list[Any]:
-    """Return the tasks that the merge must wait for, to notice every failure among `tasks`.
+    """Return the tasks for which the merge must wait to notice every failure among `tasks`.
 
-    These are the last ones, and each whose failure a downstream task would mask.
+    These are the last tasks, and each task whose failure a downstream task would mask.
     """
     tasks = list(tasks)
     by_id = {task.task_id: task for task in tasks}
@@ -51,11 +51,11 @@ def watched(tasks: Iterable[Any]) -> list[Any]:
 
 
 def loosen(setup: Any, tasks: Iterable[Any]) -> None:
-    """Let tasks with a trigger rule of their own wait for the setup indirectly.
+    """Let tasks with another trigger rule wait for the setup indirectly.
 
-    A task that is called with the run waits for the opening of the run, and Airflow requires the
-    rule ``all_success`` of a task that waits for a setup directly. A task with another rule
-    waits for tasks that have waited for the setup.
+    A task that is called with the run waits for the opening of the run. Airflow requires the rule
+    ``all_success`` for a task that waits for a setup directly. A task with another rule waits for
+    tasks that have waited for the setup.
     """
     for task in tasks:
         others = task.upstream_task_ids - {setup.task_id}
@@ -67,7 +67,7 @@ def loosen(setup: Any, tasks: Iterable[Any]) -> None:
 def check_waited_for(opened: Any, merge: Any) -> None:
     """Raise InvalidInputError if a task outside the block works in the run while it is published.
 
-    A task after the merge may have the run: the run accepts no more writes then.
+    A task after the merge may have the run, because the run then accepts no more writes.
 
     Args:
         opened: The task that opens the run.
@@ -100,7 +100,7 @@ def check_failures_show(merge: Any) -> None:
 
 
 def _masking(merge: Any) -> Any:
-    """Return a task that masks the failure of `merge`, None if some last task shows it."""
+    """Return a task that masks the failure of `merge`; None if a last task shows the failure."""
     masking = None
     failed, seen = [merge], {merge.task_id}
     while failed:

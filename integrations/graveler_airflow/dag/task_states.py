@@ -1,10 +1,10 @@
-"""Which tasks of a DAG run count as done, and the agreement of the run with them.
+"""The tasks of a DAG run that count as done, and the agreement of the run with them.
 
-A run holds the work of the tasks that Airflow calls done, and of no others. Airflow stores which
-tasks have succeeded, the run which steps have joined it, and the two can differ: a branch is
-dropped while its finished tasks stay finished, or a task that wrote in an earlier attempt is
-skipped in this one. Each task pushes the commit by which it joined as an XCom. From these and from
-the states of the tasks, opening and publishing the run restore the agreement.
+A run must have the work of exactly the tasks that Airflow calls done. Airflow stores the tasks that
+have succeeded, and the run stores the steps that have joined it. The two can differ: a branch may be
+dropped while its finished tasks stay finished, or a task that wrote in an earlier attempt is skipped
+in this one. Each task pushes the commit of its step as an XCom. From these commits and the states of
+the tasks, opening and publishing the run restore the agreement.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _JOINED: Final = "graveler_joined"
 
 DONE: Final = ("success",)
-"""The work of these tasks must be in what is published."""
+"""The publish must have the work of tasks in these states."""
 NO_PART: Final = ("skipped", "removed")
-"""Work that these tasks left in an earlier attempt must not be published."""
+"""The publish must not have work of an earlier attempt of tasks in these states."""
 TO_RUN: Final = (None, "scheduled", "queued")
-"""These tasks have yet to run, or are not in the DAG run at all."""
+"""Tasks in these states have not run yet, or are not in the DAG run."""
 
 _UNSUCCESSFUL: Final = ("failed", "upstream_failed", *NO_PART)
 
@@ -34,8 +34,8 @@ _UNSUCCESSFUL: Final = ("failed", "upstream_failed", *NO_PART)
 class TaskStates:
     """The states of the tasks of one DAG run.
 
-    The states of each task are read by themselves, because the id of a task may be equal to the
-    name of an instance of a mapped task.
+    The states of each task are read separately, because the id of a task may be equal to the name of
+    an instance of a mapped task.
 
     Args:
         context: The context of a task of the DAG run.
@@ -47,7 +47,7 @@ class TaskStates:
         self._known: dict[str, Mapping[str, str | None]] = {}
 
     def is_in(self, states: Collection[str | None], task_id: str, step: str) -> bool:
-        """Return whether the instance of a task that is this step is in one of the states."""
+        """Return whether the task instance of this step is in one of the states."""
         if task_id not in self._known:
             self._known[task_id] = self._states([task_id])
         index = step[len(task_id) :].strip("[]")
@@ -56,7 +56,7 @@ class TaskStates:
     def made_by(
         self, states: Collection[str | None], step: str, metadata: Mapping[str, str]
     ) -> bool:
-        """Return whether a task of this DAG that is in one of the states made a step's commit."""
+        """Return whether a task of this DAG in one of the states made a step's commit."""
         task_id = metadata.get("airflow.task_id", "")
         index = metadata.get("airflow.map_index", "")
         return (
@@ -82,7 +82,7 @@ class TaskStates:
 
 
 def push_joined(context: "Context", steps: Iterable[Step]) -> None:
-    """Push the commits by which the steps of this task joined; nothing if they changed nothing."""
+    """Push the commits with which the steps of this task joined; none if nothing changed."""
     commits = [
         [*_place(step.repository, step.run.key), step.result.id]
         for step in steps
@@ -99,10 +99,9 @@ def pushes_joined(task: Any) -> bool:
 
 
 def undo_stale(context: "Context", run: Run) -> list[str]:
-    """Undo the steps of tasks that run again or take no part; return their names.
+    """Undo the steps of tasks that run again or do not take part; return their names.
 
-    What the tasks read is then the work of those that have succeeded. Steps that no task of this
-    DAG made are left alone.
+    The tasks then read only work of succeeded tasks. Steps that no task of this DAG made are kept.
     """
     return _undo(context, run, (*TO_RUN, *NO_PART))
 
@@ -146,7 +145,7 @@ def _check_nothing_lost(context: "Context", run: Run) -> None:
 
 
 def _joined_by_done_tasks(context: "Context", run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the steps of the run whose tasks succeeded, each with the commit by which it joined."""
+    """Yield the steps of the run whose tasks succeeded, each with its commit."""
     states = TaskStates(context)
     for task in filter(pushes_joined, context["dag"].tasks):
         # one call for all instances of a mapped task
@@ -159,5 +158,5 @@ def _joined_by_done_tasks(context: "Context", run: Run) -> Iterator[tuple[str, s
 
 
 def _place(repository: Stores, key: str) -> list[str]:
-    """Return what identifies a run in every process: a location may differ between workers."""
+    """Return the identity of a run in every process; a location may differ between workers."""
     return [repository.uid, key]

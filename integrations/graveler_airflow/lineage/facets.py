@@ -1,4 +1,4 @@
-"""From what a task has read and written to the datasets and facets of OpenLineage."""
+"""The datasets and facets of OpenLineage for the reads and writes of a task."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -51,9 +51,9 @@ class _Dataset:
         name: Its name.
         version: The commit.
         folders: The folders of its files.
-        entries: Its files by their paths, without those that are deleted.
+        entries: Its files by their paths, without deleted ones.
         footers: The footers of its Parquet files, or of some of them.
-        complete: Whether all its files are here.
+        complete: Whether `entries` has all its files.
     """
 
     namespace: str
@@ -71,7 +71,7 @@ class _Dataset:
 
     @property
     def rows(self) -> int | None:
-        """Rows of the files; None if they cannot be counted by footers."""
+        """Rows of the files; None if footers do not have them."""
         if len(self.footers) < len(self.entries):
             return None
         return sum(footer.rows for footer in self.footers.values())
@@ -97,7 +97,7 @@ class _Dataset:
         return {"version": version, "schema": schema_dataset.SchemaDatasetFacet(fields)}
 
     def statistics(self) -> dict[str, Any]:
-        """Return rows, bytes and number of the files; {} if some are not here."""
+        """Return rows, bytes and number of the files; {} if some files are missing here."""
         if not self.complete:
             return {}
         return {"rowCount": self.rows, "size": self.size, "fileCount": len(self.entries)}
@@ -173,7 +173,7 @@ def _output(dataset: _Dataset) -> OutputDataset:
 
 
 def _datasets(parts: Iterable[Part]) -> list[_Dataset]:
-    """Return the datasets that parts belong to, in the order of their names."""
+    """Return the datasets of parts, in the order of their names."""
     datasets: dict[tuple[str, str, str], _Dataset] = {}
     for part in dict.fromkeys(parts):
         try:
@@ -207,7 +207,7 @@ def _add(
 
 
 def _resolved(part: Part, repository: Repository) -> tuple[str, str, Ref]:
-    """Return what stands for the branch of a part, its version, and the tree with its files."""
+    """Return the name for the branch of a part, its version, and the tree with its files."""
     if part.in_run and _differs(repository, part.version, part.in_run, part.prefix):
         return unpublished(part.ref), part.in_run, repository.ref(part.in_run)
     return part.ref, part.version, repository.ref(part.changes[1] if part.changes else part.version)
@@ -218,7 +218,7 @@ def _differs(repository: Repository, left: str, right: str, prefix: str) -> bool
 
 
 def _files(part: Part, repository: Repository, tree: Ref) -> Iterator[tuple[str, Entry | None]]:
-    """Yield files, each with the folder that it is read or written in; None for a deleted one."""
+    """Yield the folder and the entry of each file; the entry of a deleted file is None."""
     if part.changes is None:
         folder = folder_of(part.prefix)
         for entry in tree.entries(part.prefix):
@@ -230,10 +230,10 @@ def _files(part: Part, repository: Repository, tree: Ref) -> Iterator[tuple[str,
 
 
 def _read_footers(dataset: _Dataset, tree: Ref, most: int) -> None:
-    """Read the footers of the Parquet files of a dataset; if these are too many, that of one."""
+    """Read the footers of the Parquet files of a dataset; if there are too many, read one."""
     paths = [path for path in dataset.entries if path.endswith(".parquet")]
     new = [path for path in paths if path not in dataset.footers]
     files = _Files(tree)
     for path in new if len(new) <= most else new[: min(most, 1)]:
-        with suppress(GravelerError):  # no pyarrow, or no Parquet
+        with suppress(GravelerError):  # pyarrow is missing, or the file is not Parquet
             dataset.footers[path] = read_footer(files, dataset.entries[path])

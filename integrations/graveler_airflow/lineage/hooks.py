@@ -1,6 +1,6 @@
-"""Hook lineage: what a task reads and writes by `GravelerHook` or by ``grav://`` paths.
+"""Hook lineage: the reads and writes of a task through `GravelerHook` or ``grav://`` paths.
 
-Airflow collects it for tasks of any operator, as assets; OpenLineage makes datasets of them.
+Airflow collects it as assets for tasks of any operator. OpenLineage turns them into datasets.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class HookLineage:
-    """Hands what was read and written to Airflow's collector.
+    """Reports reads and writes to Airflow's collector.
 
     Args:
         context: The hook or the filesystem.
@@ -37,7 +37,7 @@ class HookLineage:
 
     @property
     def is_on(self) -> bool:
-        """Whether a plugin, such as that of OpenLineage, reads what is collected."""
+        """Whether a plugin, such as that of OpenLineage, uses hook lineage."""
         return not isinstance(get_hook_lineage_collector(), NoOpCollector)
 
     def read(self, repo: str, ref: str, path: str, commit: str) -> None:
@@ -53,10 +53,10 @@ class HookLineage:
         )
 
     def committed(self, stores: Stores, branch: str, commit: Commit) -> None:
-        """Note a commit on a branch by the folders that it has changed."""
+        """Note a commit on a branch, with the folders that it has changed."""
         if not self.is_on or not commit.parents:
             return
-        with suppress(GravelerError):  # it is committed already
+        with suppress(GravelerError):  # the commit exists, so the task must not fail
             before = stores.refs.commits.get(commit.parents[0])
             changes = islice(diff_commits(stores, before, commit), _MOST_FILES)
             folders = {without_partitions(folder_of(change.path)) for change in changes}
@@ -77,13 +77,13 @@ class HookLineage:
 
 
 class LineageRepository(Repository):
-    """A repository whose reads and commits are hook lineage."""
+    """A repository whose reads and commits are noted as hook lineage."""
 
     _lineage: HookLineage
 
     @classmethod
     def of(cls, repository: Repository, lineage: HookLineage) -> Self:
-        """Return the repository with its reads and commits noted."""
+        """Return the repository as one whose reads and commits are noted."""
         return _bound(cls, repository, lineage)
 
     def branch(self, name: str | BranchLike) -> Branch:
@@ -162,13 +162,13 @@ class _LineageBranch(Branch):
 
 
 def _below(prefix: bytes) -> str:
-    """Return the folder that a prefix of paths lies in."""
+    """Return the folder of a prefix of paths."""
     folder, slash, _ = prefix.decode().rpartition("/")
     return folder + slash
 
 
 def _bound(kind: type[_T], plain: Any, lineage: HookLineage) -> _T:
-    """Return an object as one of a class that notes what is done with it."""
+    """Return an object as an instance of a class that notes its use."""
     noted = kind.__new__(kind)
     vars(noted).update(vars(plain), _lineage=lineage)
     return noted

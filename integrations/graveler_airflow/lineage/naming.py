@@ -10,21 +10,21 @@ _PARTITION: Final = re.compile(r"[^=]+=.*|\d{1,4}|\d{2}:\d{2}|\d{4}-\d{2}(-\d{2}
 
 
 def authority(conn_id: str, repo: str) -> str:
-    """Return the authority of ``grav://`` addresses: a connection other than the default is in it."""
+    """Return the authority of ``grav://`` addresses, with the connection if it is not the default."""
     from graveler_airflow.hook import GravelerHook  # noqa: PLC0415 - Airflow: for tests without it
 
     return repo if conn_id in ("", GravelerHook.default_conn_name) else f"{conn_id}@{repo}"
 
 
 def namespace(conn_id: str, repo: str) -> str:
-    """Return the namespace of the datasets of a repository, which assets of it have as well."""
+    """Return the namespace of the datasets of a repository; its assets have the same one."""
     return f"grav://{authority(conn_id, repo)}"
 
 
 def unpublished(into: str) -> str:
-    """Return what stands for a branch in the names of datasets that a run has not published.
+    """Return the name for the branch in the names of datasets that a run has not published.
 
-    The branch of a run has another name in each run; a dataset keeps its name.
+    The branch of a run has another name in each run, but a dataset keeps its name.
     """
     return f"run:{into}"
 
@@ -43,7 +43,7 @@ def without_partitions(folder: str) -> str:
 
 
 def folder_of(path: str) -> str:
-    """Return the folder of a file, with a slash at its end; a file at the top is its own."""
+    """Return the folder of a file, with a slash at its end; for a file at the top, its own path."""
     folder, slash, _ = path.rpartition("/")
     return folder + slash or path
 

@@ -1,7 +1,7 @@
-"""What a task has read and written: noted while it works, told to OpenLineage when it has ended.
+"""The reads and writes of a task: noted while it works, and reported to OpenLineage at its end.
 
 A note costs nothing. The changes of a commit are read only for an event, in the process that
-Airflow forks to send it.
+Airflow forks to send the event.
 """
 
 from collections.abc import Iterable
@@ -28,11 +28,11 @@ class Part:
         conn_id: The connection of the lake.
         location: The lake; "" for that of the connection.
         repo: The repository.
-        ref: What stands for the branch in the names of the datasets.
+        ref: The name for the branch in the names of the datasets.
         version: The commit.
         prefix: Start of the paths.
-        changes: The two commits whose difference are the files; None for all below the prefix.
-        in_run: A commit of a run: if it has changed the files, they are those of the run.
+        changes: The two commits between which the files differ; None for all files below the prefix.
+        in_run: A commit of a run; files that it has changed belong to the run.
     """
 
     conn_id: str
@@ -47,19 +47,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict of a gate, and the prefix of the files that it is about."""
+    """The verdict of a gate, and the prefix of the judged files."""
 
     verdict: Verdict
     prefix: str
 
 
 class TaskWork:
-    """What one try of a task has read and written.
+    """The reads and writes of one try of a task.
 
     Attributes:
-        inputs: What it has read.
-        outputs: What it has written.
-        links: Addresses of folders of other stores that it has read.
+        inputs: The parts that it has read.
+        outputs: The parts that it has written.
+        links: Addresses of folders in other stores that it has read.
         judgements: The verdicts on its inputs.
         tags: Names and values that identify the work.
     """
@@ -85,7 +85,7 @@ class TaskWork:
     def note_merge(
         self, conn_id: str, stores: Stores, commit: Commit, source: str, into: str
     ) -> None:
-        """Note a commit by which the task has brought one branch into another."""
+        """Note a commit with which the task has merged one branch into another."""
         self.note_commit(conn_id, stores, into, commit)
         for part in self.outputs[-1:]:
             self.inputs.append(replace(part, ref=source, version=commit.parents[-1]))
@@ -100,9 +100,9 @@ class TaskWork:
         }
 
     def note_step(self, conn_id: str, step: Step) -> None:
-        """Note what a step of a run has read, and what it has written if it has joined.
+        """Note the reads of a step of a run, and its writes if it has joined.
 
-        The lake is not read: it may be closed, and a task that has joined must not fail here.
+        The lake is not read, because it may be closed, and a task that has joined must not fail here.
         """
         self.note_run(step.run)
         self.tags["graveler.step"] = step.step
@@ -124,7 +124,7 @@ class TaskWork:
     def note_judged(
         self, conn_id: str, run: Run, head: str, verdicts: Iterable[Verdict], gates: Iterable[Gate]
     ) -> None:
-        """Note the work of a run as judged by gates, up to a commit of its branch."""
+        """Note the work of a run that gates have judged, up to a commit of its branch."""
         record, stores = run.record, run.repository
         part = Part(conn_id, stores.location, stores.name, unpublished(record.into), head)
         self.inputs.append(replace(part, changes=(record.base, head)))
@@ -135,14 +135,14 @@ class TaskWork:
 
 
 class ReportsLineage:
-    """An operator that tells OpenLineage what its task has read and written.
+    """An operator that reports the reads and writes of its task to OpenLineage.
 
-    Airflow's OpenLineage provider calls it, in a process of its own, once the task has ended.
+    Airflow's OpenLineage provider calls it in a separate process when the task has ended.
     """
 
     @cached_property
     def lineage(self) -> TaskWork:
-        """What the task has read and written."""
+        """The reads and writes of the task."""
         return TaskWork()
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage[Any, Any]":

@@ -1,4 +1,4 @@
-"""The bases of the operators: on a repository, on an open run, and those that write files."""
+"""The base classes of the operators on a repository, on an open run, and of those that write."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _READ: Final = 1000
 
 
 class GravelerOperator(ReportsLineage, BaseOperator):
-    """Does one thing to a repository, idempotently: a retry finds what an earlier try did.
+    """Performs one idempotent operation on a repository: a retry finds the result of an earlier try.
 
     Args:
         repo: The repository; the connection's if not given.
@@ -79,10 +79,10 @@ class GravelerOperator(ReportsLineage, BaseOperator):
 
 
 class GravelerRunOperator(ReportsLineage, BaseOperator):
-    """Does one thing to an open run.
+    """Performs one operation on an open run.
 
     Args:
-        run: What ``graveler_run`` gives, or `GravelerOpenRunOperator` returned.
+        run: The run of ``graveler_run``, or the output of `GravelerOpenRunOperator`.
         **kwargs: The arguments of any operator.
     """
 
@@ -111,7 +111,7 @@ class GravelerCommittingOperator(GravelerOperator):
 
     Args:
         message: The commit's message; by default it describes the commit.
-        metadata: Pairs for the commit, beside those of the task.
+        metadata: Metadata of the commit, in addition to that of the task.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
@@ -126,16 +126,16 @@ class GravelerCommittingOperator(GravelerOperator):
         self.metadata = metadata or {}
 
     def pairs(self, context: Context) -> dict[str, str]:
-        """Return the pairs of the commit: those given, and those of the task."""
+        """Return the metadata of the commit: the given one, and that of the task."""
         return {**self.metadata, **task_metadata(context)}
 
 
 class GravelerWritingOperator(GravelerCommittingOperator):
-    """Changes files: as a step of a run, or on a branch, in a commit of its own.
+    """Changes files as a step of a run, or in one commit on a branch.
 
     Args:
-        run: What ``graveler_run`` gives.
-        branch: In place of `run`: the branch to write and commit to.
+        run: The run of ``graveler_run``.
+        branch: Instead of `run`, the branch to write and commit to.
         **kwargs: The arguments of `GravelerCommittingOperator`: `repo` is the branch's.
     """
 
@@ -158,7 +158,7 @@ class GravelerWritingOperator(GravelerCommittingOperator):
         return self.branch
 
     def execute(self, context: Context) -> Any:
-        """Write in a step of the run, or on the branch; return the commit id, None for none."""
+        """Write in a step of the run, or on the branch; return the commit id or None."""
         if self.run is None:
             return super().execute(context)
         self.lineage = TaskWork()
@@ -192,13 +192,13 @@ class GravelerWritingOperator(GravelerCommittingOperator):
 def commit_once(
     repository: Repository, branch: str, message: str, metadata: Mapping[str, str]
 ) -> Commit:
-    """Commit what is staged on `branch`, or return the commit that an earlier try made.
+    """Commit the staged writes of `branch`, or return the commit that an earlier try made.
 
     Args:
         repository: The repository.
         branch: The branch.
         message: The commit's message.
-        metadata: Pairs for the commit, with those of the task.
+        metadata: Metadata of the commit, including that of the task.
 
     Raises:
         NoChangesError: Nothing is staged, and no try of the task has committed.
@@ -217,7 +217,7 @@ def earlier_commit(
 ) -> Commit | None:
     """Return the latest commit on `branch` that any try of the same task made, or None.
 
-    A try that died after its commit has done its work: the next try finds that commit here.
+    A try that died after its commit has done its work. The next try finds that commit here.
     """
     for commit in islice(repository.log(branch, first_parent=True), _READ):
         if made_by(commit, metadata):

@@ -16,13 +16,13 @@ from graveler_airflow.operators.base import GravelerCommittingOperator, Graveler
 class GravelerCreateBranchOperator(GravelerOperator):
     """Creates a branch, which copies nothing; its XCom is the branch's name.
 
-    It succeeds if the branch exists at the source's commit, as an earlier try left it.
+    It succeeds if the branch exists at the source's commit, for example after an earlier try.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelercreatebranchoperator``.
 
     Args:
         branch: The branch's name.
-        source: The ref that it begins at.
+        source: The ref at which it begins.
         exist_ok: Succeed if the branch exists, at any commit.
         **kwargs: The arguments of `GravelerOperator`.
     """
@@ -53,13 +53,13 @@ class GravelerCreateBranchOperator(GravelerOperator):
 
 
 class GravelerDeleteBranchOperator(GravelerOperator):
-    """Deletes a branch and what is staged on it; its commits stay.
+    """Deletes a branch and its staged writes; its commits stay.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelerdeletebranchoperator``.
 
     Args:
         branch: The branch's name.
-        missing_ok: Succeed if there is no such branch. A retry always does.
+        missing_ok: Succeed if there is no such branch. A retry always succeeds in this case.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
@@ -80,10 +80,10 @@ class GravelerDeleteBranchOperator(GravelerOperator):
 
 
 class GravelerMergeOperator(GravelerCommittingOperator):
-    """Merges one branch into another; its XCom is the id of the commit that holds both.
+    """Merges one branch into another; its XCom is the id of the commit that has both.
 
-    Not for a run's branch, which reaches its target by publishing. A retry finds the merge of an
-    earlier try; a conflict is a failure without a retry.
+    Do not use it for a run's branch, which is published to its target. A retry finds the merge of an
+    earlier try. A conflict is a failure without a retry.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelermergeoperator``.
 
@@ -123,8 +123,8 @@ class GravelerMergeOperator(GravelerCommittingOperator):
 class GravelerTagOperator(GravelerOperator):
     """Tags a commit; its XCom is the commit's id.
 
-    A tag does not move: the task succeeds if the tag names that commit already, and fails if it
-    names another one.
+    A tag does not move. The task succeeds if the tag already names that commit, and fails if it
+    names another commit.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelertagoperator``.
 

@@ -1,4 +1,4 @@
-"""Operators that commit what is staged, and revert commits."""
+"""Operators that commit staged writes and revert commits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _ON_EMPTY = ("fail", "skip", "commit")
 
 
 class GravelerCommitOperator(GravelerCommittingOperator):
-    """Commits what is staged on a branch; its XCom is the commit's id.
+    """Commits the staged writes of a branch; its XCom is the commit's id.
 
     A retry that finds nothing staged returns the commit of an earlier try. The commit names the
     DAG, the run, the task and the try.
@@ -26,7 +26,8 @@ class GravelerCommitOperator(GravelerCommittingOperator):
     Args:
         branch: The branch's name.
         message: The commit's message.
-        on_empty: If nothing is staged: ``fail``, ``skip`` the task, or make an empty ``commit``.
+        on_empty: What to do if nothing is staged: ``fail``, ``skip`` the task, or make an empty
+            ``commit``.
         **kwargs: The arguments of `GravelerCommittingOperator`.
     """
 
@@ -76,8 +77,8 @@ class GravelerRevertOperator(GravelerCommittingOperator):
     Args:
         commit: A ref: the commit to revert.
         branch: The branch to commit to.
-        parent: For a merge commit: the parent whose side stays, from 1. Not needed for a published
-            run, nor for a merge into the branch itself.
+        parent: For a merge commit, the parent whose side stays, counted from 1. Not needed for a
+            published run or for a merge into the branch itself.
         strategy: For paths in conflict, ``source-wins`` reverts and ``dest-wins`` keeps them.
         **kwargs: The arguments of `GravelerCommittingOperator`.
     """

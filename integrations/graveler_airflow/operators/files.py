@@ -19,8 +19,8 @@ class GravelerLinkOperator(GravelerWritingOperator):
 
     Args:
         source: A folder, as ``s3://bucket/landing/2013/01/01/05/``, ``file:///folder/`` or a
-            path: all files below it. It must lie in a place that the repository may link to
-            (``repository.links.allow``).
+            path. All files below it are linked. It must be in a place that the repository may link
+            to (``repository.links.allow``).
         prefix: Their folder in the tree: ``input/2013/01/01/05:00/``; "" for the top.
         pattern: Only files whose name matches it (``*.parquet``).
         missing_ok: Succeed if there is no such file. Otherwise the task fails and is retried,
@@ -77,9 +77,9 @@ class GravelerDeleteOperator(GravelerWritingOperator):
     How to use it: ``docs/guides/airflow-operators.md#gravelerdeleteoperator``.
 
     Args:
-        paths: One path, or a list of paths (a template gives a list only in a DAG with
+        paths: One path, or a list of paths (a template returns a list only in a DAG with
             ``render_template_as_native_obj=True``).
-        prefix: In place of `paths`: all files below it.
+        prefix: Instead of `paths`, all files below it.
         **kwargs: The arguments of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
     """
 
@@ -103,5 +103,5 @@ class GravelerDeleteOperator(GravelerWritingOperator):
     def _paths(self, target: Branch) -> Sequence[str]:
         if self.prefix:
             return [entry.path for entry in target.entries(self.prefix)]
-        # a string is a sequence, too: of its characters
+        # a string is also a sequence, of its characters
         return [self.paths] if isinstance(self.paths, str) else self.paths

@@ -19,20 +19,20 @@ _GATE_OPTIONS: Final = {field.name for field in fields(Gate)} - {"name", "check"
 _NOT_IN_ID: Final = re.compile(r"[^\w.-]+", re.ASCII)
 
 REFUSAL: Final = "graveler_refusal"
-"""The XCom in which a gate that refuses leaves its reason, for the end of the run."""
+"""The XCom in which a gate that refuses stores its reason, for the end of the run."""
 
 
 class GravelerGateOperator(GravelerRunOperator):
     """Judges gates as if the run published now; nothing moves.
 
-    A refusal fails the task, without a retry; one of severity ``warn`` is logged. The merge
-    judges the same gates again, on exactly what it publishes: this task only shows the verdict
-    earlier, in a square of its own. Verdicts whose inputs are unchanged are not computed again.
+    A refusal fails the task without a retry; a refusal of severity ``warn`` is logged. The merge
+    judges the same gates again, on exactly the tree that it publishes. This task only shows the
+    verdict earlier, as a separate task. Verdicts whose inputs are unchanged are not computed again.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelergateoperator``.
 
     Args:
-        gates: Checks on what the target would become.
+        gates: Checks of the tree that the target would get.
         **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.
     """
 
@@ -68,9 +68,9 @@ class TaskGate(Gate):
     """A gate that becomes a task when it is called with a run.
 
     ``no_empty_hours(run)`` inside a ``graveler_run`` block creates the task, which shows the
-    verdict early, in a square of its own. The task alone is no guard, because `main` may move
-    after it: the merge judges the gate again, on exactly what it publishes. In the ``gates`` of
-    ``graveler_run`` it is a gate of the merge alone.
+    verdict early, as a separate task. The task alone does not protect `main`, which may move after
+    it. The merge therefore judges the gate again, on exactly the tree that it publishes. In the
+    ``gates`` of ``graveler_run`` it is only a gate of the merge.
 
     Attributes:
         options: Options of the task: ``task_id``, ``pool``, ``execution_timeout``, …
@@ -85,14 +85,14 @@ class TaskGate(Gate):
     def __call__(self, run: Any, /) -> XComArg: ...
 
     def __call__(self, run: Any, /) -> Any:
-        """Create the task for the run that ``graveler_run`` gives; or judge a candidate."""
+        """Create the task for the run of ``graveler_run``, or judge a candidate."""
         if isinstance(run, Candidate):
             return self.check(run)
         options = {"task_id": _NOT_IN_ID.sub("_", self.name), **self.options}
         return GravelerGateOperator(run=run, gates=[self], **options).output
 
     def override(self, **options: Any) -> Self:
-        """Return the gate with other options, of its task or of its own, as for any ``@task``."""
+        """Return the gate with other options of the gate or of its task, as for any ``@task``."""
         own = {name: options.pop(name) for name in _GATE_OPTIONS & {*options}}
         return replace(self, options={**self.options, **options}, **own)
 

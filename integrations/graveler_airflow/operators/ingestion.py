@@ -22,22 +22,22 @@ from graveler_common.history import tick_row
 
 
 class GravelerIngestOperator(GravelerOperator):
-    """Commits what is staged on an ingestion branch as the DAG run's hour, and publishes it.
+    """Commits the staged writes of an ingestion branch as the DAG run's hour, and publishes them.
 
     Its XCom is the result of the hour: ``hour``, ``state``, ``commit``, ``published``, ``late``,
     ``quarantined``, ``refused``. If publishing is held, the task fails without a retry: fix the
     branch and clear the task. If the hour is quarantined, the task succeeds with a warning. It is
-    idempotent: a retry, or a second scheduler, gets the same result.
+    idempotent: a retry or a second scheduler gets the same result.
 
     How to use it: ``docs/guides/airflow-operators.md#graveleringestoperator``.
 
     Args:
         branch: The ingestion branch; created if it does not exist.
         into: The branch to publish to.
-        gates: Gates beside those that the branch requires.
+        gates: Gates in addition to those that the branch requires.
         on_refusal: ``hold`` or ``quarantine``.
-        hour: A time; the hour of the DAG run if not given.
-        metadata: Pairs for the commits.
+        hour: A time; by default the hour of the DAG run.
+        metadata: Metadata of the commits.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
@@ -105,10 +105,10 @@ class GravelerReleaseOperator(GravelerOperator):
     How to use it: ``docs/guides/airflow-operators.md#gravelerreleaseoperator``.
 
     Args:
-        name: The quarantine branch, as the XCom of the tick names it.
-        branch: The ingestion branch that the hour comes from.
+        name: The quarantine branch, as in the XCom of the tick.
+        branch: The ingestion branch of the hour.
         into: The branch to publish to.
-        gates: Gates beside those that the branch requires.
+        gates: Gates in addition to those that the branch requires.
         strategy: ``dest-wins`` keeps the files of a later hour, ``source-wins`` replaces them.
         **kwargs: The arguments of `GravelerOperator`.
     """

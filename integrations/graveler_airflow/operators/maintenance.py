@@ -10,11 +10,11 @@ from graveler_common.history import maintenance_row
 
 
 class GravelerMaintainOperator(GravelerOperator):
-    """Packs branches as the rule of packing says, reaps runs and collects garbage.
+    """Packs branches by the rule of packing, reaps runs and collects garbage.
 
-    For a DAG of its own, once a day. Garbage is collected only if there is a retention rule. A branch
-    or a step that fails does not stop the others: what was done is logged, then the task fails with an
-    error that names it. The XCom lists what was done.
+    Use it in a separate DAG, once a day. Garbage is collected only if there is a retention rule. A
+    branch or a step that fails does not stop the others: the completed work is logged, and then the
+    task fails with an error that names the failed part. The XCom lists the completed work.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelermaintainoperator``.
 

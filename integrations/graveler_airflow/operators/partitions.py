@@ -1,4 +1,4 @@
-"""From the commits that a watcher reports to partitions of an asset."""
+"""The operator that turns the commits of a watcher into partitions of an asset."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -25,14 +25,13 @@ class GravelerPartitionsOperator(BaseOperator):
         @dag(schedule=PartitionedAssetTimetable(assets=hours))
         def report(): ...
 
-    The partition of a commit is that of its DAG run, else each hour in its metadata, late ones
-    included. Airflow may combine many commits into one run: each of their partitions gets one
-    event.
+    The partition of a commit is that of its DAG run, else each hour in its metadata, including late
+    hours. Airflow may combine many commits into one run. Each of their partitions gets one event.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelerpartitionsoperator``.
 
     Args:
-        partitions: From a commit's metadata to its partitions.
+        partitions: A function that returns the partitions for a commit's metadata.
         **kwargs: ``outlets`` and the other arguments of an operator.
     """
 
@@ -71,6 +70,6 @@ class GravelerPartitionsOperator(BaseOperator):
 
 
 def _commit_in(extra: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the commit that an event names: an event of a watcher, or of a run's own publish."""
+    """Return the commit that an event of a watcher or of a publish names."""
     row = extra.get("payload", extra)
     return row if isinstance(row, Mapping) and "commit" in row else {}

@@ -31,7 +31,7 @@ _INDEX: Final = re.compile(r"_\d+$")
 
 
 class OpeningTerms(TypedDict, total=False):
-    """The arguments of `GravelerOpenRunOperator` that ``graveler_run`` takes as well."""
+    """The arguments of `GravelerOpenRunOperator` that ``graveler_run`` also accepts."""
 
     into: str
     on_failure: str
@@ -41,23 +41,23 @@ class OpeningTerms(TypedDict, total=False):
 
 
 class GravelerOpenRunOperator(GravelerOperator):
-    """Opens the graveler run of a DAG run; its XCom is the handle that the other tasks take.
+    """Opens the graveler run of a DAG run; its XCom is the handle for the other tasks.
 
-    A parked run resumes from what is committed on its branch; every earlier attempt is fenced.
-    The work of tasks that have succeeded stays; the work of tasks that run again or take no part
-    is undone first.
+    A parked run resumes from the commits on its branch. Every earlier attempt is fenced. The work of
+    tasks that have succeeded stays. The work of tasks that run again or do not take part is undone
+    first.
 
     How to use it: ``docs/guides/airflow-operators.md#graveleropenrunoperator``.
 
     Args:
         into: The branch that the run publishes to.
-        name: Which run, for a DAG that has several in one repository.
+        name: Name of the run, for a DAG that has several in one repository.
         on_failure: ``park`` keeps the commits of a run that is not published, for the next attempt
             of the same DAG run and for inspection; ``drop`` removes them.
         lease: How long the run may be silent, as between two tasks, before it counts as dead. By
             default it is the connection's, or that of the section ``[graveler]``. Running tasks
             renew it.
-        ttl: How long a parked run is kept; same default.
+        ttl: How long a parked run is kept; the default comes from the same places.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
@@ -123,18 +123,18 @@ class GravelerOpenRunOperator(GravelerOperator):
 
 
 class GravelerPublishRunOperator(GravelerRunOperator):
-    """Publishes a run: builds what the target would become, runs the gates, moves the target.
+    """Publishes a run: builds the new tree of the target, runs the gates, and moves the target.
 
-    It is idempotent: for a published run it returns the commit. A refusal of a gate and a
-    conflict are failures without a retry. So is missing work of a finished task: half of a run
-    is never published. What skipped tasks wrote in an earlier attempt is undone. The event of
-    every asset in its ``outlets`` names the commit.
+    It is idempotent: for a published run it returns the commit. A refusal of a gate, a conflict, and
+    missing work of a finished task are failures without a retry. An incomplete run is never
+    published. Writes of an earlier attempt of skipped tasks are undone. The event of every asset in
+    its ``outlets`` names the commit.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelerpublishrunoperator``.
 
     Args:
-        gates: Checks on what the target would become.
-        strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+        gates: Checks of the tree that the target would get.
+        strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
         **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.
     """
 
@@ -152,7 +152,7 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         self.strategy = strategy
 
     def act(self, run: Run, context: Context) -> str:
-        """Publish the run and return the id of the commit that the target has it in."""
+        """Publish the run and return the id of the target's commit that has it."""
         for step in agree_to_publish(context, run):
             self.log.info("Undone, its task takes no part: %s", step)
         try:
@@ -170,7 +170,7 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         return result.commit.id
 
     def _note(self, run: Run, verdicts: Iterable[Verdict], commit: Commit | None = None) -> None:
-        """Note for lineage what the gates have judged, and what is published."""
+        """Note the judged and the published work for lineage."""
         conn_id = connection_of(self.run)
         with suppress(GravelerError):  # the run is published, or refused, already
             self.lineage.note_judged(conn_id, run, run.record.head, verdicts, self.gates)
@@ -195,9 +195,9 @@ class GravelerPublishRunOperator(GravelerRunOperator):
 class GravelerCloseRunOperator(GravelerRunOperator):
     """Ends a run, as the teardown of its opening: a run that is not published is parked.
 
-    The task then fails, without a retry and without the ``on_failure_callback`` of the DAG's
-    ``default_args``: the task whose failure kept the run from its publish has called it. If no task
-    has failed and the merge was skipped, the task is skipped, too. Neither changes the state of the
+    The task then fails without a retry. It does not call the ``on_failure_callback`` of the DAG's
+    ``default_args``, because the task whose failure prevented the publish has called it. If no task
+    has failed and the merge was skipped, the task is skipped too. Neither changes the state of the
     DAG run.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelercloserunoperator``.
@@ -214,7 +214,7 @@ class GravelerCloseRunOperator(GravelerRunOperator):
         self._gates: tuple[str, ...] = ()
 
     def watch(self, opened: BaseOperator, merge: BaseOperator, gates: Iterable[Any]) -> None:
-        """Refuse the DAG, once it is complete, if it could lose work or hide that `merge` failed.
+        """Refuse the complete DAG if it could lose work or hide a failure of `merge`.
 
         Args:
             opened: The task that opens the run.
@@ -233,7 +233,7 @@ class GravelerCloseRunOperator(GravelerRunOperator):
 
     @property
     def on_failure_fail_dagrun(self) -> bool:
-        """Always False: a teardown that can fail the DAG run also decides that it succeeded."""
+        """Always False, because a teardown that can fail the DAG run also decides its success."""
         return False
 
     @on_failure_fail_dagrun.setter
@@ -249,7 +249,7 @@ class GravelerCloseRunOperator(GravelerRunOperator):
 
         Raises:
             AirflowFailException: The run is not published.
-            AirflowSkipException: The same, and no task has failed.
+            AirflowSkipException: The run is not published, and no task has failed.
         """
         unsuccessful = self._unsuccessful(context)
         record = run.close(self._reason(context, unsuccessful))
@@ -263,9 +263,9 @@ class GravelerCloseRunOperator(GravelerRunOperator):
         return str(record.state)
 
     def _unsuccessful(self, context: Context) -> dict[str, str]:
-        """Return the tasks that did not succeed: those of the run, or of the whole DAG run.
+        """Return the tasks of the run, or of the whole DAG run, that did not succeed.
 
-        Tasks that end runs are not among them.
+        Tasks that end runs are left out.
         """
         ends = {
             task.task_id
@@ -299,12 +299,12 @@ class GravelerCloseRunOperator(GravelerRunOperator):
 
 
 def _is_one_of(instance: str, task_ids: Container[str]) -> bool:
-    """Return whether a task instance, with the index of a mapped task or without, is of these."""
+    """Return whether a task instance, which may have an index of a mapped task, is one of these."""
     return instance in task_ids or _INDEX.sub("", instance) in task_ids
 
 
 def _unpublished(record: RunRecord) -> str:
-    """Return what became of a run that is not published, and the way out."""
+    """Return the state of a run that is not published, and the way out."""
     what = f"run {record.key!r} is not published: it is {record.state}"
     way = "clear the whole DAG run to do it again: nothing of it is kept"
     if record.state is RunState.PARKED:
@@ -317,17 +317,17 @@ def _unpublished(record: RunRecord) -> str:
 
 
 class GravelerRollbackOperator(GravelerOperator):
-    """Rolls a published run back, by one commit on its target; its XCom is that commit's id.
+    """Rolls back a published run by one commit on its target; its XCom is that commit's id.
 
-    The state of the run does not matter: a later attempt may be open or parked. The task logs what
-    it rolls back, and every later run that has read the run's files. If later changes overlap, the
-    target stays as it is, and the task fails and lists them.
+    The state of the run does not matter: a later attempt may be open or parked. The task logs the
+    publish that it rolls back, and every later run that has read the run's files. If later changes
+    overlap, the target does not move, and the task fails and lists them.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelerrollbackoperator``.
 
     Args:
         run: The run's key, or the id of the commit that published it.
-        into: With a key: only what was published to this branch.
+        into: With a key, only the publish to this branch.
         message: The commit's message.
         **kwargs: The arguments of `GravelerOperator`.
     """
@@ -359,8 +359,8 @@ class GravelerRollbackOperator(GravelerOperator):
 class GravelerReapOperator(GravelerOperator):
     """Parks runs whose lease is over, and removes parked runs whose time to live is over.
 
-    For a DAG of its own, once an hour: opening a run reaps a few of the others, too, but a lake in
-    which no run is opened has nothing else. Its XCom lists what was done.
+    Use it in a separate DAG, once an hour. Opening a run also reaps a few other runs, but a lake in
+    which no run is opened needs this task. Its XCom lists the reaped runs.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelerreapoperator``.
 

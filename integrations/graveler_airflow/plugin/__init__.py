@@ -21,13 +21,13 @@ _ICON: Final = (
 
 
 class GravelerPlugin(AirflowPlugin):
-    """Pages on the runs of a lake: one in the navigation, one beside each DAG run."""
+    """Pages on the runs of a lake: one in the navigation, and one for each DAG run."""
 
     name = "graveler"
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # built on first use
-        """The pages, which require a token as Airflow's own do."""
+        """The pages, which require a token as Airflow's own pages do."""
         from graveler_airflow.plugin.pages import build_app  # noqa: PLC0415 - the web server alone
 
         return [{"app": build_app(), "url_prefix": "/graveler", "name": "graveler"}]

@@ -71,7 +71,7 @@ def as_json(content: Mapping[str, Any]) -> Response:
 
 
 def as_page(name: str, content: Mapping[str, Any]) -> Response:
-    """Return the content as a page, whose policy allows only its own script and style."""
+    """Return the content as a page whose policy allows only its own script and style."""
     nonce = token_urlsafe(16)
     policy = (
         f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
@@ -152,5 +152,5 @@ def _ago(moment: datetime, now: datetime) -> str:
 
 
 def _link(address: str) -> str:
-    """Return an address that may be a link, or "": metadata may hold any text."""
+    """Return an address if it may be a link, or "", because metadata may have any text."""
     return address if address.startswith(("https://", "http://")) else ""

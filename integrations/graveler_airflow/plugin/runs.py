@@ -28,7 +28,7 @@ _STEPS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The location of a connection's lake, or why there is none.
+    """The location of a connection's lake, or the reason why there is none.
 
     Attributes:
         conn_id: The connection.
@@ -44,8 +44,8 @@ class Place:
 def known_places(session: Session) -> list[Place]:
     """Return the lakes of the connections of type ``graveler``, each lake once.
 
-    Connections in the environment or in a secrets backend cannot be listed; of those only the
-    default one is included.
+    Connections in the environment or in a secrets backend cannot be listed. Only the default one of
+    them is included.
     """
     rows = select(Connection.conn_id).where(Connection.conn_type == GravelerHook.conn_type)
     listed = [str(conn_id) for conn_id in session.scalars(rows.order_by(Connection.conn_id))]
@@ -128,7 +128,7 @@ class RunView:
         conn_id: The connection of its lake.
         repository: Its repository.
         record: Its record.
-        publishes: What it has published, as its targets have it now; the oldest first.
+        publishes: Its publishes with their present state on the targets, the oldest first.
         steps: The steps of its latest attempt, in the order in which they joined it.
         changes: The changes from the target to the run, or those of its publish.
         trouble: Why its steps or changes cannot be read; "" if they can.
@@ -168,7 +168,7 @@ def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
 def recent_runs(place: Place, dag_ids: set[str]) -> list[RunView]:
     """Return the latest runs of a lake that DAG runs of these DAGs made.
 
-    It considers only the runs opened last, of all DAGs: a page must not read all runs.
+    It considers only the last opened runs of all DAGs, because a page must not read all runs.
     """
     with opened(place) as lake:
         latest = merge(

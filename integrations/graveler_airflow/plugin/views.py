@@ -1,4 +1,4 @@
-"""The content of each page, and who may see it, as Airflow's auth manager decides."""
+"""The content of each page, and the check of access by Airflow's auth manager."""
 
 import logging
 from collections import Counter
@@ -84,7 +84,7 @@ def runs_view(
 
 
 def _keys(session: Session, dag_run: DagRun) -> list[str]:
-    """Return the keys that the runs may have: a key may end with the name of the task group."""
+    """Return the possible keys of the runs; a key may end with the name of the task group."""
     context: dict[str, Any] = {"dag_run": dag_run, "partition_key": dag_run.partition_key}
     query = (
         select(TaskInstance.task_id, TaskInstance.map_index)
@@ -172,9 +172,9 @@ def _noting_trouble(place: Place, user: Any, troubles: list[dict[str, str]]) -> 
 
 
 def _why(place: Place, user: Any, trouble: str) -> str:
-    """Log why a lake cannot be read, and return what this reader may see of it.
+    """Log why a lake cannot be read, and return the text that this reader may see.
 
-    The message may hold locations that only readers of the connection may see.
+    The message may have locations that only readers of the connection may see.
     """
     _log.warning("The lake of connection %s cannot be read: %s", place.conn_id, trouble)
     if may_see_connection(user, place.conn_id):

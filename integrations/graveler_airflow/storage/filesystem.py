@@ -1,4 +1,4 @@
-"""The filesystem of ``ObjectStoragePath``, whose reads and writes are hook lineage."""
+"""The filesystem of ``ObjectStoragePath``; its reads and writes are noted as hook lineage."""
 
 import errno
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from graveler_airflow.lineage.hooks import HookLineage
 from graveler_common.lakes import shared_lake
 
 schemes: Final = ["grav"]
-"""What Airflow's ``ObjectStoragePath`` opens by `get_fs`."""
+"""The schemes for which Airflow's ``ObjectStoragePath`` calls `get_fs`."""
 
 _STAGING_BACKEND: Final = "airflow.providers.common.io.xcom.backend.XComObjectStorageBackend"
 _COMMITTING_BACKEND: Final = "graveler_airflow.storage.xcom.GravelerXComBackend"
@@ -29,10 +29,10 @@ _COMMITTING_BACKEND: Final = "graveler_airflow.storage.xcom.GravelerXComBackend"
 def get_fs(
     conn_id: str | None, storage_options: Mapping[str, Any] | None = None
 ) -> "ConnectionFileSystem":
-    """Return the filesystem of a connection's lake; Airflow calls it.
+    """Return the filesystem of a connection's lake; Airflow calls this function.
 
-    It looks the connection up when it is first used: ``ObjectStoragePath`` drops what this
-    function raises, and would work without a connection.
+    The filesystem looks up the connection when it is first used, because ``ObjectStoragePath`` ignores
+    errors of this function and would work without a connection.
 
     Args:
         conn_id: The connection; the default one if not given.
@@ -76,7 +76,7 @@ class ConnectionFileSystem(GravelerFileSystem):
 
     @contextmanager
     def _broken_connection(self) -> Iterator[None]:
-        """Raise errors of the block as a ConnectionError, which does not mean "no such file"."""
+        """Raise errors of the block as ConnectionError, so that none means "no such file"."""
         try:
             yield
         except GravelerError as error:
@@ -85,7 +85,7 @@ class ConnectionFileSystem(GravelerFileSystem):
             raise ConnectionError(errno.EHOSTUNREACH, message) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a plain filesystem: the workers of Dask or Spark may have no Airflow."""
+        """Pickle as a plain filesystem, because workers of Dask or Spark may not have Airflow."""
         options = {name: value for name, value in self.storage_options.items() if name != "conn_id"}
         options["lake"] = self.location
         plain: tuple[Any, ...] = GravelerFileSystem(*self.storage_args, **options).__reduce__()
@@ -100,10 +100,10 @@ class ConnectionFileSystem(GravelerFileSystem):
         return file
 
     def _check_is_no_xcom(self, path: str) -> None:
-        """Refuse the values of the XCom backend that stages them and never commits.
+        """Refuse values of the XCom backend that stages them and never commits.
 
         Raises:
-            AirflowFailException: It is one; the error names the backend that commits.
+            AirflowFailException: The path is such a value; the error names the backend that commits.
         """
         if self._intrans or conf.get("core", "xcom_backend", fallback="") != _STAGING_BACKEND:
             return
@@ -122,7 +122,7 @@ class ConnectionFileSystem(GravelerFileSystem):
         return content
 
     def get_file(self, rpath: str, lpath: Any, *args: Any, **options: Any) -> None:
-        """Write a file to a local one."""
+        """Copy a file to a local file."""
         super().get_file(rpath, lpath, *args, **options)
         self._note_read(rpath)
 

@@ -1,4 +1,4 @@
-"""The XCom backend that keeps large values as files of a branch, each in a commit of its own."""
+"""The XCom backend that stores large values as files of a branch, each in its own commit."""
 
 import json
 from collections.abc import Mapping
@@ -26,19 +26,19 @@ _BRANCH: Final = "graveler.branch"
 
 
 class GravelerXComBackend(BaseXCom):
-    """Keeps XComs from a size on as files of a branch of a lake.
+    """Stores large XComs as files of a branch of a lake.
 
-    It is set by ``[core] xcom_backend``, and has the settings of Airflow's
-    ``XComObjectStorageBackend``, in the section ``[common.io]``:
+    It is enabled by ``[core] xcom_backend``, and has the settings of Airflow's
+    ``XComObjectStorageBackend`` in the section ``[common.io]``:
 
-    - ``xcom_objectstorage_path``: ``grav://connection@repository/branch/folder``. The branch
-      exists, accepts commits, and serves nothing else;
-    - ``xcom_objectstorage_threshold``: values of so many bytes and more are files; 0: all values;
-      -1, the default: none;
-    - ``xcom_objectstorage_compression``: ``gzip``, or another one of fsspec.
+    - ``xcom_objectstorage_path``: ``grav://connection@repository/branch/folder``. The branch must
+      exist, accept commits, and have no other use.
+    - ``xcom_objectstorage_threshold``: The size in bytes from which values are files; 0 for all
+      values; -1, the default, for none.
+    - ``xcom_objectstorage_compression``: ``gzip``, or another compression of fsspec.
 
-    Each value is one commit that names its task. Airflow's database holds the address of the file
-    in that commit: nothing that happens to the branch later changes the value.
+    Each value is one commit that names its task. Airflow's database has the address of the file in
+    that commit, so later changes of the branch do not change the value.
     """
 
     @staticmethod
@@ -51,7 +51,7 @@ class GravelerXComBackend(BaseXCom):
         run_id: str | None = None,
         map_index: int | None = None,
     ) -> Any:
-        """Return what Airflow's database holds: the value, or the address of its file."""
+        """Return the value for Airflow's database: the value itself, or the address of its file."""
         plain = BaseXCom.serialize_value(value)
         body = json.dumps(plain).encode()
         threshold = conf.getint(_SECTION, "xcom_objectstorage_threshold", fallback=-1)
@@ -89,7 +89,7 @@ class GravelerXComBackend(BaseXCom):
 
 
 class _Value(NamedTuple):
-    """What ``BaseXCom.deserialize_value`` takes."""
+    """The argument of ``BaseXCom.deserialize_value``."""
 
     value: Any
 
@@ -102,7 +102,7 @@ def _store(body: bytes, names: Mapping[str, str]) -> dict[str, str]:
     """Commit a value, and return its address.
 
     Raises:
-        InvalidInputError: The settings name no branch that can be committed to.
+        InvalidInputError: The settings do not name a branch that accepts commits.
     """
     place = conf.get_mandatory_value(_SECTION, _PATH)
     conn_id, folder = _split(place)
@@ -131,7 +131,7 @@ def _commit(
             message=f"XCom {names['xcom_key']} of {names['dag_id']}.{names['task_id']}",
             metadata={f"airflow.{name}": text for name, text in names.items()},
         )
-    except NoChangesError:  # an earlier try of the task has returned the same
+    except NoChangesError:  # an earlier try of the task has returned the same value
         commit = repository.ref(f"{ref}@").commit
     return commit.id
 
@@ -140,7 +140,7 @@ def _split(address: str) -> tuple[str, Address]:
     """Return the connection and the rest of an address.
 
     Raises:
-        InvalidInputError: It does not name a branch, or another ref, of a lake.
+        InvalidInputError: It does not name a branch or another ref of a lake.
     """
     scheme, _, place = address.partition("://")
     authority, _, path = place.partition("/")
@@ -162,7 +162,7 @@ def _suffix(compression: str | None) -> str:
     """Return the end of the names of files with a compression.
 
     Raises:
-        InvalidInputError: fsspec does not have it.
+        InvalidInputError: fsspec does not support the compression.
     """
     suffixes = {name: f".{suffix}" for suffix, name in compressions.items()}
     if compression is not None and compression not in suffixes:
@@ -183,7 +183,7 @@ def _compressed(body: bytes, compression: str | None) -> bytes:
 
 
 class _Buffer(BytesIO):
-    """Bytes that can be read after a compressor has closed them, as that of zstd does."""
+    """A buffer that can be read after a compressor, such as that of zstd, has closed it."""
 
     def close(self) -> None:
         """Stay open."""
