@@ -1,4 +1,4 @@
-"""Where every file is that was acknowledged: on main, on its way there, or in quarantine."""
+"""The places of all acknowledged files: on main, on their way there, or in quarantine."""
 
 from tests.harness.worlds import tree
 
@@ -25,7 +25,7 @@ def whereabouts(repo, ingestion):
 
 
 def check_accounts(repo, ingestion, acknowledged, what=""):
-    """Fail unless each acknowledged path is in exactly one place, with what was written."""
+    """Fail unless each acknowledged path is in exactly one place, with the written content."""
     places = whereabouts(repo, ingestion)
     for path, text in acknowledged.items():
         assert len(places.get(path, ())) == 1, (path, places.get(path), what)
@@ -38,7 +38,7 @@ def check_accounts(repo, ingestion, acknowledged, what=""):
 
 
 def check_history(repo, ingestion, what=""):
-    """Fail if a change was published twice, or taken off twice."""
+    """Fail if a change was published twice or removed twice."""
     published = [
         commit.parents[1]
         for commit in repo.log("main", first_parent=True)

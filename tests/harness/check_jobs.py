@@ -1,4 +1,4 @@
-"""The jobs of a check by tasks, run in this process: tasks in no particular order."""
+"""The jobs of a check by tasks, run in this process; the order of tasks must not matter."""
 
 import pyarrow as pa
 
@@ -9,7 +9,7 @@ _FINDING = ("number", "place", "kind", "id", "message", "paths")
 
 
 def jobs(ranges, objects, infos, staged):
-    """Run the tasks, each on a few rows, the last ones first."""
+    """Run the tasks in reverse order, each on a few rows."""
     found = _rows([batch_of(staged, FOUND)] if staged else [])
     for number, info in reversed(infos):
         row = {"part": 0, "number": number, "key": info.max_key, "value": encode_range_info(info)}

@@ -12,7 +12,7 @@ from graveler.cli.main import app
 
 @dataclass(frozen=True)
 class Said:
-    """What one call of the command line came to."""
+    """The result of one call of the command line."""
 
     code: int
     out: str
@@ -34,7 +34,7 @@ class Said:
 
 @pytest.fixture
 def cli():
-    """Calls the command line in this process."""
+    """A function that calls the command line in this process."""
     runner = CliRunner()
 
     def call(*arguments, stdin=None) -> Said:

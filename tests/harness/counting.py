@@ -1,4 +1,4 @@
-"""A key-value store in memory that counts what is asked of it."""
+"""A key-value store in memory that counts its calls."""
 
 from itertools import count
 
@@ -12,11 +12,11 @@ _numbers = count(1)
 
 
 class CountingKV(MemoryKVStore):
-    """Counts calls, and the rows that scans gave.
+    """Counts calls and the rows that scans returned.
 
     Attributes:
-        calls: The names of the calls since the last `reset`; a scan counts when it is begun.
-        rows: How many rows scans gave.
+        calls: The names of the calls since the last `reset`; a scan counts when it begins.
+        rows: Number of rows that scans returned.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""What tests of failing disks do: a prepared lake, operations on it, and what it then shows."""
+"""Helpers for tests of failing disks: a prepared lake, operations on it, and its visible state."""
 
 import graveler
 from graveler.errors import NoChangesError
@@ -52,7 +52,7 @@ OPERATIONS = {
 
 
 def looks(folder):
-    """What can be seen by one who opens the lake afresh; it is sound."""
+    """Check the lake after a new open, and return its visible state."""
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")
         assert fsck(repo.stores, objects="checksum").sound
@@ -67,5 +67,5 @@ def repeated(folder, operate):
         with graveler.open(folder) as lake:
             operate(lake.repository("flights"))
     except NoChangesError:
-        pass  # it had landed
+        pass  # the first try had landed
     return looks(folder)

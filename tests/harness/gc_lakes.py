@@ -1,4 +1,4 @@
-"""What the tests of collection share: time that passes, and what a repository must still give."""
+"""Helpers for tests of collection: they pass time, and read what a repository must still have."""
 
 from datetime import timedelta
 from hashlib import sha256
@@ -15,12 +15,12 @@ OUTSIDE = "mem://outside"
 
 
 def pass_days(world, days):
-    """Let days go by, for the machines and for the object store."""
+    """Advance the clocks of the machines and of the object store by days."""
     world._clock.sleep(days * DAY)
 
 
 def everything(repo):
-    """What every branch and tag holds, read byte by byte, staged writes included."""
+    """Return the content of every branch and tag, including staged writes."""
     seen = {record.name: tree(repo.branch(record.name)) for record in repo.branches(hidden=True)}
     return seen | {
         f"tag {name}": tree(repo.ref(commit)) for name, commit in repo.tags.list().items()
@@ -28,14 +28,14 @@ def everything(repo):
 
 
 def check_sound(repo):
-    """Everything that can be named can be read, and fsck finds nothing wrong."""
+    """Check that everything that can be named can be read, and that fsck finds no problem."""
     report = fsck(repo.stores, objects="checksum")
     assert list(report.problems) == []
     return everything(repo)
 
 
 def commit(repo, branch, message="c", **files):
-    """Put files on a branch, made if it is missing, and commit them."""
+    """Put files on a branch, which is made if it is missing, and commit them."""
     target = repo.create_branch(branch, exist_ok=True)
     for path, body in files.items():
         target.put(path, body.encode() if isinstance(body, str) else body)
@@ -43,7 +43,7 @@ def commit(repo, branch, message="c", **files):
 
 
 def link(repo, branch, message="c", **files):
-    """Commit files that lie outside the lake: linked again they give the same records, and tables."""
+    """Commit files outside the lake; linked again, they give the same records and tables."""
     repo.links.allow(OUTSIDE)
     target = repo.create_branch(branch, exist_ok=True)
     target.link_many(outside(files))
@@ -56,20 +56,20 @@ def outside(files):
     entries = []
     for path, body in files.items():
         key = f"{sha256(body.encode()).hexdigest()[:16]}-{path}"
-        store.put_if_absent(key, body.encode())  # a version of its own would make other records
+        store.put_if_absent(key, body.encode())  # a new version would make other records
         info = store.head(key)
         entries.append(Entry(path, store.uri(info.key), info.size, info.checksum, computed=True))
     return entries
 
 
 def collect(repo, **options):
-    """Mark and sweep at once, which is unsafe beside writers."""
+    """Mark and sweep at once, which is unsafe while others write."""
     (mark,) = repo.gc.run(grace=NOW, window=NOW, **options)
     return mark
 
 
 def keys(repo, prefix=""):
-    """The keys in the storage, but for collection's own."""
+    """The keys in the storage, except those of garbage collection itself."""
     return {
         info.key
         for info in repo.stores.objects.list(prefix)

@@ -1,7 +1,7 @@
-"""Histories told again in a repository of git: the oracle of merge bases and merges.
+"""Histories copied to a git repository: the oracle of merge bases and merges.
 
-Files are binary for git, so it merges them whole or not at all, as graveler does. And no two
-paths ever have similar contents, so it takes none for renamed: git before 2.50 always looks.
+Files are binary for git, so it merges them whole or not at all, as graveler does. No two paths have
+similar contents, so git detects no renames; git before 2.50 always looks for renames.
 """
 
 import subprocess
@@ -14,10 +14,10 @@ _INNER = "From inner merge:"
 
 
 class Told(NamedTuple):
-    """What git says of one merge.
+    """The result of one merge in git.
 
     Attributes:
-        files: What the merged tree has, those in conflict left out.
+        files: The files of the merged tree, without those in conflict.
         conflicts: The paths in conflict.
         inner: The paths at which merging the merge bases had a conflict.
     """
@@ -50,9 +50,9 @@ class Git:
         """Make commits and return their ids.
 
         Args:
-            parents: By name, the names of a commit's parents; parents come first.
-            at: By name, its time, seconds since 1970.
-            files: By name, its files: path to a text, of which a line is made.
+            parents: The names of a commit's parents, by its name; parents come first.
+            at: The time of a commit in seconds since 1970, by its name.
+            files: The files of a commit, by its name: text by path, written as one line.
         """
         lines = []
         numbers = {name: number for number, name in enumerate(parents, 1)}
@@ -81,7 +81,7 @@ class Git:
         return {names[line] for line in out.split()}
 
     def merge(self, ids, pairs):
-        """Return what git's merge-ort says of merging each pair: (ours, theirs)."""
+        """Return the results of git's merge-ort for each pair: (ours, theirs)."""
         asked = "".join(f"{ids[ours]} {ids[theirs]}\n" for ours, theirs in pairs)
         fields = iter(self.run("merge-tree", "--messages", "--stdin", stdin=asked).split("\0"))
         return [self._told(fields) for _ in pairs]

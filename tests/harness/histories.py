@@ -1,8 +1,8 @@
-"""Short histories: a commit of some files in one call, and the messages of a log."""
+"""Helpers for short histories: a commit of files in one call, and the messages of a log."""
 
 
 def commit(branch, message="c", **files):
-    """Commit files, a `/` in their paths written as `__`; None deletes one."""
+    """Commit files; `__` in a name stands for `/`, and None deletes a file."""
     for path, content in files.items():
         if content is None:
             branch.delete(path.replace("__", "/"))

@@ -1,4 +1,4 @@
-"""A publisher that talks to the process of a gate which sends whatever it likes."""
+"""A publisher that talks to a gate's process that sends arbitrary bytes."""
 
 import json
 import random
@@ -34,7 +34,7 @@ def candidate_of(repo):
 
 
 def converse(candidate, sent):
-    """The answer of a gate whose process sends these bytes and is gone."""
+    """Return the answer of a gate whose process sends these bytes and ends."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for end in (ours, theirs):
@@ -83,7 +83,7 @@ ODD: list[Any] = [
 
 
 def mutated(dice, message):
-    """The bytes of a message with something in it, or of its frame, put otherwise."""
+    """Return the bytes of a message with a change in its content or its frame."""
     for _ in range(dice.choice([0, 0, 1, 2])):
         holder, key = dice.choice(list(places(message)))
         holder[key] = deepcopy(dice.choice(ODD))
@@ -96,7 +96,7 @@ def mutated(dice, message):
 
 
 def places(value):
-    """Where something else could be: each holder, and its key."""
+    """Yield the places that can be changed: each container and a key of it."""
     keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
     for key in keys:
         yield value, key
@@ -105,10 +105,10 @@ def places(value):
 
 
 def fuzz(candidate, seed, count):
-    """Send a publisher messages that were altered; all that it may do is answer, or refuse.
+    """Send altered messages to a publisher, which may only answer or refuse.
 
     Returns:
-        How many of them ended in an answer that passed.
+        The number of messages that gave a passing answer.
     """
     dice = random.Random(seed)
     passed = 0
@@ -121,7 +121,7 @@ def fuzz(candidate, seed, count):
 
 
 def fuzz_channel(seed, count):
-    """As `fuzz`, over a lake of its own."""
+    """Run `fuzz` on a new lake."""
     config = LakeConfig("fuzz", "mem://", f"mem://channel-{seed}", cache_folder=None)
     with connect(config, clock=FakeClock(), ids=SequenceIds(), background=Inline()) as lake:
         return fuzz(candidate_of(lake.create_repository("flights")), seed, count)

@@ -1,11 +1,11 @@
-"""The gate that these tests refuse hours by."""
+"""The gate with which tests refuse hours."""
 
 from graveler.gates import gate
 
 
 @gate(prefix="input/")
 def no_bad_file(candidate):
-    """Refuses what would bring a file that says that it is bad."""
+    """Refuse a candidate with a file whose content says that it is bad."""
     bad = [
         change.path
         for change in candidate.changes("input/")

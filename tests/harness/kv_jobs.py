@@ -1,6 +1,6 @@
-"""What the tests of several processes run in a process of its own: ``-m tests.harness.kv_jobs``."""
+"""The jobs that tests run in separate processes: ``-m tests.harness.kv_jobs``."""
 
-# Standard output is how a worker reports.
+# A worker reports on its standard output.
 # ruff: noqa: T201
 
 import os
@@ -42,7 +42,7 @@ def write(store: KVStore, first: str) -> None:
 
 
 def take_turns(store: KVStore, times: str) -> None:
-    """Add to a counter in two steps, alone only by its turn."""
+    """Add to a counter in two steps; only the turn keeps other processes out."""
     for _ in range(int(times)):
         with store.turn("counter", 60) as had:
             assert had
@@ -52,14 +52,14 @@ def take_turns(store: KVStore, times: str) -> None:
 
 
 def keep_turn(store: KVStore) -> None:
-    """Say that the turn was had, and keep it until the input ends."""
+    """Report that the process has the turn, and keep it until the input ends."""
     with store.turn("counter", 60) as had:
         print("had" if had else "not had", flush=True)
         sys.stdin.read()
 
 
 def fork_in_turn(store: KVStore) -> None:
-    """Fork within a turn: say what child and parent had while it lasted, and after it."""
+    """Fork within a turn; report whether child and parent have the turn then and afterwards."""
     read, write = os.pipe()
     with store.turn("counter", 60):
         child = os.fork()
@@ -76,13 +76,13 @@ def fork_in_turn(store: KVStore) -> None:
 
 
 def hold(_store: KVStore) -> None:
-    """Say that the store is open, and keep it so until the input ends."""
+    """Report that the store is open, and keep it open until the input ends."""
     print("open", flush=True)
     sys.stdin.read()
 
 
 def overflow(store: KVStore) -> None:
-    """Write until the system refuses; print how many were acknowledged, and the error."""
+    """Write until the system refuses; print the number of acknowledged writes and the error."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
     number = 0
     try:
@@ -98,7 +98,7 @@ def overflow(store: KVStore) -> None:
 
 
 def fork(store: KVStore) -> None:
-    """Use one store on both sides of a fork; say what the child saw."""
+    """Use one store on both sides of a fork; report what the child reads."""
     store.set("p", b"parent", b"before")
     scan = store.scan("p")
     inherited = _open_files()
@@ -120,7 +120,7 @@ def fork(store: KVStore) -> None:
 
 
 def fork_beside_writers(store: KVStore, times: str) -> None:
-    """Fork while other threads write; each child writes, too, and says how it ended."""
+    """Fork while other threads write; each child also writes, and reports its result."""
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     stopped = Event()
 
@@ -130,7 +130,7 @@ def fork_beside_writers(store: KVStore, times: str) -> None:
             number += 1
             store.set(partition, b"%d" % (number % 50), b"v" * 100)
             store.set_many(partition, ((b"%d" % key, b"v") for key in range(20)))
-            stopped.wait(0.002)  # else a child might wait for its turn without end
+            stopped.wait(0.002)  # otherwise a child might wait for its turn without end
 
     writers = [Thread(target=write_on, args=(f"writer {number}",)) for number in range(3)]
     for writer in writers:
@@ -139,7 +139,7 @@ def fork_beside_writers(store: KVStore, times: str) -> None:
     for number in range(int(times)):
         child = os.fork()
         if child == 0:
-            signal.alarm(60)  # a child that waits for what never comes does not end by itself
+            signal.alarm(60)  # ends a child that waits without end
             try:
                 store.set("children", b"%d" % number, b"was here")
                 os._exit(0)
@@ -157,7 +157,7 @@ def _open_files() -> int:
 
 
 def main() -> None:
-    """Run the job named first on the store named second."""
+    """Run the job of the first argument on the store of the second argument."""
     job, uri, *rest = sys.argv[1:]
     jobs: dict[str, Callable[..., None]] = {
         "increment": increment,

@@ -1,4 +1,4 @@
-"""A lakeFS repository in miniature, written from the byte layout; nothing here is graveler's code.
+"""A small lakeFS repository, written from the byte layout without graveler's code.
 
 Objects, ranges, metaranges and a dump of refs are put below the root of a storage namespace.
 """
@@ -18,7 +18,7 @@ EMPTY: Final[Tree] = {}
 
 
 class Obj(NamedTuple):
-    """An object of lakeFS, as its entry has it."""
+    """An object of lakeFS, with the fields of its entry."""
 
     address: str
     size: int
@@ -30,7 +30,7 @@ class Obj(NamedTuple):
 
 
 def svarint(value: int) -> bytes:
-    """A number with sign, zigzag."""
+    """A signed number in zigzag encoding."""
     return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
@@ -122,7 +122,7 @@ class LakefsWriter:
         branches: Heads by name.
         tags: Commits by name.
         ranges: Ids of the ranges put so far.
-        options: Of the tables that are written.
+        options: Options of the written tables.
     """
 
     put: Callable[[str, bytes], Any]
@@ -134,7 +134,7 @@ class LakefsWriter:
     options: dict[str, Any] = field(default_factory=dict)
 
     def upload(self, name: str, content: bytes, **fields: Any) -> Obj:
-        """Put a file, as lakeFS does on behalf of a client."""
+        """Put a file as lakeFS does for a client."""
         self.put(f"data/gp/{name}", content)
         digest = md5(content, usedforsecurity=False).hexdigest()
         return Obj(f"data/gp/{name}", len(content), digest, **fields)

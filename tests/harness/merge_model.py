@@ -1,9 +1,9 @@
-"""What a merge gives, by the definition: over plain dicts, for every order of several bases."""
+"""The result of a merge by its definition, on plain dicts, for every order of several bases."""
 
 from itertools import permutations
 
 UNSURE = object()
-"""What merging has no answer for; it equals nothing."""
+"""A value that cannot be merged; it equals no other value."""
 
 
 def settled(base, one, other):
@@ -19,15 +19,15 @@ class MergeModel:
     """Commits as dicts.
 
     Attributes:
-        trees: Content by path, by commit.
-        parents: Of each commit.
+        trees: Content by path, for each commit.
+        parents: The parents of each commit.
     """
 
     trees: dict[str, dict[str, str]]
     parents: dict[str, tuple[str, ...]]
 
     def ancestors(self, commit):
-        """The commit and all that it descends from."""
+        """The commit and all its ancestors."""
         found, pending = set(), [commit]
         while pending:
             here = pending.pop()
@@ -37,14 +37,14 @@ class MergeModel:
         return found
 
     def best(self, several, other):
-        """All best common ancestors of a merge of several commits, and of another one."""
+        """All best common ancestors of a merge of several commits and of another commit."""
         common = self.ancestors(other) & set().union(*map(self.ancestors, several))
         return [
             one for one in common if not any(one in self.ancestors(two) for two in common - {one})
         ]
 
     def outcomes(self, several, path):
-        """What merging the commits gives at the path, for every order of them."""
+        """The results of merging the commits at the path, for every order of the commits."""
         if not several:
             return {None}
         found = set()

@@ -1,4 +1,4 @@
-"""Tables as Pebble writes them for lakeFS, built byte by byte; nothing here is graveler's code.
+"""Tables as Pebble writes them for lakeFS, built byte by byte without graveler's code.
 
 RocksDB's block-based format of version 2, or LevelDB's: CRC-32C, Snappy where it saves an eighth,
 restarts at every 16th entry, index keys with a trailer, a second level above an index of one block.
@@ -33,7 +33,7 @@ _TABLE: Final = _table()
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The checksum behind a block: CRC-32C, rotated right by 15 bits, plus a constant."""
+    """The checksum after a block: CRC-32C, rotated right by 15 bits, plus a constant."""
     value = 0xFFFFFFFF
     for byte in data:
         value = _TABLE[(value ^ byte) & 0xFF] ^ value >> 8
@@ -92,12 +92,12 @@ def pebble_table(
 
     Args:
         records: Key and value, ascending.
-        properties: The user's.
-        footer: RocksDB's of version 2, or LevelDB's.
-        compression: Of data and index blocks: snappy, zstd or none.
-        block_bytes: Target of a data block, reached at nine tenths.
-        index_bytes: Target of an index block; above it the index has two levels.
-        trailer: What stands behind a key in a data block: type, and sequence number.
+        properties: The user's properties.
+        footer: The footer of RocksDB's version 2 or of LevelDB.
+        compression: Compression of data and index blocks: snappy, zstd or none.
+        block_bytes: Target size of a data block, reached at nine tenths.
+        index_bytes: Target size of an index block; above it the index has two levels.
+        trailer: The bytes after a key in a data block: type and sequence number.
         stated: RocksDB's properties to add or to replace.
     """
     out = bytearray()

@@ -1,4 +1,4 @@
-"""Programs that tests run in processes of their own: the files in the folders ``programs``."""
+"""Programs that tests run in separate processes: the files in the folders ``programs``."""
 
 import subprocess
 import sys
@@ -7,11 +7,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FORKS = "ignore::DeprecationWarning"
-"""For programs that fork beside threads, which Python 3.12 and later warn of."""
+"""For programs that fork while threads run; Python 3.12 and later warn about that."""
 
 
 def command(module: str, *arguments: object, warnings: str = "error") -> list[str]:
-    """Return the command that runs ``tests.<module>``; its working folder has to be `ROOT`."""
+    """Return the command that runs ``tests.<module>``; its working folder must be `ROOT`."""
     return [sys.executable, "-W", warnings, "-m", f"tests.{module}", *map(str, arguments)]
 
 
@@ -30,7 +30,7 @@ def start_program(module: str, *arguments: object, **options: Any) -> Any:
 def output_of(
     module: str, *arguments: object, warnings: str = "error", timeout: float = 60, **options: Any
 ) -> str:
-    """Run a program and return what it printed; fail if it failed, or printed an error."""
+    """Run a program and return its output; fail if it fails or prints an error."""
     done: subprocess.CompletedProcess[str] = subprocess.run(
         command(module, *arguments, warnings=warnings),
         cwd=ROOT,

@@ -9,7 +9,7 @@ import pytest
 
 
 class SstDump:
-    """The program ``sst_dump``. It exits with 0 whatever it finds: errors are in what it prints.
+    """The program ``sst_dump``. It always exits with 0; its output has the errors.
 
     Args:
         program: Its path.
@@ -22,7 +22,7 @@ class SstDump:
         """Run a command over a table, or over the tables ``*.sst`` of a folder; return its output.
 
         Raises:
-            AssertionError: It names an error.
+            AssertionError: The output has an error.
         """
         done = subprocess.run(
             [self._program, f"--file={path}", f"--command={command}", *options],
@@ -34,7 +34,7 @@ class SstDump:
         return done.stdout
 
     def records(self, path: Path) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key and value of each record; fail if one is no put with sequence number 0."""
+        """Yield key and value of each record; fail if one is not a put with sequence number 0."""
         for line in self(path, "scan", "--output_hex", "--verify_checksum").splitlines():
             if "=>" in line:
                 key, _, value = line.partition(" => ")
@@ -43,14 +43,14 @@ class SstDump:
                 yield bytes.fromhex(name.lstrip("'")), bytes.fromhex(value)
 
     def properties(self, path: Path) -> dict[str, str]:
-        """Return the properties that it shows, by the names that it gives them."""
+        """Return the properties of the output by their names there."""
         lines = self(path, "check", "--show_properties").splitlines()
         pairs = (line.strip().partition(": ") for line in lines)
         return {name.lstrip("# "): value for name, separator, value in pairs if separator}
 
 
 def linked_tables(folder: Path, tables: Iterable[bytes]) -> Path:
-    """Write tables into a folder under the names that RocksDB's tools look for; return it."""
+    """Write tables into a folder under the names that RocksDB's tools expect; return the folder."""
     folder.mkdir(exist_ok=True)
     for number, data in enumerate(tables):
         (folder / f"{number:06}.sst").write_bytes(data)

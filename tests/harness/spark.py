@@ -20,14 +20,14 @@ def spark_master(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spark(spark_master):
-    """One local Spark for the whole process: a second one would cost seconds."""
+    """One local Spark for the whole process, because a second one would cost seconds."""
     running = session(master=spark_master, config={"spark.sql.shuffle.partitions": "2"})
     yield running
     running.stop()
 
 
 def started(writer):
-    """Start a streaming query; a server gives the process of its function ten seconds, whatever the load."""
+    """Start a streaming query; try again if its process did not start within the server's ten seconds."""
     from pyspark.errors import PySparkException
 
     for _ in range(9):
@@ -41,7 +41,7 @@ def started(writer):
 
 @pytest.fixture
 def opened(tmp_path):
-    """A lake; modules whose `lake` is the tables of a repository have it by this name only."""
+    """A lake, under a second name for modules whose `lake` is the tables of a repository."""
     with graveler.open(tmp_path / "lake", create=True) as lake:
         yield lake
 

@@ -1,7 +1,7 @@
 """The statements that an operation sends to the database of a lake, by name and key.
 
-A statement is one call on the database: of a scan each page, of PostgreSQL and MySQL also the two
-by which a turn is taken and given back.
+A statement is one call on the database. Each page of a scan is one. On PostgreSQL and MySQL, taking and
+releasing a turn are two more.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ _STATEMENTS = (
 
 @dataclass
 class Statements:
-    """What a driver was asked, in order.
+    """The statements that a driver received, in order.
 
     Attributes:
         lines: One for each statement: its name, the kind of its partition, and its key.
@@ -55,7 +55,7 @@ class Statements:
 
 
 def observe(driver: Driver) -> Statements:
-    """Return the statements that the driver is asked from now on."""
+    """Return a list of the statements that the driver receives from now on."""
     seen = Statements()
 
     def observed(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -154,7 +154,7 @@ OPERATIONS: dict[str, Callable[[Repository, int], Callable[[], object]]] = {
     "run of 1,000 links with a gate": _run,
     "run of three steps": _steps,
 }
-"""By name what prepares an operation, which is then called."""
+"""Functions, by name, that prepare an operation and return it."""
 
 
 def statements_of(
@@ -168,8 +168,8 @@ def statements_of(
     """Return the statements of operations in a process that has done each of them before.
 
     Args:
-        folder: For the lake, with SQLite and local files unless `uris` name others.
-        names: Of `OPERATIONS`.
+        folder: Folder of the lake, which has SQLite and local files unless `uris` names others.
+        names: Names of `OPERATIONS`.
         begin: Called before each operation.
         end: Called after each operation.
         uris: ``kv_uri`` and ``storage_uri``.

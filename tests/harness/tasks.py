@@ -1,4 +1,4 @@
-"""A stand-in for a session of Spark: tasks are called in this process, as executors call them."""
+"""A stand-in for a Spark session: it calls tasks in this process, as executors call them."""
 
 import pickle
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ class _Conf(dict[str, str]):
 
 
 class Tasks:
-    """Runs each task twice, the last one first.
+    """Runs each task twice, in reverse order.
 
     Args:
-        copies: Whether tasks are pickled; a store in memory must not be.
-        random: Runs them in this order, and gives them their rows in this one.
+        copies: Whether tasks are pickled; a store in memory must not be pickled.
+        random: Shuffles the tasks and their rows.
 
     Attributes:
-        count: How many tasks the last frame had.
+        count: Number of tasks of the last frame.
         conf: The settings.
     """
 
@@ -45,7 +45,7 @@ class Tasks:
         return _Frame(self, [pa.table({"id": [number]}) for number in range(stop)])
 
     def createDataFrame(self, table: pa.Table) -> "_Frame":  # noqa: N802 - Spark's name
-        """Return a frame of these rows; cut as by PySpark, which takes no limit below 1."""
+        """Return a frame of these rows, cut as in PySpark, which accepts no limit below 1."""
         table.to_batches(max_chunksize=int(self.conf[_BATCH]))
         return _Frame(self, [table])
 

@@ -1,4 +1,4 @@
-"""A client of WebHDFS, as plain as the protocol."""
+"""A minimal client of WebHDFS."""
 
 import http.client
 import json
@@ -34,7 +34,7 @@ class Reply:
 
 
 class WebHdfs:
-    """One connection to a gateway, as its user has it."""
+    """One connection of a user to a gateway."""
 
     def __init__(self, address: str, token: str, root: str = "") -> None:
         self.authority = urlsplit(address).netloc
@@ -54,7 +54,7 @@ class WebHdfs:
         headers: dict[str, str] | None = None,
         chunked: bool = False,
     ) -> Reply:
-        """Send one request to a path of HTTP, and return the answer."""
+        """Send one request to an HTTP path, and return the answer."""
         self.connection.request(method, target, body, headers or {}, encode_chunked=chunked)
         got = self.connection.getresponse()
         return Reply(got.status, dict(got.getheaders()), got.read(), got.reason)
@@ -66,7 +66,7 @@ class WebHdfs:
         return self.ask("GET", path, op, **query)
 
     def follow(self, reply: Reply, method: str, body: Any = None) -> Reply:
-        """Go where an answer redirects to."""
+        """Follow the redirect of an answer."""
         assert (reply.status, reply.body) == (307, b"")
         there = urlsplit(reply.headers["Location"])
         assert there.netloc == self.authority
@@ -92,7 +92,7 @@ class WebHdfs:
         return self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower())
 
     def names(self, path: str) -> list[str]:
-        """What is in a folder; names of folders end with a slash."""
+        """The names in a folder; names of folders end with a slash."""
         found = self.get(path, "LISTSTATUS").json["FileStatuses"]["FileStatus"]
         return [each["pathSuffix"] + "/" * (each["type"] == "DIRECTORY") for each in found]
 

@@ -1,4 +1,4 @@
-"""What lies between a store and its server, and may break."""
+"""The connection between a store and its server, which a test can break."""
 
 import socket
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from threading import Thread
 
 
 def free_port() -> int:
-    """Return a port of this machine that no program listens at."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -27,7 +27,7 @@ class Wire:
         self._start(self._accept)
 
     def cut(self) -> None:
-        # Closing alone would not wake the thread that accepts.
+        # close alone would not wake the accepting thread
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -1,4 +1,4 @@
-"""Processes that work on a key-value store beside the test, and the fixture that starts them."""
+"""Processes that work on a key-value store during a test, and the fixture that starts them."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
-"""A world of shared stores in memory that any number of lakes open, with a script in between.
+"""A world of shared stores in memory that any number of lakes open through a script.
 
-`struck_worlds` and `interleave` strike an operation at its first call, and at every `Points.step`
-th after it: the sixteenth by default, each with ``pytest --every-point``.
+`struck_worlds` and `interleave` strike an operation at its first call and at every `Points.step`-th
+call after it. The step is 16 by default, and 1 with ``pytest --every-point``.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ SMALL = Splitting(min_bytes=0, max_bytes=2_000, raggedness=3)
 
 
 class Points:
-    """How many calls of an operation there are from one that is struck to the next.
+    """The number of calls from one struck call of an operation to the next.
 
     Attributes:
         step: ``pytest --every-point`` sets it to 1.
@@ -43,7 +43,7 @@ class Points:
 
 
 class ScriptedLake(Lake):
-    """A lake whose object stores go through a script as well."""
+    """A lake whose object stores also go through a script."""
 
     def __init__(self, *given, script, threads=0, **named):
         super().__init__(*given, **named)
@@ -54,7 +54,7 @@ class ScriptedLake(Lake):
 
 
 class ScriptedWorld:
-    """The stores of a lake, opened as often as a test has processes."""
+    """The stores of a lake that each process of a test opens."""
 
     def __init__(self):
         self.script = Script()
@@ -64,10 +64,10 @@ class ScriptedWorld:
         self.lake(scripted=False).create_repository("flights", splitting=SMALL)
 
     def lake(self, *, scripted=True, kv=None, threads=0):
-        """A fresh lake, as another process opens it; the script strikes at scripted ones.
+        """A new lake, as another process opens it; the script strikes only at scripted lakes.
 
-        Give a wrapped `kv` of the world's to have faults of your own, and `threads` to have
-        objects fetched and put side by side.
+        Give a wrapped `kv` of the world for other faults, and `threads` to read and put objects in
+        parallel.
         """
         script = self.script if scripted else Script()
         return ScriptedLake(
@@ -81,7 +81,7 @@ class ScriptedWorld:
         )
 
     def repo(self, *, scripted=True, kv=None, threads=0):
-        """The repository of a fresh lake, which is its attribute `lake`."""
+        """The repository of a new lake, which is its attribute `lake`."""
         lake = self.lake(scripted=scripted, kv=kv, threads=threads)
         repo = lake.repository("flights")
         repo.lake = lake
@@ -89,7 +89,7 @@ class ScriptedWorld:
 
 
 def tree(view):
-    """What a view holds: content by path."""
+    """The content of a view by path."""
     found = {}
     for entry in view.entries():
         store, key = view.repository.locate(entry.address)
@@ -115,17 +115,17 @@ FAULTS: dict[str, tuple[Action, Moment, Callable[[str], bool]]] = {
     "lost-write": (lost_reply, "before", lambda call: call in _CONDITIONAL),
     "dies": (dies, "before", lambda _: True),
 }
-"""What can go wrong: the action, its moment, and the calls where it differs from the others."""
+"""The faults: the action, its moment, and the calls at which it differs from the others."""
 
 
 def struck_worlds(fault, prepare, operate, *, step=None):
-    """Yield (world, what went wrong, error or None), with the fault at one call after another.
+    """Yield (world, description of the fault, error or None), with the fault at one call after another.
 
     Args:
         fault: Name of the fault.
         prepare: Called with a new world's repository.
-        operate: Called with the repository of the process that meets the fault.
-        step: How many calls from one that is struck to the next; by default `Points.step`.
+        operate: Called with the repository of the process with the fault.
+        step: Number of calls from one struck call to the next; by default `Points.step`.
     """
     action, moment, differs = FAULTS[fault]
 
@@ -152,16 +152,16 @@ def struck_worlds(fault, prepare, operate, *, step=None):
 
 
 def interleave(prepare, operate, meanwhile, check, *, least=3, step=None):
-    """Run `operate` once for each struck point, where `meanwhile` comes in between.
+    """Run `operate` once for each struck point, and `meanwhile` at that point.
 
     Args:
         prepare: Called with a new world's repository.
-        operate: Called with the repository of the scripted process; what it returns, or the
-            error it raised, is the outcome.
-        meanwhile: Called with the repository of the other process, once, in between.
-        check: Called with the world, the outcome and that of `meanwhile`.
-        least: The fewest points there must be; with fewer the test would check nothing.
-        step: How many calls from one that is struck to the next; by default `Points.step`.
+        operate: Called with the repository of the scripted process; its outcome is the returned
+            value or the raised error.
+        meanwhile: Called once at the point, with the repository of the other process.
+        check: Called with the world, the outcome, and the outcome of `meanwhile`.
+        least: Lowest number of points; with fewer points the test would check nothing.
+        step: Number of calls from one struck call to the next; by default `Points.step`.
     """
     for number in count(1, step or Points.step):
         world = ScriptedWorld()
@@ -169,7 +169,7 @@ def interleave(prepare, operate, meanwhile, check, *, least=3, step=None):
         other = world.repo(scripted=False)
         results = []
         repo = world.repo()
-        # a context of its own: it is another process, also where a gate is judging in ours
+        # a new context, because it is another process, even if a gate is judging in this one
         world.script.arm(
             number,
             lambda _: results.append(Context().run(outcome_of, meanwhile, other)),  # noqa: B023

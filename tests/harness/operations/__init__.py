@@ -1,5 +1,5 @@
-"""Tables of operations that move something, each with what prepares it.
+"""Tables of operations that change a lake, each with its preparation.
 
-Tests of faults strike each of them at its calls. One test compares the tables with the public
-operations, so that none is left out.
+Tests of faults strike each operation at its calls. One test compares the tables with the public
+operations, so that no operation is missing.
 """

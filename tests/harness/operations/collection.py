@@ -4,7 +4,7 @@ from tests.harness.gc_lakes import commit
 
 
 def start(repo):
-    """A history with a rule, garbage of each kind, staged writes, and a run that is parked."""
+    """A history with a rule, garbage of each kind, staged writes, and a parked run."""
     for number in range(3):
         commit(repo, "main", f"m{number}", a=str(number), b=f"b{number}")
     commit(repo, "dev", x="x", y="y")

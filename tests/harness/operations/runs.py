@@ -52,7 +52,7 @@ def done(repo):
 
 
 def overdue(repo):
-    """Besides the run, three that were not ended: one to park, one to settle, one to drop."""
+    """The run and three unfinished runs: one to park, one to settle, one to drop."""
     ready(repo)
     for name, terms in (("to park", {}), ("to drop", {"on_failure": "drop"})):
         other = repo.runs.open(name, **terms)

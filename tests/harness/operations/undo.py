@@ -1,4 +1,4 @@
-"""Undo, and what it can bring back."""
+"""Undo of moves and of deletions."""
 
 
 def start(repo):

@@ -1,1 +1,1 @@
-"""Servers that tests start on first use, one of a kind for each session, as fixtures."""
+"""Fixtures of servers, which start on first use; each session has one of each kind."""

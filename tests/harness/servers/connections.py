@@ -1,6 +1,6 @@
-"""What the driver of a server does when replies are lost and connections end, as tests.
+"""The contract of a server's driver when replies are lost and connections end, as tests.
 
-A module that derives from a suite has the fixtures `wire` and `wired`, a store at its other end.
+A module that derives from a suite has the fixtures `wire` and `wired`, a store that uses the wire.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from tests.harness.wires import Wire
 
 
 class ConditionalSuite:
-    """Of any server."""
+    """Tests for any server."""
 
     def test_a_lost_reply_to_a_conditional_write_is_told(self, wired: KVStore, wire: Wire) -> None:
         wire.replies_to_lose = 1
         with pytest.raises(OutcomeUnknownError, match="read back"):
             wired.set_if("p", b"k", b"v", ABSENT)
-        # It had landed: a caller that just repeats it loses against its own write.
+        # The write had landed: a caller that repeats it loses against its own write.
         stored = wired.get("p", b"k")
         assert stored is not None
         assert stored.value == b"v"
@@ -32,7 +32,7 @@ class ConditionalSuite:
 
 
 class ConnectionsSuite(ConditionalSuite):
-    """Of a database: `store` is beside the wire, and `end_connections` ends its connections."""
+    """Tests for a database: `store` bypasses the wire, and `end_connections` ends its connections."""
 
     scheme: ClassVar[str]
 

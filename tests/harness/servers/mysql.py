@@ -22,7 +22,7 @@ _PROGRAMS = ("mariadbd", "mysqld")
 
 
 def _found(name: str) -> str | None:
-    # Servers lie where a user's own path may not lead.
+    # Servers may be in folders that are not on a user's PATH.
     return shutil.which(name) or shutil.which(name, path=f"{os.defpath}:/usr/sbin:/usr/local/sbin")
 
 
@@ -36,10 +36,10 @@ _FAST = (
 
 @contextmanager
 def mysql_server(*settings: str) -> Iterator[Path]:
-    """A server that ends, and leaves nothing, with the block; yields its socket.
+    """Run a server for a block, which leaves no files; yield its socket.
 
     Args:
-        settings: Its options; the fastest where none is given.
+        settings: Its options; by default the fastest ones.
     """
     program = next(filter(None, map(_found, _PROGRAMS)), None)
     if program is None:
@@ -47,7 +47,7 @@ def mysql_server(*settings: str) -> Iterator[Path]:
             f"no {' or '.join(_PROGRAMS)} on this machine: install Debian's mariadb-server,"
             " and the tests start a server of their own"
         )
-    # Not under pytest's own folder: a socket's path must be short.
+    # not below pytest's own folder, because a socket's path must be short
     base = Path(tempfile.mkdtemp(prefix="graveler-my-", dir="/tmp"))
     try:
         with _server(program, base, settings or _FAST) as address:
@@ -98,7 +98,7 @@ def _wait_for(process: "subprocess.Popen[bytes]", address: Path, log: Path) -> N
 
 @pytest.fixture(scope="session")
 def mysql_socket() -> Iterator[Path]:
-    """The server's socket; the server ends, and leaves nothing, with the session."""
+    """The server's socket; the server ends with the session and leaves no files."""
     with mysql_server() as address:
         yield address
 

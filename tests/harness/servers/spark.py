@@ -1,7 +1,8 @@
-"""A standalone cluster of Spark on one machine, whose executors tests kill, stop and starve.
+"""A standalone Spark cluster on one machine, whose executors tests kill, stop and starve.
 
-A master and two workers, each at a loopback address of its own: Spark runs a second copy of a slow
-task on another host only. It is that of the Python package, and needs Linux for ``127.0.0.2``.
+It has a master and two workers, each at its own loopback address, because Spark runs a second copy of a
+slow task only on another host. It uses the Spark of the Python package, and needs Linux for
+``127.0.0.2``.
 """
 
 import json
@@ -30,7 +31,7 @@ from tests.harness.wires import free_port
 ROOT = Path(__file__).resolve().parents[3]
 HOSTS = ("127.0.0.2", "127.0.0.3")
 SPARK_HOME = Path(pyspark.__file__).parent
-PATIENCE_S = 300  # a machine that is busy with other tests is slow, not broken
+PATIENCE_S = 300  # a machine that is busy with other tests is slow
 
 _MARK = "GRAVELER_TEST_CLUSTER"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -60,7 +61,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.3",
 }
-"""Of an application: an executor of one core at each worker, and a second copy of slow tasks."""
+"""Settings of an application: a one-core executor at each worker, and a second copy of slow tasks."""
 
 
 def wait_until(done: Callable[[], Any], what: str) -> Any:
@@ -97,7 +98,7 @@ class Executor:
         return [python for daemon in self.daemons for python in daemon.children()]
 
     def limit_files(self, size: int) -> None:
-        """Let it write no file larger than that, which is a full disk to a program."""
+        """Limit the size of its files, which acts like a full disk."""
         for process in (self.jvm, *self.daemons, *self.pythons):
             process.rlimit(psutil.RLIMIT_FSIZE, (size, psutil.RLIM_INFINITY))
 
@@ -107,9 +108,9 @@ class Cluster:
     """A running cluster.
 
     Attributes:
-        url: For ``master``.
-        folder: Logs, and the executors' working folders.
-        mark: What is in the environment of each of its processes.
+        url: The URL for ``master``.
+        folder: Folder of the logs and of the executors' working folders.
+        mark: A mark in the environment of each of its processes.
     """
 
     url: str
@@ -128,7 +129,7 @@ class Cluster:
 
     @property
     def workers(self) -> list[psutil.Process]:
-        """The processes that start executors, and end those whose driver is gone."""
+        """The processes that start executors and end those whose driver is gone."""
         return [process for process in self.processes if _WORKER in process.cmdline()]
 
     def executors(self, app: str) -> list[Executor]:
@@ -157,7 +158,7 @@ def _after(words: Sequence[str], name: str) -> str:
 
 @contextmanager
 def spark_cluster() -> Iterator[Cluster]:
-    """Keep a cluster running, in a block; no process of it is left behind."""
+    """Run a cluster for a block; no process of it is left behind."""
     folder = Path(tempfile.mkdtemp(prefix="graveler-cluster-"))
     port, page = free_port(), free_port()
     cluster = Cluster(f"spark://127.0.0.1:{port}", folder, secrets.token_hex(8))
@@ -170,14 +171,14 @@ def spark_cluster() -> Iterator[Cluster]:
             work = folder / host
             work.mkdir()
             of = {"SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(work)}
-            size = ("--cores", 4, "--memory", "3g", "--work-dir", work)  # it only counts them
+            size = ("--cores", 4, "--memory", "3g", "--work-dir", work)  # Spark only counts them
             words = ("--host", host, *size, cluster.url)
             daemons.append(_start(cluster, host, "deploy.worker.Worker", of, *words))
         wait_until(lambda: _alive(page) == len(HOSTS), "the workers of the cluster")
         yield cluster
     finally:
         for daemon in daemons:
-            _end(daemon)  # first: another wait would take its exit code
+            _end(daemon)  # end it first, because another wait would take its exit code
         while left := cluster.processes:  # a worker may have started an executor meanwhile
             for process in left:
                 with suppress(psutil.NoSuchProcess):
@@ -188,10 +189,10 @@ def spark_cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def connect_server(cluster: Cluster, settings: Path) -> Iterator[str]:
-    """Keep a server of Spark Connect in a block; yields its address.
+    """Run a server of Spark Connect for a block; yield its address.
 
     Args:
-        cluster: Where its executors are; in the server itself if the master is ``local[…]``.
+        cluster: The cluster of its executors; with a master ``local[…]`` the server runs them itself.
         settings: The file of its settings.
     """
     port = free_port()
@@ -212,10 +213,10 @@ def connect_server(cluster: Cluster, settings: Path) -> Iterator[str]:
 
 @contextmanager
 def local_connect_server(folder: Path) -> Iterator[str]:
-    """Keep a server of Spark Connect without a cluster in a block; yields its address.
+    """Run a server of Spark Connect without a cluster for a block; yield its address.
 
     Args:
-        folder: Where its settings and logs are.
+        folder: Folder of its settings and logs.
     """
     settings = folder / "spark.conf"
     settings.write_text("".join(f"{name} {value}\n" for name, value in _LOCAL.items()))
@@ -267,7 +268,7 @@ def _listens(port: int, server: psutil.Popen) -> bool:
 
 
 def _alive(page: int) -> int | None:
-    """Return how many workers the master knows; None before it answers."""
+    """Return the number of workers that the master knows; None before it answers."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with suppress(OSError), opener.open(f"http://127.0.0.1:{page}/json/", timeout=10) as answer:
         return int(json.load(answer)["aliveworkers"])
