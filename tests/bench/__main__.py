@@ -41,7 +41,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 IMAGES = PAGE.parent / "images"
 SCALE = "<!-- at scale -->"
-"""Before the part of the page that ``make bench-scale`` writes."""
+"""The mark before the part of the page that ``make bench-scale`` writes."""
 INTRODUCTION = """\
 # Benchmarks
 

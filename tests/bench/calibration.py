@@ -1,4 +1,4 @@
-"""The machine without graveler: what the reported seconds are compared with."""
+"""The machine without graveler: the base for the reported seconds."""
 
 import os
 import sqlite3
@@ -39,7 +39,7 @@ def calibration(folder: Path) -> list[Result]:
 
 
 def bare_step() -> float:
-    """Return the nanoseconds of one step of a bare loop: how fast this machine is just now."""
+    """Return the nanoseconds of one step of a bare loop, the present speed of this machine."""
 
     def loop() -> None:
         total = 0

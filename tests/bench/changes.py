@@ -132,7 +132,7 @@ def _diff(repo: Repository) -> Result:
 
 
 def hours(folder: Path) -> list[Result]:
-    """Commit 720 hours of 2,000 entries below ``input/``, a large ``output/`` behind it."""
+    """Commit 720 hours of 2,000 entries below ``input/``, with a large ``output/`` after it."""
     progress(f"{HOURS} hours of {PER_HOUR} entries (some minutes)")
     lake, repo = new_repository(folder / "hours", "bench")
     with lake:

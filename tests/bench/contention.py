@@ -1,7 +1,7 @@
 """Many processes merge into one branch at the same time, and many commit on one.
 
-The loop is the one that other version stores were measured with on two cores: create a branch,
-add one path, commit, merge into the one target branch.
+Other version stores were measured with the same loop on two cores: create a branch, add one path,
+commit, merge into the one target branch.
 """
 
 import multiprocessing
@@ -37,7 +37,7 @@ _PATIENCE_S: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What one process did."""
+    """The work of one process."""
 
     seconds: float
     merges: list[float]
@@ -137,14 +137,14 @@ def _commit(location: str, number: int, start: Barrier, answers: Any) -> None:
             link_unseen(branch, [Entry(f"c/{number:03}", f"data/x/{number}", 1)])
             branch.commit(f"c{number}")
         except NoChangesError:
-            pass  # another process has committed our path
+            pass  # another process has committed this path
         except GravelerError as error:
             failures.append(repr(error))
         answers.put(_Share(time.perf_counter() - began, [], failures))
 
 
 def _together(work: Any, location: str, count: int) -> tuple[float, list[_Share]]:
-    """Start all processes at once; return the seconds of the whole and what each process did."""
+    """Start all processes at once; return the total seconds and the work of each process."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["graveler.lake", "graveler.kv.sqlite", "graveler.kv.postgres"])
     start, answers = context.Barrier(count + 1), context.Queue()

@@ -1,4 +1,4 @@
-"""Many files in and out of S3 that answers after 30 ms, beside one after another."""
+"""Transfers of many files with an S3 that answers after 30 ms, in parallel and one by one."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ _PROGRAM: Final = Path(__file__).with_name("programs") / "slow_s3.py"
 
 
 def files(folder: Path) -> list[Result]:
-    """Measure put_many and get_many, and count what they ask the stores."""
+    """Measure put_many and get_many, and count their calls to the stores."""
     progress(f"{FILES:,} files of {BYTES >> 10} KiB, {OBJECTS_S * 1e3:.0f} ms a request")
     with _slow_s3(OBJECTS_S) as port, _lake_on_s3(folder / "s3", port) as repo:
         results = _moved(repo)
@@ -100,7 +100,7 @@ def _counted(calls: list[Call]) -> Counter[str]:
 
 @contextmanager
 def _slow_s3(seconds: float) -> Iterator[int]:
-    """Run the server as a process of its own, and give its port."""
+    """Run the server as a separate process, and yield its port."""
     with Popen([sys.executable, str(_PROGRAM), str(seconds)], stdout=PIPE, text=True) as server:
         assert server.stdout is not None
         try:

@@ -1,4 +1,4 @@
-"""The cost of many runs, many branches, many earlier lives of a name and a long history."""
+"""The cost of many runs, many branches, many earlier branches of a name, and a long history."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def growth(folder: Path) -> list[Result]:
 
 @contextmanager
 def _filled(place: Path, size: int) -> Iterator[Repository]:
-    """Give a repository of `size` branches and of as many open runs."""
+    """Yield a repository with `size` branches and as many open runs."""
     progress(f"{size:,} branches and {size:,} runs")
     lake, repo = new_repository(place, "bench")
     run = repo.runs.open("first", lease=timedelta(days=1))
@@ -160,7 +160,7 @@ def _retention(folder: Path) -> Result:
 
 @contextmanager
 def _with_history(place: Path, branches: int) -> Iterator[Repository]:
-    """Give a repository with a long history, `branches` on it, and a retention rule."""
+    """Yield a repository with a long history, `branches` on it, and a retention rule."""
     lake, repo = new_repository(place, "bench")
     refs = repo.stores.refs
     history = list(_history(repo.commit("main"), COMMITS))

@@ -31,7 +31,7 @@ _Samples = dict[str, list[float]]
 
 
 def interference(folder: Path) -> list[Result]:
-    """Measure at rest and beside another process's commit, in turns."""
+    """Measure at rest and during another process's commit, in turns."""
     progress(f"preparing {COUNT:,} entries")
     staged = [
         (key := path_key(entry.path), stage_entry(key, entry)) for entry in entries("input", COUNT)

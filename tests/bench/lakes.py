@@ -22,14 +22,14 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 def new_repository(folder: Path, name: str) -> tuple[Lake, Repository]:
-    """Make a lake on SQLite and local files with one repository, in the settings that a user gets."""
+    """Make a lake on SQLite and local files with one repository, with default settings."""
     write_default_config(folder)
     lake = connect(load_config(folder))
     return lake, lake.create_repository(name)
 
 
 class _WatchedObjects(WatchedObjects):
-    """One that many ask at once, as S3 is asked."""
+    """A watched object store with parallel requests, as on S3."""
 
     put_threads: ClassVar[int] = ObjectStore.put_threads
 
@@ -60,7 +60,7 @@ def watched_lake(folder: Path, process: Process) -> Lake:
 
 
 def entry(path: str) -> Entry:
-    """Return the entry of a file as a Spark job leaves it."""
+    """Return the entry of a file as a Spark job writes it."""
     digest = blake2b(path.encode(), digest_size=32).hexdigest()
     return Entry(
         path=path,

@@ -1,4 +1,4 @@
-"""Single operations on a small repository, as a person or a small step waits for them."""
+"""The latency of single operations on a small repository."""
 
 from datetime import UTC, datetime
 from itertools import count

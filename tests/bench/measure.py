@@ -15,7 +15,7 @@ class Result:
     Attributes:
         name: What was measured.
         figure: The value, with its unit.
-        limit: What the value is judged by; empty if it is only reported.
+        limit: The limit that judges the value; empty if it is only reported.
         holds: Whether the value is within the limit.
         details: The numbers behind the value.
     """
@@ -45,7 +45,7 @@ def at_least(name: str, ratio: float, limit: float, reference: str, details: str
 
 
 def progress(text: str) -> None:
-    """Print what is measured next."""
+    """Print the name of the next measurement."""
     print(f"   {text}", flush=True)
 
 
@@ -62,7 +62,7 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def clocked(call: Callable[[], object]) -> float:
-    """Return the seconds of one short call among thousands, as its caller feels them."""
+    """Return the seconds of one short call among thousands, including pauses."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

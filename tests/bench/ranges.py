@@ -33,7 +33,7 @@ COMMIT_LIMIT: Final = 0.4
 
 
 def bare_writer(path: Path) -> SstFileWriter:
-    """Return RocksDB's writer with the options of our tables."""
+    """Return RocksDB's writer with the options of graveler's tables."""
     options = Options(raw_mode=True)
     options.set_compression_type(DBCompressionType.snappy())
     table = BlockBasedOptions()

@@ -1,4 +1,4 @@
-"""Reads of a large file, whose bytes are verified on the way."""
+"""Reads of a large file that verify its bytes."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a pipeline waits for: the life of a run, many runs that publish at once, a DAG file."""
+"""The waiting times of a pipeline: a whole run, concurrent publishes, and the load of a DAG file."""
 
 import json
 import multiprocessing
@@ -38,7 +38,7 @@ def adds_files(candidate: graveler.Candidate) -> None:
 
 
 def runs(folder: Path) -> list[Result]:
-    """Measure the life of a run, publishing side by side, and what the provider costs to load."""
+    """Measure a whole run, concurrent publishes, and the load time of the provider."""
     return [_life(folder / "life"), *_side_by_side(folder / "side"), *_provider(folder)]
 
 

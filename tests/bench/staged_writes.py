@@ -1,4 +1,4 @@
-"""Staged writes: their rate, and what sealed tokens cost a listing."""
+"""Staged writes: their rate, and the cost of sealed tokens for a listing."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""How long a process takes to start: the import, and the quickest command."""
+"""The start time of a process: the import, and the fastest command."""
 
 import subprocess
 import sys
@@ -15,12 +15,12 @@ LOG = "graveler log -n 1"
 
 
 def python(*arguments: str) -> None:
-    """Run the interpreter in a process of its own."""
+    """Run the interpreter in a separate process."""
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def startup(folder: Path) -> list[Result]:
-    """Compare a bare interpreter, the import and the command, each in a process of its own."""
+    """Compare a bare interpreter, the import and the command, each in a separate process."""
     progress("starts of processes")
     lake, repo = new_repository(folder / "startup", "bench")
     with lake:

@@ -1,6 +1,6 @@
 """An S3 server in memory that waits before each answer: ``SECONDS``; prints its port.
 
-It knows what graveler asks: whole objects, ranges, conditional puts, lists.
+It supports graveler's requests: whole objects, ranges, conditional puts, lists.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ from tests.bench.scale.plots import Plot
 from tests.bench.scale.rows import ON_SPARK, ROWS, measured
 
 RESULTS: Final = PAGE.with_name("benchmarks.json")
-"""What each row gave when it ran last."""
+"""The file of the last results of each row."""
 
 _INTRODUCTION: Final = """\
 ## At scale
@@ -59,10 +59,10 @@ def section(
     """Return the part of the page.
 
     Args:
-        entries: Of the large lake.
-        dates: When the rows ran, ISO 8601.
-        steps: What a step of a bare loop took beside each row, in nanoseconds.
-        results: Of all rows.
+        entries: Number of entries of the large lake.
+        dates: Dates of the rows' runs, ISO 8601.
+        steps: Nanoseconds of a step of a bare loop when each row ran.
+        results: Results of all rows.
         plots: The titles of all plots by name.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
@@ -89,7 +89,7 @@ def section(
 
 
 def _keep(row: str, step: float, results: list[Result], plots: list[Plot]) -> None:
-    """Write down what a row gave, beside the page, and draw its plots."""
+    """Write the results of a row next to the page, and draw its plots."""
     for plot in plots:
         (IMAGES / f"bench-{plot.name}.svg").write_text(plot.svg(), "utf-8")
     kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
@@ -103,7 +103,7 @@ def _keep(row: str, step: float, results: list[Result], plots: list[Plot]) -> No
 
 
 def _write(entries: int) -> list[str]:
-    """Write the page of what all rows gave; return the rows that have not run."""
+    """Write the page with the results of all rows; return the rows that have not run."""
     kept = json.loads(RESULTS.read_text("utf-8"))
     missing = [name for name in ROWS if name not in kept]
     if not missing:

@@ -21,7 +21,7 @@ _CHUNK: Final = 250_000
 
 
 def _chunks(entries: int) -> Iterator[list[Record]]:
-    """Yield the records of the lake with their ids, some at a time."""
+    """Yield the records of the lake with their ids in chunks."""
     for start in range(0, entries, _CHUNK):
         staged = [
             (key := path_key(entry.path), stage_entry(key, entry))
@@ -46,7 +46,7 @@ def _write_bare(path: Path, records: list[Record]) -> float:
 
 
 def sorted_stream(place: Place) -> list[Result]:
-    """Build the ranges of a tree from sorted records; write the same records bare, in turns."""
+    """Build the ranges of a tree from sorted records; write the same records by a bare loop, in turns."""
     progress(f"{place.entries:,} sorted records")
     seconds, bare = in_child(_sorted, place.scratch, place.entries)
     return [_over_bare(place, "from a sorted stream with record ids", 0.60, seconds, bare)]
@@ -70,7 +70,7 @@ def _sorted(scratch: Path, entries: int) -> tuple[float, float]:
 
 
 def staged(place: Place) -> list[Result]:
-    """Commit entries that are staged in SQLite; write the same records bare."""
+    """Commit entries that are staged in SQLite; write the same records by a bare loop."""
     progress(f"staging {place.entries:,} entries, and their commit")
     seconds, bare = in_child(_staged, place.scratch, place.entries)
     return [_over_bare(place, "out of SQLite staging", 0.35, seconds, bare)]

@@ -1,4 +1,4 @@
-"""Work in processes of its own: one after the other, or several at once."""
+"""Work in separate processes: one after the other, or several at once."""
 
 import multiprocessing
 import os
@@ -18,11 +18,11 @@ _PATIENCE_S = 3_600
 _MIB = 1 << 20
 
 Ready = Callable[[], None]
-"""Waits until all processes have come so far; the clock runs from then on."""
+"""Waits until all processes are ready; the measured time begins then."""
 
 
 class ChildError(Exception):
-    """What went wrong in a child, with its traceback."""
+    """An error of a child process, with its traceback."""
 
 
 def in_child(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -39,8 +39,8 @@ def rate(work: Callable[..., int], *arguments: Any, count: int = 2) -> float:
 
     Args:
         work: Called with `Ready`, the number of the process and the arguments; returns its units.
-        arguments: Of each process.
-        count: How many processes.
+        arguments: Arguments of each process.
+        count: Number of processes.
     """
     shares = _together(_timed, count, work, *arguments)
     began = min(share[1] for share in shares)
@@ -84,7 +84,7 @@ def _together(run: Callable[..., Any], count: int, *arguments: Any) -> list[Any]
         found = [_next_answer(answers, processes) for _ in processes]
     except ChildError:
         for process in processes:
-            process.terminate()  # one that waits for the dead one would wait for an hour
+            process.terminate()  # a process that waits for a dead one would wait for an hour
         raise
     for process in processes:
         process.join()
@@ -95,7 +95,7 @@ def _together(run: Callable[..., Any], count: int, *arguments: Any) -> list[Any]
 
 
 def _next_answer(answers: Any, processes: Sequence[BaseProcess]) -> Any:
-    """Return the next answer, or raise ChildError where a process has died without one."""
+    """Return the next answer, or raise ChildError if a process has died without one."""
     while True:
         dead = [process.exitcode for process in processes if process.exitcode]
         try:
@@ -120,11 +120,11 @@ def _answer(answers: Any, barrier: Any, run: Callable[..., Any], *arguments: Any
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The most memory that a process held, in MiB.
+    """The peak memory of a process, in MiB.
 
     Attributes:
         resident: Resident pages, mapped files included.
-        own: Those that belong to no file, which cannot be evicted.
+        own: Pages that belong to no file and cannot be evicted.
     """
 
     resident: float
@@ -132,7 +132,7 @@ class Memory:
 
 
 def with_memory(work: Callable[[], Any]) -> tuple[Any, Memory]:
-    """Return what `work` returns, and the peak of this process until its end."""
+    """Return the result of `work`, and the peak memory of this process until then."""
     over, most = Event(), _own()
 
     def watch() -> float:

@@ -1,4 +1,4 @@
-"""Rows of many processes that merge into one branch, over a bare loop of the same calls."""
+"""Rows of many processes that merge into one branch, compared with a bare loop of the same calls."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Step:
 
     Attributes:
         name: The method.
-        main: Whether it is about the record of the target branch.
+        main: Whether it concerns the record of the target branch.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Step:
 
 
 def contention(place: Place) -> list[Result]:
-    """Let processes branch, link, commit and merge; let them make the same calls bare, in turns."""
+    """Let processes branch, link, commit and merge, and make the same bare calls, in turns."""
     results = []
     for store, lake in _stores(place):
         calls = _calls(lake)
@@ -90,7 +90,7 @@ def _loop(repo: graveler.Repository, name: str) -> None:
 
 
 def _calls(folder: Path) -> list[Step]:
-    """Return the calls of the key-value store that one loop makes, after a first one."""
+    """Return the key-value calls of one loop, after a first loop."""
     process = Process()
     with watched_lake(folder, process) as lake:
         repo = lake.repository("bench")
@@ -126,7 +126,7 @@ def _bare(ready: Ready, _number: int, folder: Path, calls: list[Step], loops: in
 
 
 def _make(kv: KVStore, step: Step, key: bytes) -> None:
-    """Make one call; a compare-and-set that loses is repeated, as everywhere."""
+    """Make one call; a lost compare-and-set is repeated."""
     match step.name:
         case "set_if" if step.main:
             _replace(kv, key)

@@ -1,4 +1,4 @@
-"""Rows of histories: what hourly commits write, beside lakeFS's rule, and how trees are cut."""
+"""Rows of histories: the writes of hourly commits compared with lakeFS's rule, and the cut of trees."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
@@ -117,7 +117,7 @@ def nothing() -> Iterator[StagedChange]:
 def _replayed(
     policy: Any, commits: Callable[[], Iterable[list[StagedChange]]]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the steps of a history, from an empty tree, under a policy and under lakeFS's rule."""
+    """Return the steps of a history from an empty tree, under a policy and under lakeFS's rule."""
     simulation = import_module("graveler.simulation")
     history = simulation.History("bench", "", nothing, commits)
     policies = (simulation.Policy("graveler", policy), simulation.BASELINE)

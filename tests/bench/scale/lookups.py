@@ -81,7 +81,7 @@ def _paths(random: Random, entries: int, count: int) -> list[str]:
 
 
 def _until(ready: Ready, seconds: float, calls: Sequence[Callable[[], int]]) -> int:
-    """Make the calls in turn until the time is over; return the units that they did."""
+    """Make the calls in turn until the time is over; return their total units."""
     ready()
     ends, done = time.monotonic() + seconds, 0
     while time.monotonic() < ends:
@@ -127,7 +127,7 @@ def _single(ready: Ready, number: int, lake: Path, entries: int, seconds: float,
 def new_process(place: Place) -> list[Result]:
     """A process that has opened the lake reads its first 3,000 random paths."""
     lake = place.lake()
-    in_child(_touched, lake)  # the flat files are there, and in the page cache
+    in_child(_touched, lake)  # the flat files exist and are in the page cache
     progress("the first reads of a process")
     rates = [in_child(_first_reads, lake, place.entries, seed) for seed in range(place.repeats)]
     return [

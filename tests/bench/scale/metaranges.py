@@ -1,7 +1,7 @@
-"""Rows of a tree with very many ranges, of which all but one are made up.
+"""Rows of a tree with very many ranges; most of them are invented.
 
-Beside a lake of 10,000,000 entries the tree has 20,000 ranges, which stands for 160,000,000 objects:
-16 times as many. Nothing opens the ranges that are made up.
+For a lake of 10,000,000 entries the tree has 20,000 ranges, which corresponds to 160,000,000 objects,
+16 times as many. The invented ranges are never opened.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ from tests.bench.scale.table import at_most
 REAL: Final = 8_000
 _GIB: Final = 1 << 30
 _TIMES: Final = 5
-"""Each is done so often in a turn: what ran before it has emptied the caches of the processor."""
+"""Repetitions of each operation in a turn, because earlier work has emptied the processor's caches."""
 
 
 def metaranges(place: Place) -> list[Result]:
-    """Compare what the same operations cost on the large tree and on the small one, in turns."""
+    """Compare the cost of the same operations on the large and on the small tree, in turns."""
     many = max(100, place.entries // 500)
     sizes = (many, max(2, many // 100))
     times = 3 * place.repeats
@@ -68,7 +68,7 @@ def metaranges(place: Place) -> list[Result]:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A repository whose main has a tree of made-up ranges around real ones.
+    """A repository whose main has a tree of invented ranges around real ones.
 
     Attributes:
         repo: The repository.
@@ -104,7 +104,7 @@ class _Tree:
 
 
 def _tree(repo: Repository, size: int, kept: Path) -> _Tree:
-    """Put made-up ranges around the real ones of a repository, and change one entry of it."""
+    """Put invented ranges around the real ones of a repository, and change one entry."""
     main = repo.branch("main")
     link_unseen(main, map(entry_of, range(REAL)))
     main.commit("real entries")

@@ -1,4 +1,4 @@
-"""Rows of packs: of hourly commits, large ones and many small ones, and of a tree that came from lakeFS."""
+"""Rows of packs: of large and of many small hourly commits, and of a tree from lakeFS."""
 
 import time
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _FILES: Final = 8
 _TABLE_HOURS: Final = 120
 _MIB: Final = 1 << 20
 _MIB_A_SECOND: Final = 900 / 8
-"""Of one connection to S3, as lakeFS's authors measured it."""
+"""Rate of one connection to S3, as measured by lakeFS's authors."""
 
 
 def pack(place: Place) -> list[Result]:
-    """Pack what hourly commits of our own leave, and what lakeFS's leave."""
+    """Pack the trees of hourly commits of graveler and of lakeFS."""
     return [*_month(place), *_small_tables(place), *_imported(place)]
 
 
@@ -79,7 +79,7 @@ def _small_tables(place: Place) -> list[Result]:
 
 
 def _imported(place: Place) -> list[Result]:
-    """Import the tree that hourly commits of few files leave in lakeFS, and pack it."""
+    """Import the tree of hourly commits of few files in lakeFS, and pack it."""
     progress(f"{place.hours} hours of {HOURLY} files by lakeFS's rule, and their import")
     simulation = import_module("graveler.simulation")
     hours = [changes_of(hour) for hour in hours_of(place.hours)]
@@ -108,7 +108,7 @@ class _LakefsWriter(LakefsWriter):
     """Cuts the ranges of a tree at given places.
 
     Attributes:
-        counts: Records of each range.
+        counts: Number of records of each range.
     """
 
     counts: Sequence[int] = ()

@@ -1,4 +1,4 @@
-"""The lakes that rows measure, built once with the settings that a user gets."""
+"""The lakes that rows measure, built once with default settings."""
 
 import json
 import shutil
@@ -43,7 +43,7 @@ def path_of(number: int, root: str = "input", per_hour: int = PER_HOUR) -> str:
 
 
 def entry_of(number: int, root: str = "input", per_hour: int = PER_HOUR) -> Entry:
-    """Return an entry as a job leaves it: no two share an address, a checksum, a size or a time."""
+    """Return an entry as of a job: no two share an address, a checksum, a size or a time."""
     path = path_of(number, root, per_hour)
     digest = blake2b(path.encode(), digest_size=32).hexdigest()
     hour, part = divmod(number, per_hour)
@@ -59,23 +59,23 @@ def entry_of(number: int, root: str = "input", per_hour: int = PER_HOUR) -> Entr
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where rows find their lakes.
+    """The lakes and the sizes for the rows.
 
     Attributes:
-        folder: Keeps the lakes from run to run.
-        scratch: Is empty, and removed after the row.
-        entries: Of the large lake.
-        seconds: How long a rate is measured, at least.
-        hours: Of the histories that are committed hour by hour.
-        repeats: How many times a median is taken of.
-        commits: Of small commits, and of loops of each process that contends.
-        processes: That contend for one branch.
-        rows: Of a table on Spark.
-        files: Of another one, each of them tiny.
-        imported: Entries of a bulk import on Spark.
-        compared: Entries of the trees whose difference Spark reads.
-        gateway_mib: Of a file that goes through the gateway.
-        plots: Drawn by the rows so far.
+        folder: Folder that keeps the lakes from run to run.
+        scratch: An empty folder that is removed after the row.
+        entries: Number of entries of the large lake.
+        seconds: Shortest time to measure a rate.
+        hours: Number of hours of the histories that are committed hour by hour.
+        repeats: Number of values for a median.
+        commits: Number of small commits, and of loops of each contending process.
+        processes: Number of processes that contend for one branch.
+        rows: Number of rows of a table on Spark.
+        files: Number of tiny files of another table on Spark.
+        imported: Number of entries of a bulk import on Spark.
+        compared: Number of entries of the trees whose difference Spark reads.
+        gateway_mib: Size of a file that goes through the gateway, in MiB.
+        plots: The plots drawn by the rows so far.
     """
 
     folder: Path
@@ -95,7 +95,7 @@ class Place:
 
     @property
     def small(self) -> int:
-        """Entries of the small lake: 100,000 beside 10,000,000."""
+        """Number of entries of the small lake: 100,000 for 10,000,000."""
         return self.entries // 100
 
     def plot(
@@ -135,7 +135,7 @@ def _build(place: Path, size: int) -> None:
 
 @contextmanager
 def throwaway(repo: Repository) -> Iterator[Branch]:
-    """Give a branch of main that is deleted at the end: the lake is used again."""
+    """Yield a branch of main that is deleted at the end, because the lake is used again."""
     branch = repo.create_branch(f"bench-{uuid4().hex}", source="main")
     try:
         yield branch

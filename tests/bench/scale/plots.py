@@ -1,4 +1,4 @@
-"""Line plots as SVG, drawn by hand: no library for them is needed."""
+"""Line plots as SVG, drawn without a library."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class Plot:
     """Lines over a common axis, whose points are one apart.
 
     Attributes:
-        name: Of its file.
-        title: Above it.
-        axes: What the x axis and the y axis show.
+        name: Name of its file.
+        title: The title above it.
+        axes: The labels of the x axis and the y axis.
         lines: The values of each line by its name.
     """
 

@@ -1,4 +1,4 @@
-"""The rows by name, each run in a process of its own."""
+"""The rows by name; each runs in a separate process."""
 
 import sys
 import tempfile
@@ -65,7 +65,7 @@ ROWS: Final[dict[str, Row]] = {
 
 
 def measured(name: str, place: Place) -> tuple[list[Result], list[Plot]]:
-    """Run one row in a process of its own; a row that fails is a result that does not hold."""
+    """Run one row in a separate process; a row that fails is a result that does not hold."""
     print(f"== {name}", flush=True)
     with tempfile.TemporaryDirectory(
         prefix="graveler-scale-", ignore_cleanup_errors=True

@@ -1,4 +1,4 @@
-"""Rows of how the large lake is cut and what its commits reuse, beside the figures of lakeFS's authors."""
+"""Rows of the cut of the large lake and the reuse by its commits, next to lakeFS's published figures."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -19,15 +19,15 @@ from tests.bench.scale.place import PER_HOUR, Place, changed, path_of, ranges_of
 _MIB: Final = 1 << 20
 _SHARES: Final = (0.05, 0.20)
 _COMMITS: Final = 20
-"""Of a day; lakeFS's authors reckon with as many."""
+"""Number of commits of a day, as lakeFS's authors assume."""
 _MADE: Final = 8
-"""Of these commits, all alike, so many are made."""
+"""Number of these equal commits that are made."""
 _RECORD: Final = 400
 """Bytes of a record in the example of lakeFS's authors."""
 
 
 def seeds(place: Place) -> list[Result]:
-    """Look how the large lake is cut, and change 5 and 20 % of it in a day; both rules beside each other."""
+    """Measure the cut of the large lake, and changes of 5 and 20 % in a day, under both rules."""
     progress(f"lakeFS's rule over the keys of {place.entries:,} entries")
     lakefs = import_module("graveler.simulation.baseline")
     breaks = list(_breaks(place.entries, lakefs.LAKEFS))
@@ -66,7 +66,7 @@ def _breaks(entries: int, splitting: Any) -> Iterator[int]:
 
 
 def _ends(entries: int, record: float, breaks: Sequence[int]) -> list[int]:
-    """Return the entries up to the end of each range by lakeFS's rule, if all records are that long."""
+    """Return the number of entries up to the end of each range by lakeFS's rule, for equal records."""
     lakefs = import_module("graveler.simulation.baseline")
     sizes = np.arange(1, entries + 1) * record
     return [last + 1 for last in lakefs.cuts(sizes, breaks, lakefs.LAKEFS.max_bytes)]
@@ -84,7 +84,7 @@ def _well_sized(sizes: Any) -> float:
 
 
 def _reuse(place: Place, branch: Branch, share: float, ends: Sequence[int]) -> Result:
-    """Commit changes of folders that follow each other, of so large a share of the entries a day."""
+    """Commit changes of consecutive folders that change a share of the entries in a day."""
     folders = -(-place.entries // PER_HOUR)
     width = max(1, round(folders * share / _COMMITS))
     progress(f"{_MADE} commits, each of {width * PER_HOUR:,} entries in {width:,} folders")
@@ -100,7 +100,7 @@ def _reuse(place: Place, branch: Branch, share: float, ends: Sequence[int]) -> R
         new = sum(info.size for info in tree if info.id not in before)
         ours.append(1 - new / sum(info.size for info in tree))
         before = {info.id for info in tree}
-        # by lakeFS's rule: keys and sizes stay, so that what is touched is cut again as it was
+        # by lakeFS's rule, touched ranges are cut as before, because keys and sizes do not change
         touched = bisect_left(ends, first + 1), bisect_left(ends, stop)
         start = ends[touched[0] - 1] if touched[0] else 0
         theirs.append(1 - (ends[touched[1]] - start) / place.entries)

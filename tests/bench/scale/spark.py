@@ -1,4 +1,4 @@
-"""Rows on Spark: what graveler's part costs, over Spark alone and over one process."""
+"""Rows on Spark: the cost of graveler's part, compared with Spark alone and with one process."""
 
 import multiprocessing
 import os
@@ -43,7 +43,7 @@ _CHUNK: Final = 1 << 20
 
 @contextmanager
 def _spark(cores: int = _CORES) -> Iterator["SparkSession"]:
-    """Give a session with the settings that a user gets, and stop its JVM."""
+    """Yield a session with default settings, and stop its JVM."""
     session = gs.session(master=f"local[{cores}]", app_name="benchmark")
     try:
         yield session
@@ -118,7 +118,7 @@ def _tables(place: Place) -> tuple[tuple[float, float], tuple[float, float]]:
 
 
 def planning(place: Place) -> list[Result]:
-    """Plan reads of tables of many files, of which each is tiny."""
+    """Plan reads of tables of many tiny files."""
     progress(f"tables of up to {place.files:,} files")
     ours, bare = zip(*in_child(_planning, place), strict=True)
     place.plot(
@@ -139,7 +139,7 @@ def planning(place: Place) -> list[Result]:
 
 
 def _planning(place: Place) -> list[tuple[float, float]]:
-    """Return the seconds for tables of a fourth of the files, of two, and so on."""
+    """Return the seconds for tables of a fourth of the files, of two fourths, and so on."""
     from pyspark.sql import SparkSession  # noqa: F401 - loaded before the clock runs
 
     with graveler.init(place.scratch / "lake") as lake, _spark() as spark:
@@ -175,7 +175,7 @@ def _planning(place: Place) -> list[tuple[float, float]]:
 
 
 def imports(place: Place) -> list[Result]:
-    """Import files by tasks on one core and on two, and in one process; the trees are equal."""
+    """Import files by tasks on one core and on two, and in one process; check that the trees are equal."""
     found = {}
     for name, cores in (("one process", 0), ("one core", 1), ("two cores", _CORES)):
         progress(f"an import of {place.imported:,} entries: {name}")
@@ -208,7 +208,7 @@ def _import(scratch: Path, entries: int, cores: int) -> tuple[str, float, float]
     """Return the tree's id, the seconds, and those of all processors in them."""
     address = "s3://bucket/bulk"
     with graveler.init(scratch) as lake:
-        # a number of its own would cut each repository differently
+        # different numbers would cut the repositories differently
         repo = lake.create_repository("bench", splitting=replace(DEFAULT, number=1))
         repo.links.allow(address)
         main = repo.branch("main")
@@ -247,7 +247,7 @@ def _processors() -> float:
         try:
             text = status.read_text("utf-8")
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         fields = text.rpartition(")")[2].split()
         pid = int(status.parent.name)
         parents[pid] = int(fields[1])
@@ -259,7 +259,7 @@ def _processors() -> float:
 
 
 def differences(place: Place) -> list[Result]:
-    """Compare commits of a tree of 200 ranges, of which three differ, and all."""
+    """Compare commits of a tree of 200 ranges, with three and with all ranges different."""
     progress("differences by tasks")
     found: list[Result] = in_child(_differences, place)
     return found
@@ -342,7 +342,7 @@ def _serve(folder: Path, say: Connection) -> None:
 
 @contextmanager
 def _served(folder: Path) -> Iterator[tuple[str, str]]:
-    """Serve a lake in a process of its own; give its address and token."""
+    """Serve a lake in a separate process; yield its address and token."""
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()
     server = processes.Process(target=_serve, args=(folder, theirs))
@@ -356,7 +356,7 @@ def _served(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _forget(folder: Path) -> None:
-    """Take the large files of a folder out of the page cache: the disk is what is compared."""
+    """Remove the large files of a folder from the page cache, because the disk is compared."""
     for path in folder.rglob("*"):
         if path.is_file() and path.stat().st_size >= _CHUNK:
             with path.open("rb") as file:
@@ -383,7 +383,7 @@ def _gateway(place: Place) -> list[Result]:
             connection.close()
 
         def write_bare() -> None:
-            # a new file each time: a disk takes one several times as fast where one was before
+            # a new file each time, because a disk overwrites a file several times as fast
             with (plain / f"{next(numbers)}").open("wb") as file:
                 for _ in range(place.gateway_mib):
                     file.write(block)

@@ -1,4 +1,4 @@
-"""What the rows of the benchmark at scale stand on, and their page."""
+"""The helpers of the benchmark at scale, and the page of its rows."""
 
 import math
 import multiprocessing

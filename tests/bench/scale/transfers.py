@@ -1,4 +1,4 @@
-"""Rows of many files, and of whole operations, over a network that is simulated."""
+"""Rows of many files and of whole operations over a simulated network."""
 
 import os
 import time
@@ -31,7 +31,7 @@ WALL: Final = {
 
 
 class _Distance:
-    """How far away the stores are: nothing while `near`.
+    """The simulated distance of the stores; no call waits while `near` is set.
 
     Attributes:
         near: Whether no call waits.
@@ -43,7 +43,7 @@ class _Distance:
         self.waits: list[tuple[float, float]] = []
 
     def __call__(self, call: Call) -> None:
-        """Wait as long as the call takes longer from far away."""
+        """Wait for the extra time of a distant call."""
         if self.near:
             return
         began = time.perf_counter()
@@ -53,7 +53,7 @@ class _Distance:
 
     @property
     def rounds(self) -> int:
-        """How many of the requests followed each other, at least."""
+        """Lowest number of rounds in which the requests followed each other."""
         count, last = 0, 0.0
         for began, ended in sorted(self.waits, key=itemgetter(1)):
             if began >= last:
@@ -63,7 +63,7 @@ class _Distance:
 
 @contextmanager
 def _far(folder: Path) -> Iterator[tuple[Repository, Process, _Distance]]:
-    """Give a repository far away."""
+    """Yield a repository with distant stores."""
     with graveler.init(folder) as lake:
         lake.create_repository("bench")
     distance = _Distance()
@@ -73,7 +73,7 @@ def _far(folder: Path) -> Iterator[tuple[Repository, Process, _Distance]]:
 
 
 def many_files(place: Place) -> list[Result]:
-    """Put and get a thousand files by one call each, over an S3 that answers late."""
+    """Put and get a thousand files by one call each, with an S3 that answers late."""
     files, far = place.entries // 10_000, import_module("tests.bench.files")
     progress(f"put_many and get_many of {files:,} files")
     bodies = {f"input/{number:05d}": os.urandom(FILE_BYTES) for number in range(files)}
@@ -102,7 +102,7 @@ def many_files(place: Place) -> list[Result]:
 
 
 def wall(place: Place) -> list[Result]:
-    """Do the operations whose statements are counted, each request 30 ms and statement 1 ms longer."""
+    """Do the counted operations with 30 ms more for each request and 1 ms for each statement."""
     operations = import_module("tests.harness.statements").OPERATIONS
     results = []
     with _far(place.scratch / "wall") as (repo, process, distance):
