@@ -44,7 +44,7 @@ class Reads:
         watch(self)
 
     def after_fork_in_child(self) -> None:
-        """Let go of the lock that a thread of the parent may hold."""
+        """Replace the lock, which a thread of the parent may hold."""
         self._lock = Lock()
 
     def note(self, commit: str, prefix: str) -> None:
@@ -113,7 +113,7 @@ class Attempt:
         return record
 
     def renew(self, reads: Reads | None = None, *, early: bool = True) -> RunRecord:
-        """Renew the lease and record what was read."""
+        """Renew the lease and record the inputs."""
         new = () if reads is None else reads.new
         record = lifecycle.renew(self.records, self.handle, new, early=early)
         if reads is not None:
@@ -220,7 +220,7 @@ class RunBranch(Branch):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What was read here so far."""
+        """The inputs that were read here so far."""
         return self._reads.all
 
     @property
@@ -234,7 +234,7 @@ class RunBranch(Branch):
 
     @property
     def _unrecorded(self) -> Branch:
-        """The branch, whose reads are no inputs of the run."""
+        """The branch without recording: its reads are not inputs of the run."""
         return Branch(self.repository, self._name)
 
     def _find_value(self, key: bytes) -> bytes | None:
@@ -287,7 +287,7 @@ class RunBranch(Branch):
         spark: "SparkSession | None" = None,
         **options: Any,
     ) -> Any:
-        """Return the table at `path` as a frame, whichever library wrote it.
+        """Return the table at `path` as a frame; any library may have written it.
 
         ::
 
@@ -302,9 +302,9 @@ class RunBranch(Branch):
                 ``polars.LazyFrame``, ``pyarrow.Table``, ``pyarrow.RecordBatchReader`` or
                 ``pyspark.sql.DataFrame``; or ``"pandas"``, ``"polars"``, ``"pyarrow"``,
                 ``"spark"``.
-            spark: The session of a Spark frame, of Spark Connect as well; by default `spark`.
-            **options: ``nested=False`` leaves folders below `path` out that are not ``key=value``.
-                Of a Spark frame, the other arguments of ``graveler.spark.read``.
+            spark: The session of a Spark frame, classic or of Spark Connect; by default `spark`.
+            **options: ``nested=False`` leaves out folders below `path` that are not ``key=value``. For
+                a Spark frame, the other arguments of ``graveler.spark.read``.
 
         Raises:
             InvalidInputError: There are no frames of this type, or an argument is for Spark frames.
@@ -318,25 +318,25 @@ class RunBranch(Branch):
     ) -> list[Entry]:
         """Write a frame of pandas, polars, pyarrow or Spark as files at `path`, and stage them.
 
-        A frame in memory becomes one Parquet file: the file at `path` if that ends with
+        A frame in memory becomes one Parquet file: the file at `path` if the path ends with
         ``.parquet``, else a file in the folder. A Spark frame becomes the files that Spark writes
         into the folder.
 
         Args:
             frame: The frame.
             path: The table's folder, or a Parquet file.
-            mode: ``append`` adds files. ``overwrite`` replaces the existing ones of the folder.
+            mode: ``append`` adds files. ``overwrite`` replaces the existing files of the folder.
                 ``error`` refuses a folder with files. In every mode, a retry of a step replaces
-                what the earlier try wrote.
-            **options: Of a Spark frame, the other arguments of ``graveler.spark.write``.
+                the files of the earlier try.
+            **options: For a Spark frame, the other arguments of ``graveler.spark.write``.
 
         Returns:
-            The entries of the files written, in byte order of their paths.
+            The entries of the written files, in byte order of their paths.
 
         Raises:
-            AlreadyExistsError: Mode ``error``, and there is something at `path`; or mode
-                ``append``, and `path` is a file.
-            InvalidInputError: It is no frame, or an argument is for Spark frames.
+            AlreadyExistsError: The mode is ``error`` and `path` has files, or the mode is
+                ``append`` and `path` is a file.
+            InvalidInputError: `frame` is not a frame, or an argument is for Spark frames.
             MissingDependencyError: A package that the frame needs is not installed.
         """
         return frames.write(self, frame, path, mode=mode, **options)
@@ -350,7 +350,7 @@ class RunBranch(Branch):
         allow_empty: bool = False,
         paths: Iterable[PathText] | None = None,
     ) -> Commit:
-        """Commit the staged writes and return the commit, which also has the run's pairs.
+        """Commit the staged writes and return the commit, which also has the run's metadata.
 
         See `Branch.commit`.
         """
@@ -377,7 +377,7 @@ class RunBranch(Branch):
     def renewing(self, until: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
         """Renew the lease from a thread during a ``with`` block, for example around a Spark job.
 
-        What was read since the last renewal is recorded with it.
+        Each renewal also records the inputs since the last one.
 
         Args:
             until: Called before each renewal, in the thread; True ends the renewals.

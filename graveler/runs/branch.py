@@ -34,17 +34,17 @@ def take_branch(
     known: Version | None = None,
     named: Callable[[str], None] | None = None,
 ) -> None:
-    """Make the run's branch this attempt's: by creation, or by one compare-and-set.
+    """Take the run's branch for this attempt: create it, or take it over by one compare-and-set.
 
-    Several processes that open the attempt together may call it; the first branch is kept.
-    Commits of the present round stay, those of a round that was published or abandoned do not.
+    Several processes that open the attempt together may call it. The first branch is kept. Commits
+    of the present round stay, but not those of a round that was published or abandoned.
 
     Args:
         stores: The repository.
         record: The run.
         known: The branch as it was read before, `ABSENT_VERSION` if it did not exist; it may be
-            outdated. None: it is read.
-        named: Called instead of what the repository calls for the commit that a new branch names.
+            outdated. None to read it.
+        named: Called, in place of the repository's own function, for the commit that a new branch names.
 
     Raises:
         FencedError: A newer attempt has the branch, or this attempt was parked meanwhile.
@@ -91,7 +91,7 @@ def take_branch(
             try:
                 stores.refs.branches.create(replace(fresh, commit_id=head, born=born), named=named)
             except AlreadyExistsError:
-                continue  # made between our read and our write: take it over
+                continue  # another process made it between the read and the write: take it over
         return
 
 
@@ -103,7 +103,7 @@ def replace_branch(
     landed: Callable[[BranchRecord], bool],
     known: Seen | None = None,
 ) -> BranchRecord:
-    """Replace the record of a branch and return it; a new staging token drops what was staged.
+    """Replace the record of a branch and return it; a new staging token drops the staged writes.
 
     Args:
         stores: The repository.
@@ -138,8 +138,8 @@ def was_deleted(stores: Stores, record: RunRecord) -> bool:
 def _last_known(stores: Stores, record: RunRecord) -> str:
     """Return the start of the missing branch of a resumed run, so that no commit is lost.
 
-    That is the commit at which it was deleted, by the log of moves; else the commit at which the
-    run was parked; else its base.
+    That is the commit at which it was deleted, by the log of moves, else the commit at which the
+    run was parked, else its base.
     """
     deleted = [
         life.moves[-1].commit
@@ -171,7 +171,7 @@ def run_head(stores: Stores, run: RunHandle, *, publishing: bool = False) -> Com
     Args:
         stores: The repository.
         run: The attempt.
-        publishing: The branch may be frozen, and no write may be uncommitted.
+        publishing: Whether the branch may be frozen, and uncommitted writes are refused.
 
     Raises:
         FencedError: A newer attempt owns the run, or the run is over.
@@ -221,11 +221,12 @@ def _refuse_uncommitted(run: RunHandle, changes: Iterable[Change]) -> None:
 def freeze(stores: Stores, run: RunHandle, known: Version | None = None) -> Commit:
     """Refuse further writes on the run's branch and return its head.
 
-    The head holds every acknowledged write. Without the freeze, what another process of this
-    attempt writes while the gates run would be acknowledged and then dropped with the branch.
+    The head has every acknowledged write. Without the freeze, writes of another process of this
+    attempt while the gates run would be acknowledged and then dropped with the branch.
 
-    What is staged is read once: after the freeze no write is acknowledged and no commit lands. Only
-    a newer attempt can move the branch and drop what is staged, and then this one publishes nothing.
+    The staged writes are read once, because after the freeze no write is acknowledged and no commit
+    lands. Only a newer attempt can move the branch and drop the staged writes. This attempt then
+    publishes nothing.
 
     Args:
         stores: The repository.
@@ -278,7 +279,7 @@ def fence_off(stores: Stores, record: RunRecord) -> str:
     try:
         return replace_branch(stores, record.branch, change, landed=landed).commit_id
     except RefNotFoundError:
-        return record.head or record.base  # never made, or deleted meanwhile
+        return record.head or record.base  # the branch was never made, or was deleted meanwhile
 
 
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
@@ -295,7 +296,7 @@ def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
 
 
 def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:
-    """Delete the step branches of those attempts; a step that did not join leaves nothing."""
+    """Delete the step branches of attempts up to `up_to`; a step that did not join leaves nothing."""
     for step in list(stores.refs.branches.of_runs(record.branch + ".")):
         drop_branch(stores, step.name, up_to=up_to)
 

@@ -5,10 +5,10 @@ branch was dropped or its publish was reverted. When a run resumes, the orchestr
 out a step that succeeded before. The integrations compare both with this history.
 
 An attempt that began while the run's earlier publish was on the target has that publish in its
-history. If that publish is reverted under it, what the attempt writes again in the same way changes
-nothing, and a merge would keep the target without those files. If a reset or an undo takes the commit
-of the fork from the target, a merge would bring back the work of other runs that the target has
-dropped. Such attempts are not published, and the next one does not resume them.
+history. If that publish is then reverted, equal writes of the attempt change nothing, and a merge would
+leave the target without those files. If a reset or an undo removes the commit of the fork from the
+target, a merge would restore the work of other runs that the target has dropped. Such attempts are not
+published, and the next one does not resume them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tu
     Args:
         stores: The repository.
         record: The run.
-        made: Steps that succeeded, each with the id of the commit by which it joined.
+        made: Steps that succeeded, each with the id of its commit on the run's branch.
     """
     if stores.refs.branches.find(record.branch) is None:
         return ()
@@ -131,8 +131,8 @@ def reverted_publishes(
 def reverted_below(stores: Stores, record: RunRecord, dest: Commit) -> tuple[Commit, Commit] | None:
     """Return a standing revert of a publish from which the run's branch was forked, and the publish.
 
-    The branch has the reverted files from that publish, and a merge of it would neither bring them
-    back nor miss them. None if there is none.
+    The branch has the reverted files from that publish. A merge of the branch would not restore them and
+    would not report them missing. The result is None if there is none.
 
     Args:
         stores: The repository.
@@ -149,9 +149,9 @@ def reverted_below(stores: Stores, record: RunRecord, dest: Commit) -> tuple[Com
 
 
 def is_rewound(stores: Stores, record: RunRecord, dest: Commit) -> bool:
-    """Return whether the target was put back, so that it lacks the commit that the run was forked from.
+    """Return whether the target was reset and lacks the commit from which the run was forked.
 
-    The branch has what the target has dropped since, and a merge of it would bring that back.
+    The branch has work that the target has dropped since, and a merge of it would restore that work.
 
     Args:
         stores: The repository.
@@ -162,10 +162,10 @@ def is_rewound(stores: Stores, record: RunRecord, dest: Commit) -> bool:
 
 
 def check_fork(stores: Stores, record: RunRecord, dest: Commit) -> None:
-    """Refuse to publish an attempt that was forked from what its target has no more.
+    """Refuse to publish an attempt that was forked from work that its target no longer has.
 
     Raises:
-        MergeConflictError: The target was put back behind the fork, or a publish of the run below
+        MergeConflictError: The target was reset to before the fork, or a publish of the run before
             the fork is reverted.
     """
     if is_rewound(stores, record, dest):

@@ -24,7 +24,7 @@ from graveler.runs.state import Publish, RunEvent, RunState
 
 
 def settle_publish(records: RunRecords, record: RunRecord) -> RunRecord:
-    """Settle a publish that was interrupted: find out whether it landed, and return the record.
+    """Settle an interrupted publish: find out whether it landed, and return the record.
 
     A run that is not being published does not change.
     """
@@ -41,9 +41,9 @@ def settle_publish(records: RunRecords, record: RunRecord) -> RunRecord:
 
 
 def observe_publish(records: RunRecords, record: RunRecord) -> RunRecord:
-    """Return the record as `settle_publish` would leave it now, if its candidate has landed.
+    """Return the record that `settle_publish` would write now, if its candidate has landed.
 
-    Nothing is written, so the publish of a living process goes on.
+    Nothing is written, so the publish of a living process continues.
     """
     if record.state is not RunState.PUBLISHING:
         return record
@@ -63,9 +63,9 @@ def publish_of(
     Args:
         records: The repository's runs.
         record: The run.
-        commit: The commit that holds the run on the target.
+        commit: The target's commit that has the run's work.
         head: The head of the run's branch.
-        landed: Whether the commit is the run's; else the target held all of it before.
+        landed: Whether the run made the commit; otherwise the target had all of the work before.
     """
     return Publish(
         commit=commit.id,
@@ -79,10 +79,10 @@ def publish_of(
 
 
 def _has_landed(records: RunRecords, record: RunRecord) -> bool:
-    """Return whether the candidate is in the target; if it is not, it never will be.
+    """Return whether the candidate is in the target; if not, it never lands.
 
-    The target's record is first rewritten, so that it has a new nonce and a compare-and-set that is
-    still in flight loses.
+    The target's record is first rewritten with a new nonce, so that a compare-and-set that is still in
+    flight loses.
     """
     refs = records.stores.refs
     try:
@@ -180,7 +180,7 @@ def park(
     record = records.get(run.key)
     if record.fence != run.fence:
         if record.attempt == run.attempt and record.state is RunState.PARKED:
-            return record  # by the reaper
+            return record  # the reaper has parked it
         raise _over(record, run)
     record = settle_publish(records, record)
     if record.state is not RunState.OPEN:
@@ -212,9 +212,10 @@ def abandon(
     Args:
         records: The run records of the repository.
         key: The run.
-        reason: Why.
-        attempt: Only if this is the present attempt.
-        mine: Only if this is the present attempt; without `attempt` and `mine`, any attempt.
+        reason: The reason.
+        attempt: Abandon only if this is the present attempt.
+        mine: Abandon only if this is the present attempt. Without `attempt` and `mine`, any attempt
+            is abandoned.
         unless: Checked in the atomic step; if it returns True, the run does not change.
 
     Raises:
@@ -245,7 +246,7 @@ def abandon(
 
 
 def close(records: RunRecords, run: RunHandle, *, reason: str) -> RunRecord:
-    """End the attempt: park or drop what is not published.
+    """End the attempt: park or drop an unpublished run.
 
     A second call, or a call of an attempt that is over, does nothing.
     """

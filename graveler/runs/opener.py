@@ -7,7 +7,7 @@ reads, and its second read of the branch record raises FencedError.
 An orchestrator runs the steps of one run in independent processes, and may start two of them at
 the same moment. The compare-and-set on the run's record names the owner and decides which process
 opens the attempt; every other process of the owner attaches to it. The branch is a second write.
-Every process makes it and the first write is kept, so that no process waits for one that died.
+Every process makes it and the first write is kept, so that no process waits for a dead one.
 """
 
 import logging
@@ -48,11 +48,11 @@ _log = logging.getLogger(__name__)
 
 
 class RunTerms(TypedDict, total=False):
-    """The keyword arguments that every call takes that opens a run.
+    """The keyword arguments of every call that opens a run.
 
     Attributes:
         into: The branch to publish to (``main``): a user's branch, not that of a run or a step.
-        metadata: Pairs kept on the run and on its commits; see `Origin`.
+        metadata: Metadata of the run and of its commits; see `Origin`.
         on_failure: What happens to an attempt that is closed unpublished or whose lease expires:
             ``park`` (the default) keeps its commits for the next attempt, ``drop`` does not.
         lease: How long the attempt may be silent before it counts as dead (15 minutes): a
@@ -69,12 +69,12 @@ class RunTerms(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one run, checked.
+    """The checked terms of one run.
 
     Attributes:
         key: Name of the run.
-        into: As in `RunTerms`; so are `metadata`, `on_failure`, `lease` and `ttl`.
-        owner: The opener's name, where several processes are one opener; else "".
+        into: As in `RunTerms`, like `metadata`, `on_failure`, `lease` and `ttl`.
+        owner: The opener's name if several processes are one opener; else "".
         accepts: Called with the run's record before an attempt is opened, with None for a new
             run; an exception refuses the attempt.
     """
@@ -102,7 +102,7 @@ class Terms:
         owner: str = "",
         accepts: Callable[[RunRecord | None], None] | None = None,
     ) -> Self:
-        """Return the terms as a caller gives them; `within` is the repository of the run.
+        """Return the terms that a caller gives; `within` is the repository of the run.
 
         Raises:
             InvalidInputError: An argument is invalid; the message names it.
@@ -173,7 +173,7 @@ def open_or_attach(records: RunRecords, terms: Terms) -> RunRecord:
     if record is None or not _is_owned(record, owner):
         record = records.update(key, change)
     if record.state is not RunState.OPEN:
-        return record  # its branch exists already
+        return record  # the branch already exists
     if attaches and was_deleted(records.stores, record):
         _check_is_over(records.get(key), record)
         now = _look_again(records, record)
@@ -199,8 +199,8 @@ def _check_is_over(now: RunRecord, record: RunRecord) -> None:
 def _is_owned(record: RunRecord, owner: str) -> bool:
     """Return whether the present attempt is the owner's; refuse an owner whose attempt is over.
 
-    An owner whose attempt ended because its lease expired, for example while a step waited for
-    its retry, opens the next attempt unless another owner has.
+    If the attempt of an owner ended because its lease expired, for example while a step waited for
+    its retry, the owner opens the next attempt, unless another owner has opened one.
     """
     if owner in record.owners:
         raise FencedError(
@@ -286,13 +286,13 @@ def _opened(
 
 
 def _is_bare(stores: Stores, record: RunRecord) -> bool:
-    """Return whether nothing is committed on the run's branch: it starts from the target again."""
+    """Return whether nothing is committed on the run's branch, which then starts from the target."""
     branch = stores.refs.branches.find(record.branch)
     return branch is not None and branch.commit_id == record.base
 
 
 def _lost_its_fork(stores: Stores, record: RunRecord) -> bool:
-    """Return whether the target has lost what the run's branch was forked from: it is not resumed."""
+    """Return whether the target has lost the fork of the run's branch, which is then not resumed."""
     target = stores.refs.branches.find(record.into)
     if target is None:
         return False
@@ -332,7 +332,7 @@ def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> No
 
 
 def _take_branch(records: RunRecords, record: RunRecord, known: Version | None) -> RunRecord:
-    """Make the run's branch this attempt's, and return the present record after that.
+    """Take the run's branch for this attempt, and return the present record after that.
 
     Args:
         records: The runs.
@@ -347,8 +347,8 @@ def _take_branch(records: RunRecords, record: RunRecord, known: Version | None) 
 def _look_again(records: RunRecords, record: RunRecord, now: RunRecord | None = None) -> RunRecord:
     """Return the present record after the branch was taken; it is read if it is not given.
 
-    If the run was published or abandoned between our read and our write, we made its branch a
-    second time; it is deleted, because no attempt will resume from it.
+    If the run was published or abandoned between the read and the write, this process has made its
+    branch again. The branch is then deleted, because no attempt will resume from it.
     """
     now = now or records.get(record.key)
     if now.state in _OVER or now.forked > record.attempt:

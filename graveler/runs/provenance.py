@@ -68,7 +68,7 @@ class Origin:
 
     @classmethod
     def of(cls, metadata: Mapping[str, str]) -> Self | None:
-        """Return the origin in the metadata of a commit or a run; None if it names no orchestrator."""
+        """Return the origin in the metadata of a commit or a run; None without an orchestrator."""
         orchestrator = metadata.get("orchestrator", "")
         if not orchestrator:
             return None
@@ -81,18 +81,18 @@ class Why:
     """The provenance of a path.
 
     Attributes:
-        path: The path; of a folder, with the slash at its end.
-        entry: The present entry; None if it is deleted, and for a folder.
-        commit: The commit that brought the entry to the ref; for a run, the publishing commit. For
+        path: The path; for a folder, with a slash at its end.
+        entry: The present entry; None for a deleted path or a folder.
+        commit: The commit that put the entry on the ref; for a run, the publishing commit. For
             a folder, the last commit that changed a file below it.
-        made: The commit in which the entry was made; for a run, that of the step; else `commit`.
+        made: The commit that made the entry: for a run, that of the step; else `commit`.
         run: The present record of the run, which may have run again since. None if no run made
             the entry, or its record does not exist.
         key: The run's key; "" if no run made the entry.
         attempt: The attempt of the run.
         step: The step; "" if the run committed without one.
         try_number: The try of the step, by the caller's count; 0 without a step.
-        publish: The publish that brought the entry, as its target has it now; None if unknown.
+        publish: The publish of the entry, in its present state on the target; None if unknown.
         gates: The gates that judged the publish.
         verdicts: Their verdicts, if the run's record still has them.
         inputs: The inputs of the run or the step.

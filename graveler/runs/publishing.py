@@ -1,4 +1,4 @@
-"""Publishing a run: candidate, gates, compare-and-set, until the judged candidate is what lands."""
+"""Publishing a run: candidate, gates and compare-and-set, until the judged candidate lands."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -44,11 +44,11 @@ from graveler.telemetry import PUBLISH
 
 @dataclass(frozen=True, slots=True)
 class PublishTerms:
-    """What a caller may say about a publish beside its gates.
+    """The terms of a publish, without its gates.
 
     Attributes:
-        strategy: For paths that conflict.
-        message: Of the commit on the target; "" names the run.
+        strategy: The strategy for paths that conflict.
+        message: Message of the commit on the target; "" for one that names the run.
         accepts: Called with each head of the target before the candidate for it is built; an
             exception refuses the publish, and the target does not move. None accepts every head.
     """
@@ -63,8 +63,8 @@ class PublishResult:
     """The result of a publish.
 
     Attributes:
-        commit: The commit that holds the run on the target.
-        already: Whether the target held all of it before this call.
+        commit: The target's commit that has the run's work.
+        already: Whether the target had all of the work before this call.
         verdicts: The verdicts of the gates on the candidate that landed.
     """
 
@@ -87,20 +87,20 @@ def publish(
     the start of the call, even if the call fails: publish again, or open a new attempt. Gates run
     outside any lock. If the target moves meanwhile, only its changes are merged again, and a gate
     whose inputs did not change keeps its verdict. After three lost races the gates run while the
-    turn at the target is held, for ten seconds at most: give slower gates a prefix.
+    turn at the target is held, for at most ten seconds. Give slower gates a prefix.
 
     Args:
         records: The repository's runs.
         run: The attempt.
         into: The target of the attempt.
         gates: The gates of the publisher.
-        terms: The rest that the publisher says.
+        terms: The other terms of the publisher.
 
     Raises:
         GateFailedError: A gate refused; the run is parked, the target did not move.
         MergeConflictError: The target changed the same paths; the run is parked.
         FencedError: A newer attempt owns the run.
-        ProtectedBranchError: The target takes no merges.
+        ProtectedBranchError: The target forbids merges.
         StateError: Writes are staged on the run's branch but not committed.
     """
     stores, gates = records.stores, tuple(gates)
@@ -139,11 +139,11 @@ def publish(
         record = records.get(run.key)
         if record.fence != run.fence or record.state is not RunState.PUBLISHED:
             raise
-        return _result(records, record)  # by another process of this attempt, just now
+        return _result(records, record)  # another process of this attempt has just published it
 
 
 class _Read(NamedTuple):
-    """What a publish begins with, all of one moment.
+    """The records that a publish begins with, all read at one moment.
 
     Attributes:
         run: The run's record.
@@ -151,7 +151,7 @@ class _Read(NamedTuple):
         target: The target; None if it is gone.
         required: The gates that branches require.
         rules: The protection rules.
-        pack_rule: When branches are packed.
+        pack_rule: The rule of packing.
     """
 
     run: Version
@@ -188,10 +188,11 @@ def _read(records: RunRecords, run: RunHandle, into: str) -> _Read:
 
 
 def judge_run(records: RunRecords, run: RunHandle, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
-    """Return the verdicts of the gates on what the target would become if the run published now.
+    """Return the verdicts of the gates on the tree that the target would get if the run published now.
 
     Nothing moves. The verdicts are stored, so that `publish` does not run these gates again on the
-    same inputs; the run's record shows them until then. Empty if the run has changed nothing.
+    same inputs. The run's record shows them until then. The result is empty if the run has changed
+    nothing.
 
     Raises:
         MergeConflictError: The target changed the same paths.
@@ -221,10 +222,10 @@ class RunCandidacy(Candidacy[PublishResult]):
         records: The repository's runs.
         record: The run.
         head: Its committed head.
-        gates: Those that the publisher gives; the target's own are added.
-        terms: The rest that the publisher says.
-        strategy: Its strategy, compiled.
-        seen: What was read at the beginning of the publish, for the first look at the target.
+        gates: The publisher's gates; those of the target are added.
+        terms: The other terms of the publisher.
+        strategy: The compiled strategy.
+        seen: The records that were read at the beginning, for the first look at the target.
     """
 
     def __init__(  # noqa: PLR0913 - what is published, how, and what is known
@@ -247,7 +248,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         self._strategy = strategy
 
     def look(self) -> Tip:
-        """Return the target, and take what decides about it at the same moment."""
+        """Return the target, and read its rules and gates at the same moment."""
         seen, self._seen = self._seen, None
         if seen is None or seen.target is None:
             return super().look()
@@ -256,7 +257,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         return tip_of(self.stores, Look.of(seen.target, None))
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
-        """Return the candidate; None if the target holds the run."""
+        """Return the candidate; None if the target already has the run's work."""
         if self._terms.accepts is not None:
             self._terms.accepts(tip.head)
         check_fork(self.stores, self._record, tip.head)
@@ -270,7 +271,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         )
 
     def unchanged(self, head: Commit) -> Commit:
-        """Return the target as it is, as a commit of the run: an empty hour is one that gates refuse."""
+        """Return the unchanged target as a commit of the run, because gates may refuse an empty hour."""
         parents = (head, self._head)
         return make_commit(self.stores, tree=head.metarange, parents=parents, spec=self._spec())
 
@@ -289,12 +290,12 @@ class RunCandidacy(Candidacy[PublishResult]):
         return CommitSpec(self._terms.message or f"run {record.key}", metadata)
 
     def view(self, candidate: Commit, head: Commit) -> Candidate:
-        """Return what the gates read."""
+        """Return the candidate as the gates read it."""
         context = RunContext(self._record.key, self._record.attempt, self._record.metadata)
         return Candidate(self.stores, candidate, target=head, into=self.into, run=context)
 
     def judge(self, candidate: Commit, head: Commit) -> None:
-        """Run the gates; a refusal is recorded on the run, too."""
+        """Run the gates; a refusal is also recorded on the run."""
         try:
             super().judge(candidate, head)
         except GateFailedError as error:
@@ -308,7 +309,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         """Record the candidate on the run, so that a newer attempt can look for it on the target.
 
         Returns:
-            Whether it is recorded; else another process of this attempt has announced another
+            Whether it is recorded. If not, another process of this attempt has announced another
             candidate, which must be settled first.
         """
 

@@ -1,4 +1,4 @@
-"""The reaper of runs that were not ended: by lease, and by time to live.
+"""The reaper of unfinished runs, by lease and by time to live.
 
 It needs no server: opening a run checks a few runs that are due, and `Runs.reap` checks all of
 them. Each run is reaped by one compare-and-set on its record. An opener, or the attempt itself
@@ -34,14 +34,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What the reaper did, or would do, to one run.
+    """The action, or planned action, of the reaper on one run.
 
     Attributes:
         key: The run.
         branch: The run's branch, or a branch that the run left behind.
         from_state: State before.
         to_state: State after.
-        reason: Why.
+        reason: The reason.
     """
 
     key: str
@@ -56,7 +56,8 @@ def reap(
 ) -> list[Reaped]:
     """Reap every run that is due, and the branches that finished runs left.
 
-    A run that fails is left for the next call; the first error is raised after all were checked.
+    A run that cannot be reaped is left for the next call. The first error is raised after all runs
+    were checked.
     """
     reaper = _Reaper(records, now, dry_run)
     reaped = reaper.reap_all() if everything else reaper.reap_due()
@@ -69,10 +70,10 @@ def reap(
 def reap_due(records: RunRecords, *, but: str) -> bool:
     """Reap the first few runs that are due, and return whether no more are.
 
-    Called by other operations, so it never fails.
+    Other operations call it, so it never fails.
 
-    The run of the branch `but` is left alone. Failures are rescheduled so that they do not block
-    later entries; if the store fails, nothing changes.
+    The run of the branch `but` is skipped. Failures are rescheduled so that they do not block later
+    entries. If the store fails, nothing changes.
     """
     now = records.stores.clock.now()
     reaper = _Reaper(records, now, dry_run=False)
@@ -101,7 +102,7 @@ class _Reaper:
     Attributes:
         records: The repository's runs.
         now: The time to compare with.
-        dry_run: Only yield what would be done.
+        dry_run: Whether to yield the actions without performing them.
         errors: The errors of runs that could not be reaped.
     """
 
@@ -204,7 +205,7 @@ class _Reaper:
                     handle = RunHandle.of(claimed, location=stores.location, repository=stores.name)
                     after = lifecycle.park(self.records, handle, reason=reason)
                     if after.fence != claimed.fence:
-                        return None  # claimed again and parked by another reaper
+                        return None  # another reaper has claimed it again and parked it
         except (FencedError, RunStateError):
             return None
         if after.state is record.state:
@@ -234,7 +235,7 @@ class _Reaper:
         return self.records.update(record.key, change)
 
     def _expected(self, record: RunRecord) -> Reaped:
-        """Return what the reaper would do."""
+        """Return the action that the reaper would perform."""
         refs = self.records.stores.refs
         after = RunState.REAPED if _is_dropped(record) else RunState.PARKED
         if record.state is RunState.PUBLISHING:

@@ -66,14 +66,14 @@ class RunRecord:
         fence: Unique to the present attempt.
         branch: Its branch.
         into: The branch it publishes to.
-        base: Commit that the present branch was forked from.
+        base: Commit from which the present branch was forked.
         head: Head of the run's branch when it was last parked or published.
-        candidate: While publishing: the commit the target is to become.
-        publishes: What all attempts have published, the newest last; at most 50. The state, like
+        candidate: While publishing, the commit that is to become the target's head.
+        publishes: The publishes of all attempts, the newest last; at most 50. The state, like
             `reason` and `verdicts`, is that of the present attempt.
         reason: Why the run was parked or abandoned.
         verdicts: The latest verdicts of the gates.
-        metadata: Pairs of the opener.
+        metadata: Metadata of the opener.
         forked: The attempt that forked the branch; later attempts resumed it.
         born: Birth of the branch, which identifies it in the log of moves after its deletion; ""
             for runs of the first version.
@@ -123,9 +123,9 @@ class RunRecord:
 
     @property
     def published(self) -> Publish | None:
-        """The latest publish that was not rolled back, whatever the state of the run.
+        """The latest publish that was not rolled back, in any state of the run.
 
-        A record does not know of a revert by other means than `Runs.rollback`, nor of a reset:
+        A record does not show a reset, or a revert by other means than `Runs.rollback`.
         `Runs.on_targets` compares it with the targets.
         """
         stand = (item for item in reversed(self.publishes) if not (item.rollback or item.lost))
@@ -138,7 +138,7 @@ class RunRecord:
 
     @property
     def on_target(self) -> str:
-        """What a target has of the run, as a text: ``main has 1a2b3c4d5e6f of attempt 1``."""
+        """The run's work on its target, as text: ``main has 1a2b3c4d5e6f of attempt 1``."""
         publish = self.published
         if publish is None:
             return f"{self.into} has nothing of it"
@@ -151,7 +151,7 @@ class RunRecord:
 
     @property
     def rollback(self) -> str:
-        """The commit that reverted the latest publish; "" while that stands."""
+        """The commit that reverted the latest publish; "" while the publish stands."""
         return self.publishes[-1].rollback if self.publishes else ""
 
     @property
@@ -179,9 +179,9 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunHandle:
-    """The handle of one attempt, for another process: through XCom, Pipes or a queue.
+    """The handle of one attempt, for another process, as through XCom, Pipes or a queue.
 
-    It holds no secret: any process that can open the lake can use it. The handle of an earlier
+    It has no secret: any process that can open the lake can use it. The handle of an earlier
     attempt is stale, and writes through it are refused.
     """
 
@@ -217,9 +217,9 @@ class RunHandle:
 def folded(inputs: Iterable[Input]) -> tuple[Input, ...]:
     """Return the inputs, sorted, without those that another input covers.
 
-    If there are more than 64, the deepest folders are replaced by their parents until there are
-    not, or until each commit has one. Of more than 256 commits some are dropped. A prefix that is
-    too wide is safe; a list without bound is not.
+    If there are more than 64, the deepest folders are replaced by their parents until there are at
+    most 64, or until each commit has one. If there are more than 256 commits, some are dropped. A
+    prefix that is too wide is safe. An unbounded list is not.
     """
     reads = _uncovered(set(inputs))
     most = max(_MOST_INPUTS, len({read.commit for read in reads}))

@@ -1,15 +1,15 @@
 """The run records of one repository in its key-value store, and their index.
 
-``run/<branch>`` holds a record, ``step/<branch>`` counts the tries of a step. Two kinds of rows are
+``run/<branch>`` holds a record. ``step/<branch>`` counts the tries of a step. Two kinds of rows form
 the index of the records:
 
-- ``opened/<16 hex digits>/<branch>``: when the present attempt was opened, counted backwards,
-  so that a scan starts with the latest.
-- ``due/<16 hex digits>/<branch>``: when to check whether a run is alive, the earliest first.
+- ``opened/<16 hex digits>/<branch>``: The time when the present attempt was opened, counted
+  backwards, so that a scan starts with the latest.
+- ``due/<16 hex digits>/<branch>``: The time to check whether a run is alive, the earliest first.
 
 Rows are written before the record that needs them, and deleted after the record that no longer
-needs them. So every run has a row of the first kind, and every run that is not over has one of the
-second kind. A surplus row is harmless: a reader compares it with the record.
+needs them. Every run therefore has a row of the first kind, and every unfinished run has one of the
+second kind. A surplus row is harmless, because a reader compares it with the record.
 """
 
 from collections.abc import Callable, Iterator
@@ -112,7 +112,7 @@ class RunRecords:
             yield record
 
     def each(self) -> Iterator[RunRecord | GravelerError]:
-        """Yield every run, by branch name; for a record that cannot be read, the error."""
+        """Yield every run, by branch name; a record that cannot be read yields its error."""
         for _, value in self.stores.kv.scan_below(self._partition, _RUN):
             try:
                 record = decode_run(value)
@@ -144,7 +144,7 @@ class RunRecords:
         return (record for key, record in ordered if key > first)
 
     def place(self, key: str) -> Place:
-        """Return where the record of a run is, to read it with others; see `read`."""
+        """Return the place of a run's record, to read it with other records; see `read`."""
         return self._runs.place(run_branch(key))
 
     def read(self, key: str, found: Version | None) -> RunRecord | None:
@@ -202,18 +202,18 @@ class RunRecords:
                 self.index.drop(row)
 
     def try_place(self, step_branch: str) -> Place:
-        """Return where the newest try of a step is, to read it with others."""
+        """Return the place of the newest try of a step, to read it with other records."""
         return self._tries.place(step_branch)
 
     def next_try(
         self, step_branch: str, run_attempt: int, newest: Version | None
     ) -> tuple[int, str]:
-        """Count a try of a step; return its number and its fence, both unique to it.
+        """Count a try of a step; return its number and its fence, both unique to the try.
 
         Args:
             step_branch: The branch of the step.
             run_attempt: The attempt of the run.
-            newest: What was found at `try_place`.
+            newest: The version that was found at `try_place`.
 
         Raises:
             FencedError: A newer attempt of the run has started the step.
@@ -241,7 +241,7 @@ class RunRecords:
 
     @staticmethod
     def fence_of_try(found: Version | None) -> str:
-        """Return the fence of what was found at `try_place`, or ""."""
+        """Return the fence of the version that was found at `try_place`, or ""."""
         return "" if found is None else str(found.record.fence)
 
 
@@ -313,7 +313,7 @@ class RunIndex:
         self.drop(_due_key(appointment.branch, appointment.at))
 
     def expected(self) -> set[str]:
-        """Return the branches of the runs with an appointment, among them all that are not over."""
+        """Return the branches of the runs with an appointment, including all unfinished runs."""
         return {_read_due(key)[1] for key, _ in self._kv.scan_below(self._partition, _DUE)}
 
     def latest(self, start: RunRecord | None = None) -> Iterator[tuple[bytes, str]]:
@@ -345,7 +345,7 @@ def _rows(record: RunRecord | None) -> set[bytes]:
 
 
 def opened_key(record: RunRecord) -> bytes:
-    """Return the key of the row by which listings find a run; keys sort the latest run first."""
+    """Return the key of the row with which listings find a run; keys sort the latest run first."""
     return _opened_key(record.branch, record.opened)
 
 

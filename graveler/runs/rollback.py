@@ -31,7 +31,7 @@ from graveler.values import value_identity
 _NAMED: Final = 5
 _RACES: Final = 5
 _Settled = Callable[[RunRecords, RunRecord], RunRecord]
-"""Returns the record of a run with the publish that was interrupted, if it landed."""
+"""Returns the record of a run; an interrupted publish is included if it landed."""
 
 _HOURS: Final = ("hour", "hours", "late")
 """Metadata of a commit that names the hours of its files."""
@@ -39,14 +39,14 @@ _HOURS: Final = ("hour", "hours", "late")
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """What a rollback would revert.
+    """The effect that a rollback would have.
 
     Attributes:
         record: The run.
         publish: The publish that would be reverted: its commit, target, attempt and time.
-        reverted: The commit that has reverted it already; "" if none has.
-        rests: Whether the run's present attempt was forked from it and is not over. It can then no
-            longer be published; the next attempt starts from the target.
+        reverted: The commit that has already reverted it; "" if none has.
+        rests: Whether the run's present attempt was forked from it and is not over. That attempt can
+            then no longer be published, and the next one starts from the target.
         readers: Runs that have read the run's output, by key; they may have to run again.
     """
 
@@ -107,8 +107,8 @@ def rollback(
             return _rollback(records, key_or_commit, into, message, metadata)
         except _NotLatest:
             if records.find(key_or_commit) is None:
-                raise  # a commit, which the caller has chosen
-            # published since the latest one was looked up: that one is meant
+                raise  # the caller has chosen this commit
+            # a newer publish landed since the lookup, so roll back that one
     return _rollback(records, key_or_commit, into, message, metadata)
 
 
@@ -140,7 +140,7 @@ def _rollback(
 
 
 def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> RollbackPlan:
-    """Return what `rollback` would revert; nothing changes."""
+    """Return the plan of `rollback`; nothing changes."""
     record, publish = _published(records, key_or_commit, into, observe_publish)
     revert = _reverting(records.stores, record, publish)
     return RollbackPlan(
@@ -159,7 +159,7 @@ def readers(records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
 
 
 def on_targets(records: RunRecords, runs: Iterable[RunRecord]) -> Iterator[RunRecord]:
-    """Yield the runs with their publishes as their targets have them; see `Runs.on_targets`."""
+    """Yield the runs with the present state of their publishes; see `Runs.on_targets`."""
     targets = Targets(records.stores)
     for record in runs:
         seen = observe_publish(records, record)
@@ -208,7 +208,7 @@ def _published_by(records: RunRecords, text: str, settled: _Settled) -> tuple[Ru
             raise NoChangesError(
                 f"run {key!r}: commit {text} changed nothing: there is nothing to roll back"
             )
-    # an older one than the record keeps
+    # the publish is older than those that the record keeps
     return record, Publish(
         commit=commit.id,
         head=commit.parents[1],
@@ -286,7 +286,7 @@ class _NotLatest(MergeConflictError):  # noqa: N818 - callers see a conflict
 
 
 def _check_latest(stores: Stores, record: RunRecord, published: Commit, head: Commit) -> None:
-    """Refuse if a later publish of the run is on the target: it would be left without these files."""
+    """Refuse if a later publish of the run is on the target, because it would lose these files."""
     reverted = set()
     for commit in log(stores.refs.commits, head.id, first_parent=True):
         if commit.generation <= published.generation:
@@ -357,7 +357,7 @@ class _PublishedPaths:
         self._into = into
 
     def is_read_by(self, read: Input) -> bool:
-        """Return whether an input includes a path as the commit left it."""
+        """Return whether an input includes a path in the version of the commit."""
         if read not in self._known:
             self._known[read] = self._is_below(read.commit) and self._holds(read)
         return self._known[read]
@@ -377,7 +377,7 @@ class _PublishedPaths:
         return self._below[identifier]
 
     def _holds(self, read: Input) -> bool:
-        """Return whether a path below the prefix is as the published commit left it."""
+        """Return whether a path below the prefix has the version of the published commit."""
         tree = self._stores.refs.commits.get(read.commit).metarange
         if read.commit == self._published.id:
             return any(self._changes_below(read.prefix))
@@ -387,7 +387,7 @@ class _PublishedPaths:
         )
 
     def _changes_below(self, prefix: str) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the changes below the prefix: keys, with the identities that the commit left."""
+        """Yield the changes below the prefix: keys, with the identities in the commit."""
         start = prefix.encode()
         first = bisect_left(self._changed, start, key=lambda change: change[0])
         for at in range(first, len(self._changed)):
@@ -397,7 +397,7 @@ class _PublishedPaths:
 
     @cached_property
     def _changed(self) -> list[tuple[bytes, bytes | None]]:
-        """The keys that the commit changed, in order, with the identities that it left."""
+        """The keys that the commit changed, in order, with their identities in the commit."""
         before = self._stores.refs.commits.get(self._published.parents[0])
         return [
             (change.key, value_identity(change.right_value))

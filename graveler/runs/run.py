@@ -26,8 +26,8 @@ from graveler.runs.steps.step import Step, open_step
 class Run(RunBranch):
     """An attempt of a run, on the run's branch.
 
-    Direct commits stay when the run is parked and opened again. Work that a retry repeats belongs
-    in a step, which replaces the writes of its earlier try.
+    Direct commits stay when the run is parked and opened again. Do work that a retry repeats in a
+    step, which replaces the writes of its earlier try.
 
     Attributes:
         handle: The handle of this attempt, for other processes.
@@ -81,7 +81,7 @@ class Run(RunBranch):
         Args:
             name: Name of the step; a new try replaces the earlier one.
             try_number: The caller's count of tries, stored in the commit.
-            metadata: Pairs for the commit.
+            metadata: Metadata of the commit.
 
         Raises:
             FencedError: A newer attempt owns the run.
@@ -96,7 +96,7 @@ class Run(RunBranch):
     def step_environment(
         self, name: str, *, try_number: int = 1, metadata: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """Return the variables by which another process opens and joins a step of this attempt.
+        """Return the variables with which another process opens and joins a step of this attempt.
 
         That process is ``graveler run exec -- COMMAND``, or it calls ``graveler.attach()``. For a
         step that this process has opened, see `Step.environment`.
@@ -104,7 +104,7 @@ class Run(RunBranch):
         Args:
             name: Name of the step.
             try_number: The caller's count of tries, stored in the commit.
-            metadata: Pairs for the commit.
+            metadata: Metadata of the commit.
         """
         name = text(name, "name", most=RUN_KEY_BYTES)
         count(try_number, "try_number")
@@ -119,7 +119,7 @@ class Run(RunBranch):
 
         Args:
             step: Name of the step.
-            metadata: Pairs for the commit.
+            metadata: Metadata of the commit.
 
         Returns:
             The commit on the run's branch; None if the step had not joined.
@@ -137,10 +137,10 @@ class Run(RunBranch):
     def lost_steps(self, made: Mapping[str, str]) -> tuple[str, ...]:
         """Return the steps whose work would not be on the target if the run published now.
 
-        Empty if the run's branch is deleted: such a run cannot be published.
+        The result is empty if the run's branch is deleted, because such a run cannot be published.
 
         Args:
-            made: Steps that succeeded, each with the id of the commit by which it joined.
+            made: Steps that succeeded, each with the id of its commit on the run's branch.
         """
         return lost_steps(self.repository, self.record, pairs(made, "made"))
 
@@ -158,9 +158,9 @@ class Run(RunBranch):
             return None
 
     def judge(self, gates: Iterable[Gate | Check] | Gate | Check) -> tuple[Verdict, ...]:
-        """Run the gates on what the target would become now; nothing moves.
+        """Run the gates on the tree that the target would get now; nothing moves.
 
-        Publishing runs the gates itself, but reuses these verdicts if their inputs are unchanged.
+        A publish runs the gates itself, but reuses these verdicts if their inputs are unchanged.
 
         Raises:
             MergeConflictError: The target changed the same paths.
@@ -182,19 +182,19 @@ class Run(RunBranch):
         """Publish the run's committed head if every gate passes; idempotent.
 
         Args:
-            gates: One check or several, on what the target would become.
-            strategy: ``source-wins`` or ``dest-wins``, for paths that conflict.
-            message: Of the commit on the target; "" names the run.
-            accepts: Called with each head of the target before the candidate for it is built. What
-                it finds holds until that candidate lands: if the target moves first, it is called
-                again. An exception refuses the publish, and the target does not move.
+            gates: One check or several of the tree that the target would get.
+            strategy: ``source-wins`` or ``dest-wins`` for paths that conflict.
+            message: Message of the commit on the target; "" for one that names the run.
+            accepts: Called with each head of the target before the candidate for it is built. If the
+                target moves before that candidate lands, it is called again. An exception refuses the
+                publish, and the target does not move.
 
         Raises:
             GateFailedError: A gate refused; the run is parked, the target did not move.
             MergeConflictError: The target changed the same paths; the run is parked.
             FencedError: A newer attempt owns the run.
             StateError: Writes are staged but not committed.
-            InvalidInputError: An unknown strategy.
+            InvalidInputError: The strategy is unknown.
         """
         check_strategy(strategy)
         message = text(message, "message", empty=True, most=MESSAGE_BYTES)
@@ -211,9 +211,9 @@ class Run(RunBranch):
         return self.result
 
     def close(self, reason: str = "") -> RunRecord:
-        """End the attempt; an unpublished run is parked or dropped, as its `on_failure` says.
+        """End the attempt; an unpublished run is parked or dropped by its `on_failure`.
 
-        Idempotent. For an attempt that is over nothing changes, and the record is returned.
+        Idempotent. An attempt that is over does not change; its record is returned.
         """
         reason = reason_text(reason)
         return lifecycle.close(self._records, self.handle, reason=reason)

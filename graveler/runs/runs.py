@@ -62,11 +62,11 @@ class Runs:
     def open(self, key: str, **terms: Unpack[RunTerms]) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
 
-        An open or parked run resumes with what is committed on its branch. A new, published or
-        rolled back run starts from the present head of the target.
+        An open or parked run resumes with the commits of its branch. A new, published or rolled back
+        run starts from the present head of the target.
 
         Args:
-            key: Names the run by what it makes (its hour), any text.
+            key: Any text that names the run by its output, such as its hour.
             terms: Any of ``into``, ``metadata``, ``on_failure``, ``lease`` and ``ttl``; see
                 `RunTerms`.
         """
@@ -77,7 +77,7 @@ class Runs:
     def _reap_later(self, but: str) -> None:
         """Reap the first runs that are due, in the background.
 
-        Once all that was due is done, this process does not look again for five minutes.
+        When all due runs are done, this process does not check again for five minutes.
         """
         now = self._repository.clock.now()
         if self._reaped is not None and abs(now - self._reaped) < _REAPED_EVERY:
@@ -106,11 +106,11 @@ class Runs:
         other owner has opened the run since, the owner gets a new attempt.
 
         Args:
-            key: Names the run by what it makes.
+            key: Text that names the run by its output.
             owner: Name of the opener, such as the orchestrator's run id; unique, never used again.
             accepts: Called with the run's record before an attempt is opened, with None for a new
                 run, possibly twice; an exception refuses the attempt, and the run does not change.
-            terms: As for `open`; those of the first process count.
+            terms: As for `open`; those of the first process apply.
 
         Raises:
             FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
@@ -157,8 +157,8 @@ class Runs:
     def working(self, given: StepEnvironment) -> Iterator[Step | OpenStep]:
         """Work in the step that environment variables name, for a ``with`` block.
 
-        A step that another process has opened is left to that process to join. A step still to be
-        opened is opened here, joins at the end of the block, and is dropped by an exception.
+        If another process has opened the step, that process joins it. Otherwise the step is opened
+        here and joins at the end of the block. An exception drops it.
 
         Raises:
             FencedError: A newer attempt owns the run, or the try of the step is over.
@@ -210,8 +210,8 @@ class Runs:
     ) -> Iterator[RunRecord]:
         """Yield the records of all runs, or of those in one state, the latest opened first.
 
-        Reads no more than it yields, except for runs of other states between them. For runs that
-        are not over, only those are read.
+        It reads no more than it yields, except for runs of other states between them. For unfinished
+        runs, only these are read.
 
         Args:
             state: Only runs in this state.
@@ -251,8 +251,8 @@ class Runs:
 
         Args:
             key: The run.
-            owner: Only if the present attempt belongs to this owner.
-            attempt: Only if this is the present attempt.
+            owner: Park only if the present attempt belongs to this owner.
+            attempt: Park only if this is the present attempt.
             reason: The reason to record.
 
         Raises:
@@ -269,8 +269,8 @@ class Runs:
 
         Args:
             key: The run.
-            owner: Only if the present attempt belongs to this owner.
-            attempt: Only if this is the present attempt.
+            owner: Abandon only if the present attempt belongs to this owner.
+            attempt: Abandon only if this is the present attempt.
             reason: The reason to record.
 
         Raises:
@@ -307,10 +307,10 @@ class Runs:
     ) -> Sequence[Reaped]:
         """Reap the runs that their orchestrator did not end.
 
-        An attempt whose lease has expired is settled if it was publishing; else it is parked, or
-        dropped if it was opened with ``drop``. A run that was parked for longer than its time to
+        An attempt whose lease has expired is settled if it was publishing. Otherwise it is parked,
+        or dropped if it was opened with ``drop``. A run that was parked for longer than its time to
         live is abandoned. Each change is one compare-and-set, which an opener or the attempt
-        itself may win. No other branch is touched.
+        itself may win. No other branch changes.
 
         Only runs that are due are read.
 
@@ -319,11 +319,11 @@ class Runs:
             now: The time to compare with; by default the repository's clock. Clocks may differ by a
                 third of a lease.
             limit: Largest number of runs to reap.
-            everything: Check every run and every run's branch, to find what a process left that
+            everything: Check every run and every run's branch, to find branches of a process that
                 died while another process ended its run.
 
         Returns:
-            What was done, or would be done.
+            The actions, or the planned actions.
         """
         flag(dry_run, "dry_run"), optional(count, limit, "limit")
         now = None if now is None else moment(now, "now")
@@ -336,10 +336,10 @@ class Runs:
         )
 
     def publishes(self, key: str) -> tuple[Publish, ...]:
-        """Return what a run has published, the oldest first, as its targets have it now.
+        """Return the publishes of a run with their present state on the targets, the oldest first.
 
-        `RunRecord.publishes` has the same without a look at the targets: a revert by other means
-        than `rollback`, or a reset, is not in it.
+        `RunRecord.publishes` is not compared with the targets: it does not show a reset, or a revert
+        by other means than `rollback`.
 
         Raises:
             RunNotFoundError: No such run.
@@ -348,17 +348,17 @@ class Runs:
         return next(on_targets(self._records, [record])).publishes
 
     def on_targets(self, records: Iterable[RunRecord]) -> Iterator[RunRecord]:
-        """Yield records of runs, as `list` does, with their publishes as the targets have them now.
+        """Yield records of runs with the present state of their publishes on the targets.
 
-        So `RunRecord.published`, `commit` and `on_target` of them know a revert by other means than
-        `rollback`, and a reset. Each target is read once, down to the oldest of the publishes.
+        Their `RunRecord.published`, `commit` and `on_target` therefore show a reset, and a revert by
+        other means than `rollback`. Each target is read once, down to the oldest of the publishes.
         """
         return on_targets(self._records, records)
 
     def plan_rollback(
         self, key_or_commit: str | Commit, *, into: str | BranchLike | None = None
     ) -> RollbackPlan:
-        """Return what `rollback` would revert, and the runs that have read it; nothing changes.
+        """Return the publish that `rollback` would revert, and its readers; nothing changes.
 
         Raises:
             RunStateError: The run has published nothing, or its target has lost it.
@@ -383,20 +383,20 @@ class Runs:
         """Roll back what a run published, by one revert commit on its target.
 
         The state of the run does not matter: a later attempt that is open, parked or abandoned does
-        not change what an earlier one published. An attempt that was forked from what is rolled
-        back can no longer be published; the next one starts from the target.
+        not change an earlier publish. An attempt that was forked from the reverted publish can no
+        longer be published, and the next one starts from the target.
 
-        Idempotent: a second call returns the same commit. `plan_rollback` tells what it reverts.
+        Idempotent: a second call returns the same commit. `plan_rollback` shows what it reverts.
 
         Args:
-            key_or_commit: The run's key, for its last publish that changed something; or the id of
+            key_or_commit: The run's key, for its last publish that changed a file, or the id of
                 the commit that published it.
-            into: With a key: only publishes to this branch count.
+            into: With a key, only publishes to this branch count.
             message: Message of the commit; by default a description.
-            metadata: Pairs for the commit.
+            metadata: Metadata of the commit.
 
         Raises:
-            MergeConflictError: Later changes overlap; the target stays, and they are listed.
+            MergeConflictError: Later changes overlap; they are listed, and the target does not move.
             RunStateError: The run has published nothing, or its target has lost it.
             NoChangesError: The run changed nothing, or none of its changes are left.
             RunNotFoundError: It is neither a run nor a commit of one.
@@ -416,8 +416,8 @@ class Runs:
     def readers(self, key_or_commit: str | Commit) -> tuple[RunRecord, ...]:
         """Return the runs that have read the output of a published run, by key.
 
-        Known are reads through the run, its steps and their views, and reads recorded by
-        `Run.reads`.
+        The result is based on reads through the run, its steps and their views, and on reads recorded
+        by `Run.reads`.
 
         Args:
             key_or_commit: As for `rollback`.
@@ -450,9 +450,9 @@ class Runs:
         """Open a run; commit and publish it at the end of the block, close it on an exception.
 
         Args:
-            key: Names the run by what it makes.
-            gates: One check or several, on what the target would become.
-            strategy: ``source-wins`` or ``dest-wins``, for paths that conflict.
+            key: Text that names the run by its output.
+            gates: One check or several of the tree that the target would get.
+            strategy: ``source-wins`` or ``dest-wins`` for paths that conflict.
             terms: As for `open`.
         """
         check_strategy(strategy)
@@ -460,7 +460,7 @@ class Runs:
         run = self.open(key, **terms)
         try:
             yield run
-            if run.result is None:  # else it was published within the block
+            if run.result is None:  # otherwise it was published within the block
                 run.commit_staged()
             run.publish(checked, strategy=strategy)
         except BaseException as error:

@@ -44,7 +44,7 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = {
     (RunState.PUBLISHED, RunEvent.OPENED): RunState.OPEN,
     (RunState.REAPED, RunEvent.OPENED): RunState.OPEN,
     (RunState.ROLLED_BACK, RunEvent.OPENED): RunState.OPEN,
-    # only after the newcomer has seen that the candidate did not land
+    # only after the new attempt has seen that the candidate did not land
     (RunState.PUBLISHING, RunEvent.OPENED): RunState.OPEN,
     (RunState.OPEN, RunEvent.CANDIDATE): RunState.PUBLISHING,
     (RunState.OPEN, RunEvent.LANDED): RunState.PUBLISHED,  # nothing to merge
@@ -77,16 +77,16 @@ def next_state(key: str, state: RunState, event: RunEvent) -> RunState:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """One publish of a run: what the target got, whatever later attempts of the run do.
+    """One publish of a run; later attempts of the run do not change it.
 
     Attributes:
-        commit: The commit that holds the run on the target.
+        commit: The target's commit that has the run's work.
         head: The head of the run's branch.
         into: The target.
         attempt: The attempt that published.
         at: Time.
-        changed: Whether it changed a file of the target; an attempt that writes the same again does
-            not.
+        changed: Whether it changed a file of the target; an attempt that writes equal files again
+            does not.
         verdicts: The verdicts of the gates; kept for the latest 10 publishes.
         rollback: The commit that reverted it; "" while it stands.
         lost: Whether the target has lost it, by a reset or its deletion. Only `Runs.publishes`
@@ -105,16 +105,16 @@ class Publish:
 
 
 def with_publish(publishes: Sequence[Publish], new: Publish) -> tuple[Publish, ...]:
-    """Return the publishes of a run, the newest last, with a new one: at most 50."""
+    """Return the publishes of a run with a new one, the newest last; at most 50."""
     kept = (*publishes, new)[-_PUBLISHES_KEPT:]
     bare = tuple(replace(publish, verdicts=()) for publish in kept[:-_JUDGED])
     return bare + kept[-_JUDGED:]
 
 
 def with_rollback(publishes: Sequence[Publish], commit: str, rollback: str) -> tuple[Publish, ...]:
-    """Return the publishes of a run after a revert of the one that is `commit`.
+    """Return the publishes of a run after a revert of the publish `commit`.
 
-    Later publishes that changed nothing rest on it, and are reverted with it.
+    Later publishes that changed nothing depend on it, and are reverted with it.
     """
     marked: list[Publish] = []
     reverted: Publish | None = None
@@ -132,9 +132,9 @@ def with_rollback(publishes: Sequence[Publish], commit: str, rollback: str) -> t
 
 
 def last_change(publishes: Sequence[Publish]) -> Publish | None:
-    """Return the latest publish; the one on which it rests, if it changed nothing.
+    """Return the latest publish, or the publish on which it depends if it changed nothing.
 
-    None if no publish changed the target.
+    The result is None if no publish changed the target.
     """
     for publish in reversed(publishes):
         last = publishes[-1]

@@ -1,4 +1,4 @@
-"""The targets of runs: which publishes they have now, and which of them are reverted there."""
+"""The targets of runs: the publishes that they have now, and those that are reverted there."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ class Targets:
         self._lines: dict[str, Line | None] = {}
 
     def publishes(self, record: RunRecord) -> tuple[Publish, ...]:
-        """Return the publishes of a run as the targets have them, by whatever means they changed."""
+        """Return the publishes of a run with their present state on the targets."""
         publishes: list[Publish] = []
         for publish in record.publishes:
             publishes.append(self._present(publish, publishes))
@@ -42,7 +42,7 @@ class Targets:
 
 
 def _rests_on(publish: Publish, earlier: Sequence[Publish], line: "Line") -> Publish | None:
-    """Return the publish whose files a publish that changed nothing has found on the target."""
+    """Return the publish whose files on the target made a later publish change nothing."""
     for other in reversed(earlier):
         if other.into == publish.into and other.changed and not other.lost:
             revert = line.revert_of(other.commit)
@@ -52,7 +52,7 @@ def _rests_on(publish: Publish, earlier: Sequence[Publish], line: "Line") -> Pub
 
 
 class Line:
-    """The history of a branch, read no further down than it is asked about."""
+    """The history of a branch, read only as far as requested."""
 
     def __init__(self, commits: Commits, head: str) -> None:
         self._commits = commits
@@ -73,12 +73,12 @@ class Line:
         return self._first_parents.down_to(floor).reverts.get(identifier)
 
     def is_older(self, left: str, right: str) -> bool:
-        """Return whether one commit of the history is below another one."""
+        """Return whether one commit of the history is older than another one."""
         return self._commits.get(left).generation <= self._commits.get(right).generation
 
 
 class _Read:
-    """What is read of a log."""
+    """The part of a log that has been read."""
 
     def __init__(self, source: Iterator[Commit]) -> None:
         self._source = source

@@ -1,8 +1,8 @@
-"""Environment variables by which a program works in a step of a run.
+"""Environment variables with which a program works in a step of a run.
 
 ``GRAVELER_RUN`` names the run: the handle of an attempt as JSON, or a run's key. ``GRAVELER_STEP``
-names the step: its name, or a `StepHandle` as JSON. A handle with a fence is an open step, which the
-process that opened it joins; a name or a handle without a fence is a step still to be opened.
+names the step: its name, or a `StepHandle` as JSON. A handle with a fence is an open step, which is
+joined by the process that opened it. A name, or a handle without a fence, is a step to be opened.
 """
 
 import shlex
@@ -26,7 +26,7 @@ STEP: Final = "GRAVELER_STEP"
 REPOSITORY: Final = "GRAVELER_REPO"
 URL: Final = "GRAVELER_URL"
 _IN_DBT: Final = "DBT_ENV_CUSTOM_ENV_GRAVELER_RUN"
-"""dbt records it in its artifacts, so that the check of dbt's results tells a stale file."""
+"""dbt records it in its artifacts, so that the check of dbt's results detects a stale file."""
 
 _EXEC: Final = "`graveler run exec --run KEY --step NAME -- COMMAND`"
 
@@ -38,8 +38,8 @@ class StepHandle:
     Attributes:
         name: Name of the step.
         try_number: The caller's count of tries, stored in the commit.
-        metadata: Pairs for the commit.
-        fence: Of the open try; "" if the step is still to be opened.
+        metadata: Metadata of the commit.
+        fence: Fence of the open try; "" if the step is to be opened.
     """
 
     name: str
@@ -56,7 +56,7 @@ class StepHandle:
         """Return the handle of its JSON text, or of a step's name.
 
         Raises:
-            InvalidInputError: It begins as JSON, and is no handle.
+            InvalidInputError: It begins as JSON, but is not a handle.
         """
         if not text.startswith("{"):
             return cls(text)
@@ -107,7 +107,7 @@ class StepEnvironment:
             step: Replaces ``GRAVELER_STEP`` if it is given.
 
         Raises:
-            InvalidInputError: One of them begins as JSON, and is no handle.
+            InvalidInputError: One of them begins as JSON, but is not a handle.
         """
         read = environment if variables is None else variables.get
         given = cls(_run_of(run or read(RUN, "")), _step_of(read(STEP, "")))
@@ -117,7 +117,7 @@ class StepEnvironment:
 
     @property
     def is_open(self) -> bool:
-        """Whether a process has opened the step, and joins it."""
+        """Whether another process has opened the step, and will join it."""
         return self.step is not None and bool(self.step.fence)
 
     @property
@@ -140,11 +140,11 @@ class StepEnvironment:
     def handle(
         self, records: RunRecords, states: Collection[RunState] = (RunState.OPEN,)
     ) -> RunHandle:
-        """Return the handle of the run; of a key, that of the present attempt.
+        """Return the handle of the run; for a key, that of the present attempt.
 
         Args:
             records: The repository's runs.
-            states: The states in which a run may be that is named by its key.
+            states: The allowed states of a run that is named by its key.
 
         Raises:
             InvalidInputError: No run is named, or one of another repository.
@@ -173,7 +173,7 @@ class StepEnvironment:
 
 
 def step_variables(handle: RunHandle, step: StepHandle) -> dict[str, str]:
-    """Return the variables by which another process works in a step of a run."""
+    """Return the variables with which another process works in a step of a run."""
     variables = {
         **(lake_environment(handle.location) if handle.location else {}),
         REPOSITORY: handle.repository,
@@ -187,7 +187,7 @@ def step_variables(handle: RunHandle, step: StepHandle) -> dict[str, str]:
 
 
 def environment_of(branch: RunBranch, handle: RunHandle, step: StepHandle) -> dict[str, str]:
-    """Return the variables of a step; they name the lake as this process does."""
+    """Return the variables of a step, which name the lake as this process does."""
     return step_variables(replace(handle, location=branch.repository.location), step)
 
 
@@ -208,14 +208,14 @@ class OpenStep(RunBranch):
         self._handle = step
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which another process works in this step."""
+        """Return the variables with which another process works in this step."""
         return environment_of(self, self.run, self._handle)
 
     def check(self) -> None:
         """Check that this try of the step is still open.
 
         Raises:
-            FencedError: It is over: it joined, failed, or was replaced by a newer try.
+            FencedError: The try joined, failed, or was replaced by a newer try.
         """
         record = self.repository.refs.branches.find(self.name)
         if record is None or record.fence != self._fence:
@@ -229,20 +229,20 @@ class OpenStep(RunBranch):
         """Return a branch to read, with its staged writes; the reads are inputs of the run.
 
         Args:
-            branch: The branch; one of the run records its reads itself, and is returned.
+            branch: The branch; a branch of the run records its reads itself, and is returned.
         """
         if isinstance(branch, RunBranch):
             return branch
         return SourceBranch(self.repository, branch.name, self._reads)
 
     def record_reads(self) -> None:
-        """Record on the run what was read here; the step's process does not see it."""
+        """Record the inputs of this process on the run; the step's process does not see them."""
         if self._reads.new:
             self.renew()
 
 
 def open_step_of(records: RunRecords, given: StepEnvironment) -> OpenStep:
-    """Return the open step that the environment names, checked.
+    """Return the open step that the environment names, after a check.
 
     Raises:
         FencedError: The try of the step is over.

@@ -1,9 +1,9 @@
-"""A step: a part of a run on a branch of its own, which joins the run on success.
+"""A step: a part of a run on its own branch, which joins the run on success.
 
 Steps run in parallel and never see each other's partial writes. A step that runs again replaces
 the writes of its earlier success: the branch of the new try starts from the run's head with those
-writes undone, and the join undoes what an earlier try joined meanwhile. A later change of another
-step to the same path stays.
+writes undone, and the join undoes the writes of an earlier try that joined meanwhile. A later change
+of another step to the same path stays.
 
 The commit that joins a step names, in its metadata, the trees before and after the step's
 own work (``graveler.step_base``, ``graveler.step_head``); a later try undoes the difference of the
@@ -44,9 +44,9 @@ _log = logging.getLogger(__name__)
 
 
 def own_steps(stores: Stores, start: str, *, key: str) -> Iterator[tuple[str, Commit]]:
-    """Yield steps and the commits by which they joined, newest first.
+    """Yield steps and the commits with which they joined, newest first.
 
-    Reads back from `start` over the run's own commits only.
+    It reads only the run's own commits, from `start` backwards.
     """
     commit = stores.refs.commits.find(start)
     while commit is not None:
@@ -59,7 +59,7 @@ def own_steps(stores: Stores, start: str, *, key: str) -> Iterator[tuple[str, Co
 
 
 def _find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | None:
-    """Return the commit by which the step last joined the run, or None."""
+    """Return the commit with which the step last joined the run, or None."""
     own = own_steps(stores, head, key=key)
     return next((commit for name, commit in own if name == step), None)
 
@@ -76,7 +76,7 @@ def work_of(stores: Stores, joined: Commit) -> tuple[str, str] | None:
 def _without(stores: Stores, tree: str, joined: Commit) -> str:
     """Return `tree` with the work of an earlier success of a step undone.
 
-    A path is restored if it is still as that work left it; a path that was changed since stays.
+    A path is restored if it still has the version of that work. A path that was changed since stays.
     """
     work = work_of(stores, joined)
     if work is None:
@@ -102,12 +102,12 @@ class _Try:
     Attributes:
         step: Name of the step.
         try_number: The caller's count of tries, stored in the commit.
-        number: Number of the try, by the records of runs.
+        number: Number of the try in the records of runs.
         fence: Unique to the try.
-        metadata: Pairs for the commit.
+        metadata: Metadata of the commit.
         fork: The run's head when the try was started.
         start: The fork without the work of the earlier success.
-        earlier: The commit by which the step last joined the run, if it ever did.
+        earlier: The commit with which the step last joined the run, or None.
     """
 
     step: str
@@ -123,7 +123,7 @@ class _Try:
 def open_step(
     attempt: Attempt, *, name: str, try_number: int, metadata: Mapping[str, str]
 ) -> "Step":
-    """Start a try of the step `name` on a branch of its own, and fence its earlier tries.
+    """Start a try of the step `name` on its own branch, and fence its earlier tries.
 
     Raises:
         FencedError: A newer attempt owns the run.
@@ -185,7 +185,7 @@ def _take_branch(records: RunRecords, record: BranchRecord, named: Callable[[str
             try:
                 replace_branch(records.stores, record.name, change, landed=landed)
             except RefNotFoundError:
-                continue  # dropped between the two reads
+                continue  # the branch was dropped between the two reads
         return
 
 
@@ -199,11 +199,11 @@ class Step(RunBranch):
         run: The handle of the run.
         step: Name of the step.
         try_number: The caller's count of tries, stored in the commit.
-        earlier: The commit by which the step last joined the run, which this try replaces; None
+        earlier: The commit with which the step last joined the run, which this try replaces; None
             if the step never joined.
-        into: The branch that the run publishes to.
-        base: Id of the commit of that branch that the run was forked from.
-        start: The commit that the try starts from, on the step's branch.
+        into: The branch to which the run publishes.
+        base: Id of the commit of that branch from which the run was forked.
+        start: The commit on the step's branch from which the try starts.
         result: After the join: the run's commit, or None if the step changed nothing.
     """
 
@@ -243,11 +243,11 @@ class Step(RunBranch):
             self._discard_quietly()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which another process works in this step until it is joined.
+        """Return the variables with which another process works in this step until it is joined.
 
-        ``graveler.attach()``, the verbs of the command line and ``grav://`` addresses take them
-        from the environment of their process; ``GRAVELER_URL`` is the address of the step's files.
-        They hold no secret, unless the lake's settings are in a variable themselves.
+        ``graveler.attach()``, the verbs of the command line and ``grav://`` addresses read them from
+        the environment of their process. ``GRAVELER_URL`` is the address of the step's files. They
+        have no secret, unless the lake's settings are in a variable themselves.
         """
         work = self._work
         handle = StepHandle(work.step, work.try_number, dict(work.metadata), self._fence)
@@ -262,7 +262,7 @@ class Step(RunBranch):
         return exported(self.environment())
 
     def _keep(self) -> str:
-        # the earlier try's writes are undone here: equal content written again is the same file
+        # the writes of the earlier try are undone here; equal content written again is the same file
         return "" if self.earlier is None else self._work.fork.metarange
 
     def _marks(self) -> dict[str, str]:
@@ -280,7 +280,7 @@ class Step(RunBranch):
         stores.staging.drop(*tokens)
 
     def undo(self) -> Commit | None:
-        """Join with nothing written, which undoes the step's earlier success.
+        """Join without writes, which undoes the step's earlier success.
 
         Returns:
             The commit on the run's branch; None if the step had not joined before.
@@ -314,7 +314,7 @@ class Step(RunBranch):
 
         Raises:
             FencedError: A newer try of the step, or attempt of the run, was opened.
-            MergeConflictError: Another step changed the same paths, differently.
+            MergeConflictError: Another step changed the same paths differently.
         """
         message = text(message, "message", empty=True, most=MESSAGE_BYTES)
         title = f"{self.step} (try {self.try_number})"
