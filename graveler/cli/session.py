@@ -65,7 +65,7 @@ def find_lake(folder: Path) -> Path:
 
 @dataclass
 class Session:
-    """One call of the command line; a context manager that closes what was opened.
+    """One call of the command line; a context manager that closes its lake.
 
     Attributes:
         options: The given options.

@@ -72,7 +72,7 @@ class Tree(View):
     """A tree as a gate sees it: the files below the prefixes that the gate declares.
 
     Args:
-        source: Where the tree is read from.
+        source: The source of the tree.
         tree: Its name in the source.
         declared: The inputs that the gate declares.
     """
@@ -189,7 +189,7 @@ class Tree(View):
 
 
 class Candidate(Tree):
-    """The tree that would be published, with the change set beside it.
+    """The tree that would be published, with its change set.
 
     It is read-only. A gate reads the files below its prefixes and the other inputs that it
     declares; its verdict is stored under the hash of these. Any other read raises
@@ -262,7 +262,7 @@ class Candidate(Tree):
 
     @property
     def before(self) -> Tree:
-        """The target as it is now."""
+        """The present target."""
         return self.tree(BEFORE)
 
     @property

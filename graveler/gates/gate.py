@@ -143,7 +143,7 @@ class Gate:
 
 
 OPTIONS: Final = tuple(field.name for field in fields(Gate) if field.name != "check")
-"""The fields of a gate beside its check."""
+"""The fields of a gate, without its check."""
 
 
 @overload

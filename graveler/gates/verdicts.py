@@ -112,7 +112,7 @@ class Judgement:
         return any(verdict.refuses for verdict in self.verdicts)
 
     def encode(self) -> bytes:
-        """Return the judgement as it is stored."""
+        """Return the judgement as stored bytes."""
         return encode_json(asdict(self))
 
     @classmethod

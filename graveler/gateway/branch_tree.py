@@ -62,12 +62,12 @@ class BranchTree(RefTree):
         self._lock = memory.lock
 
     def find(self, path: str) -> Node | None:
-        """Return what is at a path, or None."""
+        """Return the file or folder at a path, or None."""
         node = self._memory.find(path)
         return super().find(path) if node is None else node
 
     def below(self, path: str) -> list[tuple[str, Node]]:
-        """Return what is directly in a folder, by name."""
+        """Return the direct content of a folder by name."""
         listed = super().below(path)
         kept = self._memory.find(path)
         if not isinstance(kept, Folder) or not kept.children:

@@ -62,15 +62,15 @@ class Tree(ABC):
 
     @abstractmethod
     def find(self, path: str) -> Node | None:
-        """Return what is at a path, or None."""
+        """Return the file or folder at a path, or None."""
 
     @abstractmethod
     def below(self, path: str) -> list[tuple[str, Node]]:
-        """Return what is directly in a folder, by name; nothing if there is no such folder."""
+        """Return the direct content of a folder by name; nothing if there is no such folder."""
 
     @abstractmethod
     def summary(self, path: str) -> Summary:
-        """Return the number and size of what is at and below the path of a folder."""
+        """Return the number and size of the files and folders at and below a path."""
 
     def get(self, path: str) -> Node:
         """Return the file or folder at a path.
@@ -190,7 +190,7 @@ class RefTree(Tree):
         return self.view.repository
 
     def find(self, path: str) -> Node | None:
-        """Return what is at a path, or None."""
+        """Return the file or folder at a path, or None."""
         if not path:
             return Folder()
         try:
@@ -199,7 +199,7 @@ class RefTree(Tree):
             return Folder() if self.view.has_below(f"{path}/") else None
 
     def below(self, path: str) -> list[tuple[str, Node]]:
-        """Return what is directly in a folder, by name."""
+        """Return the direct content of a folder by name."""
         return sorted(self._listed(path), key=by_name)
 
     def _listed(self, path: str) -> Iterator[tuple[str, Node]]:
@@ -210,7 +210,7 @@ class RefTree(Tree):
                 yield name, Folder() if isinstance(item, Prefix) else item
 
     def summary(self, path: str) -> Summary:
-        """Return the number and size of what is at and below the path of a folder."""
+        """Return the number and size of the files and folders at and below a path."""
         prefix = f"{path}/" if path else ""
         files = size = 0
         folders = {path}

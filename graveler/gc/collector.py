@@ -222,7 +222,7 @@ class GarbageCollector:
     def undelete(self, mark: str) -> Mark:
         """Withdraw a condemnation, so that its objects can be named again. Idempotent.
 
-        The next mark condemns again what is still unnamed, with a new window.
+        The next mark condemns the objects that are still unnamed again, with a new window.
 
         Raises:
             StateError: The mark is being swept, or was.

@@ -259,7 +259,7 @@ def _remove(records: RecordStore[K, R], name: K, still: Callable[[R], bool]) -> 
 
 
 def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
-    """Settle what a lost mark condemned, and close it. Idempotent.
+    """Settle the condemnations of a lost mark, and close it. Idempotent.
 
     Commits whose trees are gone expire. Commits whose trees exist can be named again. The next mark
     condemns the remaining files that nothing names.

@@ -86,7 +86,7 @@ class Rescuer:
     Costs one read of the key-value store if the table was not condemned.
 
     Args:
-        kv: Where the records of condemned tables are.
+        kv: The store of the records of condemned tables.
         uid: The repository.
         clock: Measures waits.
     """

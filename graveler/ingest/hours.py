@@ -82,7 +82,7 @@ class Status:
 
 
 def tick_hour(given: datetime | str | None, now: datetime) -> str:
-    """Return an hour as it is stored: ``2013-01-01T05:00Z``.
+    """Return an hour in its stored form: ``2013-01-01T05:00Z``.
 
     Args:
         given: A time or its ISO 8601 text, in UTC if it has no zone; seconds are cut off.

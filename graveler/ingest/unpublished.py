@@ -106,7 +106,7 @@ class IngestBranch:
         )
 
     def sync(self) -> None:
-        """Merge the target's head into the branch; what is staged stays staged.
+        """Merge the target's head into the branch; staged writes stay staged.
 
         A release from quarantine or a revert changes the target in paths that the branch has
         written. Without this merge, a later write to such a path conflicts with that change. The

@@ -68,7 +68,7 @@ def reap(
 
 
 def reap_due(records: RunRecords, *, but: str) -> bool:
-    """Reap the first few runs that are due, and return whether no more are.
+    """Reap the first few runs that are due, and return whether none is left.
 
     Other operations call it, so it never fails.
 

@@ -87,7 +87,7 @@ COLUMNS: Final[Mapping[str, pa.Schema]] = {
         ]
     ),
 }
-"""By kind."""
+"""Columns by kind."""
 
 
 def entry_batch(run: Run, range_id: str) -> pa.RecordBatch:

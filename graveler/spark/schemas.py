@@ -145,7 +145,7 @@ def check_schema(path: str, before: "StructType", now: "StructType", rule: Schem
     Args:
         path: The table.
         before: Its schema.
-        now: The schema of what is written.
+        now: The schema of the frame.
         rule: ``same``: the same columns and types; ``evolve``: columns may be added or left out.
 
     Raises:

@@ -108,7 +108,7 @@ def create_asset(
     conn_id: str = GravelerHook.default_conn_name,
     extra: dict[str, Any] | None = None,
 ) -> Asset:
-    """Return an asset for Airflow's record of what a hook reads and writes."""
+    """Return an asset for Airflow's record of the reads and writes of a hook."""
     return Asset(uri=_uri(repo, ref, prefix, conn_id=conn_id), extra=extra)
 
 

@@ -107,7 +107,7 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         return PokeReturnValue(is_done=row is not None, xcom_value=row)
 
     def execute(self, context: Context) -> Any:
-        """Wait, and return what has arrived."""
+        """Wait, and return the arrival."""
         if not self.deferrable:
             return self._noted(super().execute(context))
         result = self.poke(context)
@@ -120,12 +120,12 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         return self._noted(result.xcom_value or {})
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Return what the trigger reported."""
+        """Return the report of the trigger."""
         self._noted(event)
         return event
 
     def _noted(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Note what has arrived for lineage, and return it."""
+        """Note the arrival for lineage, and return it."""
         self.lineage = TaskWork()
         commit, prefix = row.get("to") or row.get("commit"), row.get("prefix", "")
         if commit:

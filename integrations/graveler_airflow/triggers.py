@@ -70,7 +70,7 @@ class LakeTrigger(BaseEventTrigger):
 
     @abstractmethod
     def look(self, repository: Repository) -> dict[str, Any] | None:
-        """Return what has arrived, or None if the trigger has to wait."""
+        """Return the arrival, or None if the trigger must wait."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event when `look` returns something, and end."""

@@ -42,7 +42,7 @@ def aligned(parts: Sequence[Part], name: str) -> list[Any]:
 
     That is the common type of the files that declare one, with times in UTC. Values of CSV files
     are converted to it; if no file declares a type, they are numbers if each is one and has no
-    leading zero. Where there is no such type, all values are text.
+    leading zero. If there is no such type, all values are text.
 
     Raises:
         InvalidInputError: The values cannot be compared.

@@ -123,7 +123,7 @@ class CommitGraph:
         common ancestor of two, each of them is reached through another child, and no child is
         reached from both; so no child carries the bits of both. A commit with a child that carries
         all its bits is not a best common ancestor. Memory: one bit for each head and base, for each
-        line of history beside the current commit.
+        line of history next to the current commit.
         """
         bases = set(heads)
         reach = {head: _Reach() for head in bases}

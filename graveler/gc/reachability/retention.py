@@ -46,7 +46,7 @@ def kept_commits(graph: History, lines: Iterable[Line], now: int) -> set[str]:
 
     Args:
         graph: The history.
-        lines: Branches, and what was merged into them.
+        lines: The lines of branches, and those of heads merged into them.
         now: Microseconds since 1970, by the clock that dates commits.
     """
     lines = list(lines)

@@ -54,7 +54,7 @@ class Survey:
         trees: Notes the objects that are reached.
         kept: The commits whose trees are kept.
         graph: All commits.
-        roots: What refs, staged writes and runs name.
+        roots: The objects that refs, staged writes and runs name.
         unknown: Objects in the storage that are not graveler's.
 
     Args:

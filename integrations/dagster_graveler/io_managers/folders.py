@@ -23,7 +23,7 @@ def asset_folder(layout: str, asset: str, partition: str = "") -> str:
     """Return the folder of an asset or a partition of it; it ends with a slash.
 
     Raises:
-        InvalidInputError: The layout has other fields, or no partition where one is given.
+        InvalidInputError: The layout has other fields, or lacks the partition that is given.
     """
     if partition and "{partition}" not in layout:
         raise InvalidInputError(

@@ -83,7 +83,7 @@ class TypeHandler(ABC):
         """Return the parts of a value, by partition key.
 
         Args:
-            obj: What the asset returned for all partitions.
+            obj: The asset's result for all partitions.
             column: The column that holds the partition of a row.
             rows: The rows of each partition.
         """
