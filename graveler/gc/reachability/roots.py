@@ -75,7 +75,7 @@ class Roots:
         record = self._stores.refs.branches.find(name)
         for attempt in range(_ATTEMPTS):
             if record is None:
-                return  # the branch was deleted; the next round finds its head on another branch
+                return  # the branch was deleted; the next round finds where its head is now
             self.heads.setdefault(name, set()).add(record.commit_id)
             self.tokens.update(_tokens(record))
             if record.nonce in self._read:
