@@ -180,8 +180,7 @@ def simulate(  # noqa: PLR0913 - a parameter each
             with `gates` when the pipeline returns.
         gates: Gates of the run.
         prepare: Called once with the repository, before the pipeline.
-        branch: The branch to which the pipeline publishes; by default the repository's default
-            branch.
+        branch: The branch to which the pipeline publishes; it is the repository's default branch.
         publishes: How often an undisturbed run may move the branch.
         same: Returns the relevant content of a tree; by default the bytes of every file.
         kinds: Kinds of disturbances: ``dies-before`` and ``dies-after`` a call, ``unavailable`` (the
