@@ -67,7 +67,7 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
         name=name,
         partitions_def=partitions_def,
         group_name=group_name,
-        description=f"What was staged on {branch}, published hour by hour.",
+        description=f"The staged files of {branch}, published hour by hour.",
         kinds={"graveler"},
         pool=pool,
     )

@@ -56,7 +56,7 @@ def build_source_asset(
         key,
         group_name=group_name,
         kinds={"graveler"},
-        description=f"What others publish below {prefix!r}.",
+        description=f"Files that other programs publish below {prefix!r}.",
         metadata={_PREFIX: prefix, _REF: ref},
         automation_condition=automation_condition,
     )

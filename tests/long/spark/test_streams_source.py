@@ -202,7 +202,7 @@ def test_what_has_expired_is_noticed(repo, reader, commits):
 
 
 def test_a_merged_commit_is_no_start_of_the_branch(repo, reader, commits):
-    with pytest.raises(InvalidInputError, match=r"no commit of the branch.*--first-parent"):
+    with pytest.raises(InvalidInputError, match=r"not a commit of the branch.*--first-parent"):
         reader(startingRef="dev").initialOffset()
     with pytest.raises(RefNotFoundError, match="v1") as lost:
         reader(startingRef="v1").initialOffset()
