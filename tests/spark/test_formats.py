@@ -15,7 +15,7 @@ from graveler.spark.writer import write
     [
         ("delta", "webhdfs://.*4.1.1 and io.delta:delta-spark_4.1_2.13:4.1.0"),
         ("DELTA", "through the gateway"),
-        ("iceberg", "whole addresses of its files.*as Parquet"),
+        ("iceberg", "full addresses of its files.*as Parquet"),
         ("hudi", "none was tried"),
     ],
 )
