@@ -1,14 +1,14 @@
-"""Blocks: sorted entries with the prefix they share with the one before left out.
+"""Blocks: sorted entries whose keys leave out the prefix that they share with the previous key.
 
 An entry::
 
     varint  bytes shared with the previous key
-    varint  bytes that follow
+    varint  length of the rest of the key
     varint  length of the value         (not in an index with delta-encoded values)
     bytes   the rest of the key
     bytes   value
 
-Every sixteenth entry or so is a restart: it shares nothing, so that reading can start
+About every sixteenth entry is a restart: it has its whole key, so that reading can start
 there. The block ends with the offsets of the restarts and their number, 4 bytes each.
 """
 
@@ -25,11 +25,11 @@ from graveler.sstable.format import DamageError, read_varint, varint
 
 KEY_TRAILER_BYTES: Final = 8
 """Behind each key of a record: type (1 byte), sequence number (7 bytes)."""
-_PAIR_BYTES: Final = 100  # what Python takes for one more pair, about
+_PAIR_BYTES: Final = 100  # about the memory that Python needs for one more pair
 
 
 def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
-    """Return the block of `pairs`, which ascend, with a restart at every `interval`th."""
+    """Return the block of ascending `pairs`, with a restart at every `interval`-th pair."""
     out = bytearray()
     restarts = []
     previous = b""
@@ -38,7 +38,7 @@ def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
         if position % interval == 0:
             restarts.append(len(out))
         else:
-            for one, other in zip(previous, key):  # noqa: B905 - to the end of the shorter one
+            for one, other in zip(previous, key):  # noqa: B905 - to the end of the shorter
                 if one != other:
                     break
                 shared += 1
@@ -49,10 +49,12 @@ def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
 
 
 def bounds(block: bytes) -> tuple[int, ...]:
-    """Return where each run of entries starts, and where the last one ends.
+    """Return the start of each run of entries, and the end of the last run.
+
+    A run is the entries from one restart to the next.
 
     Raises:
-        DamageError: The restarts do not fit the block, or do not ascend from 0.
+        DamageError: The restarts do not fit into the block, or do not ascend from 0.
     """
     count = int.from_bytes(block[-4:], "little")
     end = len(block) - 4 - 4 * count
@@ -70,7 +72,7 @@ def entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the (key, value) pairs of a metaindex, of properties or of a plain index.
 
     Raises:
-        DamageError: The entries do not fit the block.
+        DamageError: The entries do not fit into the block.
     """
     spent = 0
     for start, stop in pairwise(bounds(block)):
@@ -92,7 +94,7 @@ def join_key(block: bytes, at: int, previous: bytes, shared: int, rest: int) -> 
     """Return the key that shares `shared` bytes with `previous`, and the position behind it.
 
     Raises:
-        DamageError: It shares more than there is, or is too long.
+        DamageError: The key shares more bytes than `previous` has, or is too long.
     """
     if shared > len(previous):
         raise DamageError(f"the key at byte {at} shares {shared} of {len(previous)} bytes")
@@ -102,10 +104,10 @@ def join_key(block: bytes, at: int, previous: bytes, shared: int, rest: int) -> 
 
 
 def spend(spent: int, key: bytes) -> int:
-    """Return `spent` and the memory `key` takes; a small block can expand to many long keys.
+    """Return `spent` plus the memory of `key`. A small block can expand to many long keys.
 
     Raises:
-        DamageError: That is more than a block may hold.
+        DamageError: The sum is more than a block may hold.
     """
     spent += len(key) + _PAIR_BYTES
     if spent > BLOCK_BYTES:
@@ -117,12 +119,12 @@ Batch = list[tuple[bytes, bytes]]
 
 
 class Columns(NamedTuple):
-    """Records that follow each other, column by column.
+    """Consecutive records, column by column.
 
     Attributes:
-        keys: Ascending.
-        values: The value behind each key.
-        lengths: Of each key and of the value behind it, side by side: what `array("I")` takes.
+        keys: The keys, ascending.
+        values: The value of each key.
+        lengths: The length of each key, followed by that of its value, as bytes of `array("I")`.
     """
 
     keys: list[bytes]
@@ -137,7 +139,7 @@ class Columns(NamedTuple):
 
 
 _PUT: Final = 1
-_STEP: Final = 32 * 1024  # bytes of a block between two looks at how many were decoded
+_STEP: Final = 32 * 1024  # bytes of a block between two checks of the size of the batch
 _BATCH: Final = 1024
 _MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
 
@@ -145,17 +147,17 @@ _MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
 def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[Batch]:
     """Yield the records of a block in lists of about a thousand.
 
-    Lists, because a generator's step for each record would cost as much as half of the
-    decoding; not one list, because a hostile block can hold millions of records.
+    Yielding record by record would cost half as much as the decoding. A single list would be
+    unbounded, because a hostile block can hold millions of records.
 
     Args:
         block: The whole block, decompressed.
-        runs: Start of each run to decode, and where the last one ends (see ``bounds``).
-        after: Every key is greater than this; None at the start of the table, where the
-            empty key may be.
+        runs: The start of each run to decode, and the end of the last one (see ``bounds``).
+        after: Every key is greater than this. None at the start of the table, where the
+            empty key is allowed.
 
     Raises:
-        DamageError: The entries do not fit the block, do not ascend, or are not puts.
+        DamageError: The entries do not fit into the block, do not ascend, or are not puts.
     """
     try:
         yield from _batches(block, runs, after)
@@ -163,7 +165,7 @@ def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[
         raise DamageError(f"an entry ends behind its block of {len(block)} bytes") from None
 
 
-def _batches(  # noqa: C901, PLR0912, PLR0915 - a call in here costs more than what it does
+def _batches(  # noqa: C901, PLR0912, PLR0915 - calls would cost more than their work
     block: bytes, runs: Sequence[int], after: bytes | None
 ) -> Iterator[Batch]:
     last = after or b""
@@ -179,7 +181,7 @@ def _batches(  # noqa: C901, PLR0912, PLR0915 - a call in here costs more than w
                 shared = block[at]
                 rest = block[at + 1]
                 length = block[at + 2]
-                # three numbers below 128, or a value length of two bytes: nearly always
+                # nearly always: three numbers below 128, or a value length of two bytes
                 if shared | rest > 127:
                     shared, at = read_varint(block, at)
                     rest, at = read_varint(block, at)
@@ -202,7 +204,7 @@ def _batches(  # noqa: C901, PLR0912, PLR0915 - a call in here costs more than w
                     if key <= last or block[trailer] != _PUT:
                         raise _refusal(key, last, block[trailer])
                 else:
-                    # shares bytes of the previous trailer, as b"a\x01" does behind b"a"
+                    # the key shares bytes of the previous trailer, as b"a\x01" does after b"a"
                     previous = key + (block[trailer:value] or tail)
                     whole, end = join_key(block, at, previous, shared, rest)
                     key, tail = whole[:-KEY_TRAILER_BYTES], whole[-KEY_TRAILER_BYTES:]
@@ -232,7 +234,7 @@ def _refusal(key: bytes, last: bytes, kind: int) -> DamageError:
 
 
 def run_of(block: bytes, runs: Sequence[int], key: bytes) -> int:
-    """Return which run holds `key`, if the block does.
+    """Return the position of the only run that can hold `key`.
 
     Raises:
         DamageError: A run does not start with a whole key.

@@ -1,11 +1,10 @@
-"""Many blocks at once: their records column by column, in a small part of the time.
+"""Fast decoding of many blocks at once: their records column by column.
 
-The first entries of all runs are decoded together, then the second ones, and so on: a run starts with a
-whole key, and our tables have sixteen entries in each. What is not in the form of nearly every table,
-and everything that is wrong, is left to `graveler.sstable.block`, which reads any form and says what it
-refuses.
+The first entries of all runs are decoded together, then the second entries, and so on. A run starts
+with a whole key, and graveler's tables have sixteen entries in each run. An uncommon form and any
+damage are left to `graveler.sstable.block`, which reads every form and reports what is wrong.
 
-numpy takes longer to load than a few tables take to read, so this module is imported when that pays.
+Loading numpy takes longer than reading a few tables. This module is imported only for more records.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,16 +31,16 @@ _LONG_KEY: Final = 0x8080
 
 
 class _Places(NamedTuple):
-    """Where the entries are.
+    """Where the entries are. All but `counts` have one item for each entry.
 
     Attributes:
-        counts: How many entries each run has.
-        shared: Of each entry: how many bytes its key has in common with the one before.
-        rest: Where the rest of its key begins.
-        trailer: Where that ends.
-        value: Where its value begins.
-        end: Where that ends.
-        lengths: The length of its key, and of its value.
+        counts: The number of entries of each run.
+        shared: The number of bytes that the key shares with the previous key.
+        rest: Where the rest of the key begins.
+        trailer: Where the rest of the key ends and its trailer begins.
+        value: Where the value begins.
+        end: Where the value ends.
+        lengths: The length of the key, and of the value.
     """
 
     counts: Any
@@ -54,10 +53,10 @@ class _Places(NamedTuple):
 
 
 class Blocks:
-    """Blocks that follow each other in a table.
+    """Consecutive blocks of a table.
 
     Args:
-        stored: The compression type of each block, and its bytes as they lie in the file.
+        stored: The compression type of each block, and its bytes as stored in the file.
 
     Raises:
         DamageError: A block does not decompress, or its restarts are damaged.
@@ -66,9 +65,9 @@ class Blocks:
     def __init__(self, stored: Sequence[tuple[int, bytes]]) -> None:
         *bases, size = accumulate(starmap(decompressed_size, stored), initial=0)
         self._bases = bases
-        self._starts: list[Any] = []  # of the runs of each block
-        self._ends: list[int] = []  # of the runs of each block together
-        # its memory is filled in place, and becomes bytes without a copy
+        self._starts: list[Any] = []  # for each block: where its runs start
+        self._ends: list[int] = []  # for each block: where its last run ends
+        # the buffer is filled in place and becomes bytes without a copy
         data = BytesIO(bytes(size + _PADDING))
         with data.getbuffer() as memory:
             for base, stop, each in zip(bases, [*bases[1:], size], stored, strict=True):
@@ -86,12 +85,12 @@ class Blocks:
         self._ends.append(base + end)
 
     def columns(self, separators: Sequence[bytes], after: bytes) -> Iterator[tuple[int, Columns]]:
-        """Yield records, with the number of blocks that are complete then.
+        """Yield records, each time with the number of blocks that are complete by then.
 
-        It ends before what it does not read.
+        The iterator stops before damage and before an uncommon form.
 
         Args:
-            separators: Of each block: its keys are at or before it.
+            separators: For each block, a key at or after its last key.
             after: Every key is greater than this.
         """
         # the first run of each block
@@ -108,7 +107,7 @@ class Blocks:
         rows = [0, *places.counts.cumsum()[numpy.subtract(firsts[1:], 1)].tolist()]
         bottoms = [after, *separators]
         key = after
-        # some rows at a time, so that the memory of their keys and values is used again and again
+        # a few rows at a time, so that the memory of their keys and values is reused
         for first in range(0, rows[-1], _ROWS):
             stop = min(first + _ROWS, rows[-1])
             found = _rows(data, places, slice(first, stop), key)
@@ -126,7 +125,7 @@ class Blocks:
 
 
 def _rows(data: bytes, places: _Places, some: slice, key: bytes) -> Columns:
-    """Return some entries behind a key."""
+    """Return the entries of the slice `some`. `key` is the key before them."""
     shared, rest, trailer, value, end = (part[some].tolist() for part in places[1:6])
     return Columns(
         [
@@ -139,16 +138,16 @@ def _rows(data: bytes, places: _Places, some: slice, key: bytes) -> Columns:
 
 
 def _places(data: Any, at: Any, stops: Any) -> _Places | None:
-    """Return where the entries of runs are, None where one has an uncommon form.
+    """Return where the entries of all runs are, or None if an entry has an uncommon form.
 
     Args:
-        data: Bytes of the blocks, and some behind them.
+        data: The bytes of the blocks, and some padding.
         at: Where each run begins.
-        stops: Where it ends.
+        stops: Where each run ends.
     """
     count = len(at)
     words = numpy.ndarray((len(data) - 3,), "<i4", data, strides=(1,))
-    runs = numpy.arange(count, dtype="i4")  # those that go on
+    runs = numpy.arange(count, dtype="i4")  # the runs with entries left
     steps: list[tuple[Any, ...]] = []
     while len(runs):
         if len(steps) == _LONGEST_RUN:
@@ -161,7 +160,7 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
         going = at < stops
         if not going.all():
             runs, at, stops = runs[going], at[going], stops[going]
-    # all that is as long as the table has entries is small numbers, and let go early
+    # arrays with an item for each entry hold small numbers, and are released early
     step = numpy.repeat(numpy.arange(len(steps), dtype="i4"), [len(each[0]) for each in steps])
     run, shared, rest, begin, end = (numpy.concatenate(part) for part in zip(*steps, strict=True))
     steps.clear()
@@ -189,13 +188,13 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
 
 
 def _header(data: Any, words: Any, at: Any) -> tuple[Any, Any, Any, Any]:
-    """Return three numbers of one or two bytes, and the places behind them.
+    """Return three numbers of one or two bytes, and the positions behind them.
 
-    Of a longer number comes one that is larger than any block.
+    A longer number is returned as one that is larger than any block.
 
     Args:
         data: The bytes.
-        words: The four bytes from each place on, as a number.
+        words: For each position, the four bytes from there on as a number.
         at: Where the first number is.
     """
     head = words[at]
@@ -219,5 +218,5 @@ def _number(data: Any, at: Any) -> tuple[Any, Any]:
 
 
 def _seven(high: Any) -> Any:
-    """Return what a second byte adds to a number."""
+    """Return the amount that the second byte adds to a number."""
     return numpy.where(high < _LONG, high << 7, BLOCK_BYTES)

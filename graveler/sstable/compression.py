@@ -1,4 +1,4 @@
-"""The compression of blocks: its types, the size that a stored block declares, its bytes."""
+"""The compression of blocks: the types, the declared size of a block, and decompression."""
 
 from typing import Final
 
@@ -14,14 +14,14 @@ _ZSTD: Final = 7
 
 
 def decompressed_size(kind: int, stored: bytes) -> int:
-    """Return how many bytes the block behind `stored` has, by its own word.
+    """Return the decompressed size that `stored` declares.
 
     Args:
         kind: Compression type, from the block's trailer.
         stored: The block as stored in the file.
 
     Raises:
-        DamageError: It is over ``BLOCK_BYTES``, or not stated.
+        DamageError: The size is over ``BLOCK_BYTES``, or missing.
     """
     if kind == NO_COMPRESSION:
         return len(stored)
@@ -32,7 +32,7 @@ def decompressed_size(kind: int, stored: bytes) -> int:
 
 
 def decompress(kind: int, stored: bytes) -> bytes:
-    """Return the block behind `stored`; the arguments and errors are those of `decompress_into`."""
+    """Return `stored` decompressed. Arguments and errors are those of `decompress_into`."""
     if kind == NO_COMPRESSION:
         return stored
     block = bytearray(decompressed_size(kind, stored))
@@ -41,15 +41,15 @@ def decompress(kind: int, stored: bytes) -> bytes:
 
 
 def decompress_into(kind: int, stored: bytes, block: bytearray | memoryview) -> None:
-    """Write the block behind `stored` to memory of the size that it declares.
+    """Decompress `stored` into memory of the size that it declares.
 
     Args:
         kind: Compression type, from the block's trailer.
         stored: The block as stored in the file.
-        block: Gets the bytes.
+        block: The memory that receives the bytes.
 
     Raises:
-        DamageError: The type is not known, or the bytes do not decompress to that size.
+        DamageError: The type is unknown, or the bytes do not decompress to that size.
     """
     if kind == NO_COMPRESSION:
         block[:] = stored

@@ -1,7 +1,7 @@
 """The smallest parts of a table: checksums, varints, block handles, the footer.
 
-A checksum has 32 bits, over the stored block and the compression type behind it. The footer
-names its kind.
+A checksum has 32 bits. It covers the stored block and the compression type behind it. The footer
+states the kind of the checksums.
 
 Footer of format versions 2 to 5, the last 53 bytes of the file, integers little-endian::
 
@@ -14,7 +14,7 @@ Footer of format version 6, of the same length::
 
     0   1   checksum kind
     1   4   3e 00 7a 00
-    5   4   checksum of the footer, these four bytes taken as zeros
+    5   4   checksum of the footer, with zeros in place of these four bytes
     9   4   base of the context checksum
     13  4   size of the metaindex, which ends where the footer starts
     17  24  zeros
@@ -23,7 +23,7 @@ Footer of format version 6, of the same length::
 Footer of LevelDB, the last 48 bytes; every checksum is CRC-32C::
 
     0   40  metaindex handle, index handle, zeros
-    40  8   magic, another one
+    40  8   magic, other than RocksDB's
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,13 +44,13 @@ _LAST_BYTE_FACTOR: Final = 0x6B9083D9
 _CRC32C_POLYNOMIAL: Final = 0x82F63B78
 _CRC32C_MASK: Final = 0xA282EAD8
 _FRAME_BYTES: Final = 64 * 1024
-"""Largest chunk of Snappy's framing format; a block above it is rare."""
+"""Largest chunk of Snappy's framing format. Larger blocks are rare."""
 _FRAMED_CHECKSUM: Final = slice(14, 18)
 """Behind the identifier of the stream (10 bytes), and the type and length of the first chunk."""
 
 
 def xxh3(stored: bytes, compression: int) -> int:
-    """Return XXH3's low half over `stored`, with the last byte folded in by a product."""
+    """Return the low half of XXH3 of `stored`, XORed with a multiple of the compression type."""
     return xxh3_64_intdigest(stored) & _MASK_32 ^ (compression * _LAST_BYTE_FACTOR & _MASK_32)
 
 
@@ -80,8 +80,8 @@ def _crc32c_table() -> tuple[int, ...]:
 def _crc32c(stored: bytes, compression: int) -> int:
     data = stored + bytes((compression,))
     if len(data) <= _FRAME_BYTES:
-        # Snappy's framing format states this checksum, masked in this way, before each chunk. The
-        # library computes it 70 times as fast as a loop in Python.
+        # Snappy's framing format has this checksum, masked in the same way, before each chunk.
+        # The library computes it 70 times as fast as a loop in Python.
         return int.from_bytes(bytes(snappy.compress(data))[_FRAMED_CHECKSUM], "little")
     return _crc32c_by_table(data)
 
@@ -98,7 +98,7 @@ def _crc32c_by_table(data: bytes) -> int:
 CHECKSUMS: Final[Mapping[int, Callable[[bytes, int], int]]] = MappingProxyType(
     {1: _crc32c, 2: _xxh32, 3: _xxh64, XXH3: xxh3}
 )
-"""Kind to function of (stored block, compression type). Kind 0, none, is not read."""
+"""Kind to function of (stored block, compression type). Kind 0, no checksum, is refused."""
 
 
 FOOTER_BYTES: Final = 53
@@ -121,12 +121,12 @@ _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(_MORE))
 
 
 class DamageError(Exception):
-    """Bytes that do not follow the format. The reader adds the table's name and the place."""
+    """The bytes do not follow the format. The reader adds the table's name and the place."""
 
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Name `place` in the message of a DamageError that comes from inside."""
+    """Add `place` to the message of a DamageError that the block raises."""
     try:
         yield
     except DamageError as error:
@@ -149,8 +149,8 @@ class Footer:
         version: Format version, 2 to 6; 0 for a table of LevelDB.
         metaindex: The block that names the other blocks.
         index: The index block; None in version 6, where the metaindex names it.
-        base: Mixed into each checksum with the block's offset; 0 below version 6.
-        start: Offset of the footer: all blocks end before it.
+        base: Added to each checksum, mixed with the block's offset. 0 below version 6.
+        start: Offset of the footer. All blocks end before it.
     """
 
     kind: int
@@ -161,7 +161,7 @@ class Footer:
     start: int
 
     def context(self, offset: int) -> int:
-        """Return what is added to the checksum of the bytes at `offset`."""
+        """Return the number that is added to the checksum of the bytes at `offset`."""
         if not self.base:
             return 0
         return self.base ^ ((offset + (offset >> 32)) & _MASK_32)
@@ -181,7 +181,7 @@ def varint(value: int) -> bytes:
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
     """Return (value, position behind it), or raise DamageError."""
-    if at < len(raw) and raw[at] < _MORE:  # nearly all of them
+    if at < len(raw) and raw[at] < _MORE:  # nearly always
         return raw[at], at + 1
     value = shift = 0
     for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
@@ -203,7 +203,7 @@ def read_handle(raw: bytes, at: int) -> tuple[Handle, int]:
 def encode_footer(footer: Footer) -> bytes:
     """Return the 53 bytes of a footer below version 6."""
     if footer.index is None:
-        raise ValueError("the footer of version 6 is read only")
+        raise ValueError("a footer of version 6 cannot be written, only read")
     handles = b"".join(map(varint, (*footer.metaindex, *footer.index)))
     return b"".join(
         (
@@ -219,7 +219,7 @@ def decode_footer(raw: bytes, start: int) -> Footer:
     """Return the footer in the last 53 bytes of a file, which start at `start`.
 
     Raises:
-        DamageError: They are none, or its format is not read.
+        DamageError: The bytes are no footer, or its format is not supported.
     """
     magic = raw[-8:]
     if magic == _LEVELDB_MAGIC:
@@ -251,7 +251,7 @@ def _decode_context_footer(raw: bytes, start: int) -> Footer:
     metaindex = Handle(start - TRAILER_BYTES - size, size)
     footer = Footer(raw[0], _CONTEXT_VERSION, metaindex, None, base, start)
     zeroed = raw[:5] + bytes(4) + raw[9:]
-    # the sum over data and a last byte apart is the sum over both: see checksum.py
+    # each function takes the last byte apart, and returns the checksum of all bytes together
     computed = (CHECKSUMS[raw[0]](zeroed[:-1], zeroed[-1]) + footer.context(start)) & _MASK_32
     if computed != stored:
         raise DamageError(f"footer: checksum {computed:08x}, stored {stored:08x}")

@@ -1,10 +1,11 @@
-"""What a table records of itself: the properties block and the index.
+"""The metadata of a table: the properties block and the index.
 
-RocksDB's own properties are ``rocksdb.…``; ours are ``graveler.…``, UTF-8 text.
+RocksDB's properties are named ``rocksdb.…``. graveler's are named ``graveler.…``, and their values
+are UTF-8 text.
 
-The index has for each data block a separator, at or after its last key, and its handle. Above a
-size that the writer chooses the index is cut in two levels: one block whose entries lead to
-blocks of the index, each of the same form.
+The index has a separator and a handle for each data block. The separator is at or after the last
+key of the block. A large index has two levels: one block whose entries lead to blocks of the index,
+each of the same form. The writer chooses the size above which it uses two levels.
 """
 
 import re
@@ -37,11 +38,11 @@ _ONE_LEVEL: Final = 0
 
 
 class IndexForm(NamedTuple):
-    """How the index is written.
+    """The form of the index.
 
     Attributes:
         kind: 0 for one block, 2 for two levels.
-        delta: Handles are differences from the one before.
+        delta: Handles are stored as differences from the previous handle.
         user_keys: Separators have no trailer of type and sequence number.
     """
 
@@ -51,16 +52,16 @@ class IndexForm(NamedTuple):
 
 
 def number(properties: Mapping[str, bytes], name: str) -> int:
-    """Return the varint under `name`, 0 where it is missing."""
+    """Return the varint under `name`, or 0 if it is missing."""
     raw = properties.get(name, b"\0")
     value, end = read_varint(raw, 0)
     if end != len(raw):
-        raise DamageError(f"property {name} is no number: {raw[:20]!r}")
+        raise DamageError(f"property {name} is not a number: {raw[:20]!r}")
     return value
 
 
 def index_form(properties: Mapping[str, bytes]) -> IndexForm:
-    """Return the form of the index, or raise DamageError for one that is not read."""
+    """Return the form of the index, or raise DamageError if it is not supported."""
     kind = int.from_bytes(properties.get("rocksdb.block.based.table.index.type", b""), "little")
     if kind not in (_ONE_LEVEL, TWO_LEVELS):
         raise DamageError(f"index type {kind} is not supported: use 0 or 2")
@@ -72,7 +73,7 @@ def index_form(properties: Mapping[str, bytes]) -> IndexForm:
 
 
 def check_readable(metaindex: Mapping[bytes, object], properties: Mapping[str, bytes]) -> None:
-    """Raise DamageError for a table that is more than a plain list of records."""
+    """Raise DamageError for a table with features that the reader does not support."""
     for block in (b"rocksdb.compression_dict", b"rocksdb.range_del", b"rocksdb.range_del2"):
         if block in metaindex:
             raise DamageError(f"block {block.decode()} is not supported")
@@ -82,7 +83,7 @@ def check_readable(metaindex: Mapping[bytes, object], properties: Mapping[str, b
 
 
 def record_count(properties: Mapping[str, bytes]) -> int:
-    """Return how many records the table holds."""
+    """Return the number of records that the properties state."""
     if "rocksdb.num.entries" not in properties:
         raise DamageError("property rocksdb.num.entries is missing")
     return number(properties, "rocksdb.num.entries")
@@ -107,10 +108,10 @@ def check_identity(identity: bytes) -> None:
 
 
 def encode_user_properties(properties: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the properties as a table has them: prefixed names, UTF-8 values.
+    """Return the properties as a table stores them: prefixed names, UTF-8 values.
 
     Raises:
-        InvalidInputError: A name or a value that a table does not take.
+        InvalidInputError: A name is not allowed, or a value is not text.
     """
     for name in properties:
         if not _NAME.fullmatch(name):
@@ -127,7 +128,7 @@ class Index(NamedTuple):
     """The data blocks in the order of their keys.
 
     Attributes:
-        separators: Of each block: its keys are at or before it, and after the one before.
+        separators: For each block, a key at or after its last key and before the next block.
         handles: The position of each block.
     """
 
@@ -141,7 +142,7 @@ def read_index(read_block: Callable[[Handle], bytes], root: Handle, form: IndexF
     Args:
         read_block: Returns the verified, decompressed block at a handle.
         root: The index block that the footer or the metaindex names.
-        form: Its form by the properties.
+        form: The form of the index, from the properties.
 
     Raises:
         DamageError: The index does not parse, or does not ascend in keys and in offsets.

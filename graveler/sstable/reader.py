@@ -1,6 +1,6 @@
 """Reading a table that may be damaged or hostile: its blocks, then its records.
 
-Every block is read by its handle, verified and decompressed.
+The reader finds each block by its handle, verifies it and decompresses it.
 """
 
 import sys
@@ -38,9 +38,9 @@ from graveler.sstable.metadata import (
 )
 
 _TOGETHER: Final = 4 << 20
-"""Bytes of blocks that are decoded together, about."""
+"""About how many bytes of blocks are decoded together."""
 _MANY: Final = 50_000
-"""Records that take as long to decode one by one as numpy takes to load."""
+"""How many records can be decoded one by one in the time in which numpy loads."""
 
 Data = bytes | bytearray | memoryview | mmap
 """The whole file, in memory or mapped."""
@@ -49,11 +49,11 @@ _MASK_32: Final = 0xFFFFFFFF
 
 
 class BlockFile:
-    """A table as a set of blocks. Raises DamageError only.
+    """A table as a set of blocks. It raises only DamageError.
 
     Attributes:
-        footer: The end of the file, decoded.
-        metaindex: Name to handle of the blocks that are not data.
+        footer: The decoded footer.
+        metaindex: Name to handle of the metadata blocks.
     """
 
     def __init__(self, data: Data) -> None:
@@ -88,9 +88,9 @@ class BlockFile:
         return handle
 
     def properties(self) -> dict[str, bytes]:
-        """Return the properties; names are ASCII, what is not comes out as Latin-1.
+        """Return the properties, none for a table of LevelDB without them.
 
-        LevelDB writes none.
+        Names are ASCII. Other bytes of a name are decoded as Latin-1.
         """
         if self.footer.version == LEVELDB and ROCKSDB_PROPERTIES not in self.metaindex:
             return {}
@@ -100,11 +100,11 @@ class BlockFile:
             return {name.decode("latin-1"): value for name, value in pairs}
 
     def read(self, handle: Handle) -> bytes:
-        """Return the block at `handle`, its checksum verified, decompressed."""
+        """Return the block at `handle`, verified and decompressed."""
         return decompress(*self.stored(handle))
 
     def stored(self, handle: Handle) -> tuple[int, bytes]:
-        """Return the block's compression, and its bytes as they lie in the file, verified."""
+        """Return the compression type of a block, and its verified bytes as stored in the file."""
         offset, size = handle
         end = offset + size
         if offset < 0 or size < 0 or end + TRAILER_BYTES > self.footer.start:
@@ -119,17 +119,17 @@ class BlockFile:
 
 
 class _Decoded:
-    """What this process has decoded one by one.
+    """The records that this process has decoded one by one.
 
     Attributes:
-        records: How many, by the tables' own word.
+        records: Their number, as the tables state it.
     """
 
     records = 0
 
 
 def loaded(records: int) -> bool:
-    """Return whether numpy serves these records: it is loaded, or has become worth it."""
+    """Return whether to use numpy: it is loaded, or enough records are read to load it."""
     if "numpy" in sys.modules:
         return True
     _Decoded.records += records
@@ -139,22 +139,21 @@ def loaded(records: int) -> bool:
 class TableReader:
     """The records of a table, in order or by key.
 
-    Opening reads the footer, the metaindex, the properties and the index. Everything is verified when it is
-    read: checksums, sizes before memory is taken, keys that ascend
-    over the whole table and lie in the block that the index names. Anything else
-    raises CorruptionError with the table's name, the place and the reason, and nothing
-    else is raised for any input.
+    Opening reads the footer, the metaindex, the properties and the index. The reader verifies
+    what it reads: checksums, sizes before it allocates memory, that keys ascend over the whole
+    table, and that each key lies in the block that the index names. Damage raises CorruptionError
+    with the table's name, the place and the reason. No input raises another exception.
 
-    A checksum shows that a block is as it was written, not who wrote it: verify the records of a
-    table from elsewhere against the range id.
+    A checksum proves that a block is as written, not who wrote it. Verify the records of a table
+    from elsewhere against the range id.
 
     Any number of threads may use one reader.
 
     Attributes:
-        name: What messages call the table.
+        name: The table's name in messages.
         properties: All properties as stored, RocksDB's and graveler's.
-        count: Records, as the properties have it; a whole scan checks it. None where LevelDB
-            wrote the table, which does not count them.
+        count: Number of records, from the properties. A full scan checks it. None for a table of
+            LevelDB, which does not count its records.
     """
 
     def __init__(self, data: Data, *, name: str = "table") -> None:
@@ -187,10 +186,10 @@ class TableReader:
         """Return the records (key, value) in the order of their keys.
 
         Args:
-            start: The first key; it need not exist.
+            start: The first key. It need not exist.
 
         Raises:
-            CorruptionError: While iterating; what came before was right.
+            CorruptionError: While iterating. The records before it are right.
         """
         return chain.from_iterable(self._batches(start))
 
@@ -198,7 +197,7 @@ class TableReader:
         """Yield all records in key order, some hundred at a time.
 
         Raises:
-            CorruptionError: While iterating; what came before was right.
+            CorruptionError: While iterating. The records before it are right.
         """
         together = loaded(self.count or 0)
         total = position = 0
@@ -218,9 +217,9 @@ class TableReader:
         self._check_total(total)
 
     def _together(self, start: int) -> Iterator[tuple[int, Columns]]:
-        """Yield records from a block on, with the number of blocks that are complete then.
+        """Yield records from a block on, each time with the number of blocks complete by then.
 
-        It ends after some MiB, or where a block is damaged or has an uncommon form.
+        The iterator stops after some MiB, and at a block that is damaged or has an uncommon form.
         """
         from graveler.sstable.columns import Blocks  # noqa: PLC0415 - it loads numpy
 
@@ -237,10 +236,10 @@ class TableReader:
                 yield from Blocks(stored).columns(separators[start:stop], after)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value under `key`, None where there is none.
+        """Return the value of `key`, or None if the table has no such key.
 
         Raises:
-            CorruptionError: The block that could hold it is damaged.
+            CorruptionError: The block that could hold the key is damaged.
         """
         position = bisect_left(self._index.separators, key)
         if position == len(self._index.separators):
@@ -254,7 +253,7 @@ class TableReader:
         for position in range(first, len(self._index.separators)):
             for batch in self._block(position, start if position == first else b""):
                 total += len(batch)
-                # a tuple of the key alone sorts before the record of that key
+                # a tuple with only the key sorts before the record of that key
                 yield batch[bisect_left(batch, (start,)) :] if position == first else batch
         if not start:
             self._check_total(total)
@@ -264,7 +263,7 @@ class TableReader:
             raise self._corruption(f"{total} records, but its properties say {self.count}")
 
     def _block(self, position: int, start: bytes, most: int | None = None) -> Iterator[Batch]:
-        """Yield the records of one data block, from `most` runs, the one of `start` first."""
+        """Yield the records of a data block from the run of `start` on, of at most `most` runs."""
         separators, handles = self._index
         before = separators[position - 1] if position else None
         try:

@@ -1,12 +1,12 @@
-"""Writing a table with RocksDB's own writer, so that its bytes are a function of its records.
+"""Writing a table with RocksDB's own writer, so that equal records give equal bytes.
 
-RocksDB stamps each table with a random session id, the host's name and a running
-number, all in the properties. Finalizing makes them equal for equal tables and adds the
-user's properties; it rewrites only the last kilobyte of the file.
+RocksDB writes a random session id, the host's name and a running number into the properties of
+each table. Finalizing makes them equal for equal tables and adds the user's properties. It
+rewrites only the last kilobyte of the file.
 
-The session id must differ between tables: RocksDB names the blocks in a shared cache by
-session id, file number and offset, so two tables with one session id would serve each
-other's records. It is taken from the identity and from the index, which holds every block
+The session id must differ between tables. RocksDB names the blocks in a shared cache by session
+id, file number and offset, so two tables with the same session id would serve each other's
+records. The session id is a hash of the identity and of the index, which holds every block
 boundary.
 """
 
@@ -45,7 +45,7 @@ from graveler.sstable.metadata import (
 )
 from graveler.sstable.reader import BlockFile
 
-_FORMAT_VERSION: Final = 5  # 6 has random checksums: equal records would not give equal bytes
+_FORMAT_VERSION: Final = 5  # the checksums of 6 are random: equal records give unequal bytes
 
 
 _SESSION_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -58,8 +58,8 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
 
     Args:
         path: A table that RocksDB has finished, in version 5 with XXH3.
-        identity: What identifies these records: their range id.
-        properties: The user's to add, as a table has them.
+        identity: The identity of the records: their range id.
+        properties: The user's properties, encoded as a table stores them.
 
     Raises:
         InternalError: The table does not have the form that RocksDB was configured for.
@@ -67,7 +67,7 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
     path.chmod(PRIVATE_FILE)
     with path.open("r+b") as file:
         with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-            # RocksDB drops what it wrote from the page cache: read only the end, without read-ahead
+            # RocksDB drops its writes from the page cache: read only the end, without read-ahead
             data.madvise(MADV_RANDOM)
             blocks = BlockFile(data)
             start, tail = _tail(blocks, identity, properties)
@@ -111,7 +111,7 @@ def _sealed(block: bytes) -> bytes:
 
 
 def _session(identity: bytes, index: bytes) -> bytes:
-    """Return 20 digits of base 36, the form in which RocksDB takes a session id."""
+    """Return 20 digits of base 36, the form of RocksDB's session ids."""
     digest = sha256(len(identity).to_bytes(8, "big") + identity + index).digest()
     number = int.from_bytes(digest, "big")
     digits = []
@@ -124,29 +124,33 @@ def _session(identity: bytes, index: bytes) -> bytes:
 COMPRESSIONS: Final = ("none", "snappy", "lz4", "zstd")
 _BLOCK_BYTES: Final = 32 * 1024
 _RESTART_INTERVAL: Final = 16
-_ZSTD_OPTIONS: Final = (-14, 1, 0, 0)  # level 1: a third faster than 3, as small within 2 %
+_ZSTD_OPTIONS: Final = (-14, 1, 0, 0)  # level 1: a third faster than 3, at most 2 % larger
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _FREE_SPACE: Final = "no space left; free some and repeat"
 _TRANSLATIONS: Final[tuple[tuple[str, type[GravelerError], str], ...]] = (
-    ("strict ascending order", UnsortedKeysError, "a key is not after the one before; sort them"),
-    ("raw mode only support bytes", InvalidInputError, "keys and values are bytes"),
-    ("with no entries", InvalidInputError, "no record was added; write no empty table"),
+    (
+        "strict ascending order",
+        UnsortedKeysError,
+        "a key is not after the one before; sort the keys",
+    ),
+    ("raw mode only support bytes", InvalidInputError, "keys and values must be bytes"),
+    ("with no entries", InvalidInputError, "no record was added; add at least one"),
     ("File is not opened", StateError, "it is finished or aborted; write another one"),
     ("No space left on device", StorageFullError, _FREE_SPACE),
     ("Disk quota exceeded", StorageFullError, _FREE_SPACE),
     ("File too large", StorageFullError, _FREE_SPACE),
     ("IO error: No such file", NotFoundError, "its folder is missing; create it"),
-    ("IO error", BackendUnavailableError, "the disk does not take it"),
+    ("IO error", BackendUnavailableError, "the disk refused the write"),
 )
-"""Part of RocksDB's text, our error, the way out; the first that fits counts."""
+"""Part of RocksDB's text, graveler's error, the way out. The first part that matches decides."""
 
 
 class TableWriter:
-    """One table, from the first key to the durable file.
+    """The writer of one table, from the first key to the durable file.
 
-    Use it as a context manager: what `add` raises is RocksDB's until it leaves the
-    ``with`` block, where it becomes an error of graveler and the file is removed. So it
-    is when the block is left before `finish`.
+    Use it as a context manager. `add` raises errors of RocksDB. The end of the ``with`` block
+    turns them into errors of graveler and removes the file. Leaving the block before `finish`
+    also removes the file.
 
         with TableWriter(path) as table:
             add = table.add
@@ -154,13 +158,13 @@ class TableWriter:
                 add(key, value)
             table.finish(range_id, {"type": "range"})
 
-    Keys are bytes that ascend strictly, of up to 4096 bytes; that paths have 1 to 1024
-    is for the caller to check. One thread at a time.
+    Keys ascend strictly and have up to 4096 bytes. The caller checks that paths have 1 to 1024
+    bytes. One thread at a time.
 
     Attributes:
-        path: The file; what was there is replaced.
-        add: Takes a key and its value. RocksDB's own method: a call of ours around it
-            would take a third of the time that the rest takes.
+        path: The file. An existing file is replaced.
+        add: Adds a key and its value. This is RocksDB's own method: a wrapper would take a third
+            of the time of the rest.
     """
 
     add: Callable[[bytes, bytes], None]
@@ -169,13 +173,13 @@ class TableWriter:
         """Create the file.
 
         Args:
-            path: Where, in a folder that exists.
+            path: The file, in a folder that exists.
             compression: ``none``, ``snappy``, ``lz4`` or ``zstd``.
 
         Raises:
-            InvalidInputError: The compression is another one.
+            InvalidInputError: The compression is not one of these.
             NotFoundError: The folder is missing.
-            StorageFullError: No space.
+            StorageFullError: The disk is full.
         """
         if compression not in COMPRESSIONS:
             raise InvalidInputError(f"compression {compression!r}: use one of {COMPRESSIONS}")
@@ -185,28 +189,28 @@ class TableWriter:
 
     @property
     def records(self) -> MutableMapping[bytes, bytes]:
-        """RocksDB's writer itself, for loops: ``records[key] = value`` is `add`, a tenth faster."""
+        """RocksDB's writer, for loops. ``records[key] = value`` is `add`, but a tenth faster."""
         if self._sst is None:
             raise StateError(f"table {self.path} is finished or aborted: write another one")
         records: MutableMapping[bytes, bytes] = self._sst
         return records
 
     def finish(self, identity: bytes, properties: Mapping[str, str]) -> None:
-        """Complete the file and make its content durable; the folder is the caller's to sync.
+        """Complete the file and make its content durable. The caller syncs the folder.
 
-        Equal records, compression, identity and properties give equal bytes, under one
-        version of RocksDB. On any error the file is removed.
+        With the same version of RocksDB, equal records, compression, identity and properties give
+        equal bytes. Any error removes the file.
 
         Args:
-            identity: What identifies these records, such as their range id.
-                Two tables that share it may serve each other's records from a cache.
-            properties: The user's, stored as ``graveler.<name>``.
+            identity: The identity of the records, such as their range id. Two tables with the
+                same identity may serve each other's records from a cache.
+            properties: The user's properties, stored as ``graveler.<name>``.
 
         Raises:
-            InvalidInputError: The table is empty, or so is the identity, or a property
-                has a name that is not allowed.
-            StateError: Finished or aborted before.
-            StorageFullError: No space.
+            InvalidInputError: The table or the identity is empty, or the name of a property is
+                not allowed.
+            StateError: The table is finished or aborted already.
+            StorageFullError: The disk is full.
         """
         if self._sst is None:
             raise StateError(f"table {self.path} is finished or aborted: write another one")
@@ -224,10 +228,10 @@ class TableWriter:
         self._close()
 
     def abort(self) -> None:
-        """Remove the file, unless it is finished; may be called again."""
+        """Remove the file unless it is finished. The call may be repeated."""
         if self._sst is not None:
             self._close()
-            with suppress(OSError):  # gone already, or of a kind that has no name of its own
+            with suppress(OSError):  # removed already, or not a file that can be removed
                 self.path.unlink()
 
     def __enter__(self) -> Self:
@@ -254,7 +258,7 @@ class TableWriter:
 
 
 def _open(path: Path, compression: str) -> Any:
-    import rocksdict  # noqa: PLC0415 - heavy: loaded with the first table written
+    import rocksdict  # noqa: PLC0415 - slow to import: loaded for the first table written
 
     writer = rocksdict.SstFileWriter(_options(compression))
     try:
@@ -276,7 +280,7 @@ def _options(compression: str) -> Any:
     blocks.set_block_size(_BLOCK_BYTES)
     blocks.set_block_restart_interval(_RESTART_INTERVAL)
     blocks.set_checksum_type(rocksdict.ChecksumType.xxh3())
-    # raw mode: without it each key and value would get a byte for its Python type
+    # without raw mode, each key and value would get a byte for its Python type
     options = rocksdict.Options(raw_mode=True)
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(getattr(rocksdict.DBCompressionType, compression)())
@@ -286,9 +290,9 @@ def _options(compression: str) -> Any:
 
 
 def _translated(error: BaseException, path: Path) -> BaseException:
-    """Return graveler's error for one of rocksdict's, and any other as it is."""
-    # rocksdict raises the bare Exception, or KeyError and ValueError for what is not bytes,
-    # so its text is the only way to recognise it
+    """Return graveler's error for one of rocksdict's, and any other error unchanged."""
+    # rocksdict raises a bare Exception, or KeyError and ValueError for values that are not bytes:
+    # only the text tells them apart
     if type(error) not in (Exception, KeyError, ValueError):
         return error
     text = str(error)
@@ -299,11 +303,11 @@ def _translated(error: BaseException, path: Path) -> BaseException:
 
 
 def _translated_by_system(error: BaseException, path: Path) -> BaseException:
-    """Return graveler's error for one that the system raised while the file was completed."""
+    """Return graveler's error for an error of the system while the file is completed."""
     if not isinstance(error, OSError) or isinstance(error, GravelerError):
         return _translated(error, path)
     if error.errno in _FULL:
         return StorageFullError(f"table {path}: {_FREE_SPACE} ({error})")
     if isinstance(error, FileNotFoundError):
         return NotFoundError(f"table {path} was removed while it was written: write it again")
-    return BackendUnavailableError(f"table {path}: the disk does not take it ({error})")
+    return BackendUnavailableError(f"table {path}: the disk refused the write ({error})")
