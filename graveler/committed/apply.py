@@ -1,7 +1,7 @@
-"""A tree and sorted changes give a new tree: the heart of a commit.
+"""Applying sorted changes to a tree: the core of a commit.
 
-The walk goes from change to change, not from range to range, so ranges that no change
-touches cost a slice of a tuple however many they are.
+The walk goes from change to change, not from range to range. All ranges between two changes
+together cost one slice of the tree.
 """
 
 from bisect import bisect_left
@@ -24,13 +24,13 @@ from graveler.values import Replacement, record_id
 
 C = TypeVar("C", bound=tuple[Any, ...])
 Settle = Callable[[C, Record | None], Record | None]
-"""(change, record found at its key) -> record to have there; None: no record. Returning
-what was found means that there is nothing to do."""
+"""(change, record found at its key) -> the record of the new tree, or None for no record. A
+function that returns the found record itself leaves the key unchanged."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Keys that changed."""
+    """The numbers of changed keys."""
 
     added: int = 0
     changed: int = 0
@@ -38,7 +38,7 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of all changed keys."""
         return self.added + self.changed + self.removed
 
 
@@ -53,17 +53,17 @@ def rewrite(
 ) -> Tally:
     """Write `base` with `changes` to `writer`.
 
-    A range is opened if a change falls between its first and last key, and written again
-    if that has an effect. A key between two ranges never touches the one after it: it
-    continues the writer's current range if there is one, else a fragment before it or its own.
+    A range is opened if a change falls between its first and last key. It is written again if a
+    change has an effect. A key between two ranges never affects the range after it. It continues
+    the writer's current range if there is one, else a fragment before it, else it starts a range.
 
     Args:
         store: Where `base` is opened.
-        writer: Takes records and untouched ranges.
+        writer: Receives records and untouched ranges.
         base: Ranges in key order.
         changes: Tuples that start with their key, in key order.
-        settle: Decides each.
-        before: If `base` is a part of a tree: the first key of the range behind it; b"" if none is.
+        settle: Decides each change.
+        before: The first key of the range after `base` if `base` is a part of a tree, else b"".
     """
     tally = Tally()
     cursor = Cursor(changes)
@@ -117,7 +117,7 @@ def _touch(  # noqa: PLR0913 - a step of `rewrite`
 def joined(
     records: list[Record], changes: Iterator[C], settle: Settle[C], tally: Tally
 ) -> Iterator[Record]:
-    """Yield records with changes among them or behind them, and count the changes."""
+    """Yield the records with the changes applied, and count the changes."""
     keys = [record[0] for record in records]
     count = len(keys)
     at = 0
@@ -150,14 +150,14 @@ def _gap(changes: Iterator[C], settle: Settle[C], tally: Tally) -> Iterator[Reco
 
 
 class Cursor(Generic[C]):
-    """Changes, the next one readable in advance."""
+    """An iterator of changes whose next item is visible in advance."""
 
     def __init__(self, changes: Iterable[C]) -> None:
         self._rest = iter(changes)
         self.head: C | None = next(self._rest, None)
 
     def below(self, limit: bytes | None) -> Iterator[C]:
-        """Yield the changes before key `limit` (None: all); to be read to its end."""
+        """Yield the changes before key `limit`, or all for None. The caller exhausts it."""
         head, rest = self.head, self._rest
         while head is not None and (limit is None or head[0] < limit):
             yield head
@@ -171,18 +171,19 @@ class Cursor(Generic[C]):
 
 
 StagedChange = tuple[bytes, bytes | None, bytes | None]
-"""Key, record id, value record; both None for a tombstone. May be a `Replacement`."""
+"""Key, record id, value record. The last two are None for a tombstone. May be a `Replacement`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What applying changes gave.
+    """The result of applying changes.
 
     Attributes:
-        metarange: Id of the new tree; the base's own where nothing changed.
-        summary: Paths that differ, and range files; of `reapply` only those that it applied again.
-        changed: Whether a path differs from the base. The id does not show it: the same records may be
-            cut into other ranges.
+        metarange: Id of the new tree, or of the base if nothing changed.
+        summary: Counts of changed paths and of range files. `reapply` counts only the changes that
+            it applies again.
+        changed: Whether a path differs from the base. The ids do not tell: trees with the same
+            records can have different ranges.
     """
 
     metarange: str
@@ -193,20 +194,20 @@ class Applied:
 def apply(
     store: RangeStore, base: str, changes: Iterable[StagedChange], splitting: Splitting
 ) -> Applied:
-    """Return the tree that `base` becomes by `changes`.
+    """Return the tree that results from applying `changes` to `base`.
 
-    Ranges that no key touches are reused by id, unopened. If a change has the
-    content identity of the base's record, that record stays (its address too), unless
-    the change is a `Replacement`.
+    Ranges without a changed key are reused by id and not opened. If a change has the content
+    identity of the base's record, that record stays, including its address, unless the change is
+    a `Replacement`.
 
     Args:
         store: Where trees are.
         base: Metarange id.
-        changes: In key order, each key once.
+        changes: The changes in key order, each key once.
         splitting: Where new ranges end.
 
     Raises:
-        UnsortedKeysError: Changes are not in key order.
+        UnsortedKeysError: The changes are not in key order.
         CorruptionError: A range of the base cannot be read.
     """
     infos = metarange.read(store, base)
@@ -217,7 +218,7 @@ def apply(
                 return Applied(base, Summary(ranges_reused=len(infos)), changed=False)
             made, _ = writer.finish_tree()
         else:
-            # a million entries may pass here: the deletions are left out without a Python frame
+            # up to millions of entries: `filter` drops deletions without a Python frame for each
             writer.add_all(cast("Iterable[Record]", filter(itemgetter(2), changes)))
             made, tree = writer.finish_tree()
             tally = Tally(added=sum(info.count for info in tree))
@@ -238,7 +239,7 @@ def _applied(writer: RangeWriter, made: str, tallies: Sequence[Tally], *, change
 def keeping(
     store: RangeStore, tree: str, changes: Iterable[StagedChange]
 ) -> Iterator[StagedChange]:
-    """Yield changes, each with the record of `tree` at its key where that has equal content.
+    """Yield the changes. If `tree` has equal content at a key, its record replaces the change's.
 
     For a path that was deleted and is written again. A `Replacement` stays as it is.
     """
@@ -259,17 +260,17 @@ def reapply(
     changes: Callable[[bytes, bytes], Iterable[StagedChange]],
     splitting: Splitting,
 ) -> Applied:
-    """Return the tree that `moved` becomes by the changes that made `earlier` of `base`.
+    """Apply to `moved` the changes that turned `base` into `earlier`, and return the new tree.
 
-    Where both have the same ranges the earlier result is reused, unopened; the changes
-    are applied again only where `moved` differs.
+    Where `base` and `moved` have the same ranges, the ranges of `earlier` are reused and not
+    opened. The changes are applied again only where `moved` differs.
 
     Args:
         store: Where trees are.
-        base: Metarange id of the tree that `earlier` was made of.
-        earlier: Metarange id of what applying all the changes to it gave.
-        moved: Metarange id of the tree to apply them to.
-        changes: Called with a first and a last key: yields the changes from the one to the
+        base: Metarange id of the tree to which the changes were applied first.
+        earlier: Metarange id of the result.
+        moved: Metarange id of the tree to which they are applied now.
+        changes: A function of a first and a last key. It yields the changes from the one to the
             other, both included, in key order.
         splitting: Where new ranges end.
     """
@@ -283,7 +284,7 @@ def reapply(
                 break
             before, done, now = segment
             if same_ranges(before, now):
-                # a range is rewritten only where a change has an effect
+                # a range is rewritten only if a change has an effect
                 changed = changed or not same_ranges(before, done)
                 writer.add_ranges(done)
             else:
@@ -298,7 +299,7 @@ def reapply(
 
 
 def overwrite(change: StagedChange, record: Record | None) -> Record | None:
-    """Settle a change as a commit does: the record of the base stays where the content is equal."""
+    """Settle a change as a commit does: the record of the base stays if the content is equal."""
     key, identifier, value = change
     if identifier is None or value is None:
         return None

@@ -1,13 +1,13 @@
-"""What several merge bases hold at a path, as one value: their values merged, recursively.
+"""The value of several merge bases at a path: their values, merged recursively.
 
-Two histories that have merged each other have several best common ancestors. Where these hold
-different values at a path, one of them may have been made from another, so they are
-merged in their turn, over the bases that they have in common, and so on. Nothing is written: only
-the values of the paths that need it are merged.
+Two histories that have merged each other have several best common ancestors. If these hold
+different values at a path, one value may have been made from another. The ancestors are therefore
+merged themselves, with their own common ancestors as bases, and so on. Nothing is written. Only the
+values of paths that need it are merged.
 
-Several bases are merged one after the other, and the result can depend on the order. All orders are
-therefore computed. If all give the same value, this is the value of the base. Otherwise, or if a merge
-of bases has a conflict, the base has a value that equals no other.
+Several bases are merged one after the other, and the result can depend on the order. All orders
+are therefore computed. If all give the same value, this is the value of the base. Otherwise, or if
+a merge of bases has a conflict, the base has a value that equals no other.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,19 +29,19 @@ class Unresolved(Enum):
 CONFLICT: Final = Unresolved.CONFLICT
 
 LEVELS: Final = 16
-"""Levels of bases, the merge's own included, beyond which a path is a conflict."""
+"""The maximum number of levels of bases, including the merge's own. Beyond it, a path conflicts."""
 MOST_BASES: Final = 1_000
 """The maximum number of commits in whose trees one path is looked up."""
 WIDEST: Final = 8
-"""The maximum number of bases that differ at a path and are merged with each other in every order."""
+"""The maximum number of bases with different values at a path that are merged in every order."""
 
 
 class Base(NamedTuple):
     """A commit that merges start from.
 
     Attributes:
-        id: Of the commit.
-        tree: Its metarange id.
+        id: Id of the commit.
+        tree: Metarange id of the commit.
     """
 
     id: str
@@ -50,13 +50,13 @@ class Base(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bases:
-    """What a merge starts from.
+    """The bases of a merge.
 
     Attributes:
-        best: The best common ancestors of both sides, one at least.
-        below: Given some commits and another one, all by id: the best common ancestors of a
-            merge of the former and of the latter, each time in the same order; perhaps none. It
-            follows from the ids of the best ones, so it is no part of a comparison.
+        best: The best common ancestors of both sides, at least one.
+        below: A function of some commits and of another commit, all by id. It returns the best
+            common ancestors of a merge of the former and of the latter, always in the same order,
+            or none. Comparisons ignore it, because it follows from the ids of the best ancestors.
     """
 
     best: tuple[Base, ...]
@@ -64,21 +64,21 @@ class Bases:
 
     @classmethod
     def one(cls, tree: str) -> "Bases":
-        """Return the one base that has the tree."""
+        """Return a single base with this tree."""
         return cls((Base("", tree),), lambda _commits, _other: ())
 
     @property
     def trees(self) -> tuple[str, ...]:
-        """The trees of the best ones, each once."""
+        """The trees of the best common ancestors, each once."""
         return tuple(dict.fromkeys(base.tree for base in self.best))
 
 
 _Outcome = bytes | Literal[Unresolved.CONFLICT] | None
-"""The content identity of a value, None for no value."""
+"""The content identity of a value, or None for no value."""
 
 
 class BaseValues:
-    """The values of the bases of one merge; what was read of the history is kept."""
+    """The values of the bases of one merge. The history that was read is kept."""
 
     def __init__(self, store: RangeStore, bases: Bases) -> None:
         self._store = store
@@ -89,11 +89,11 @@ class BaseValues:
     def merged(
         self, key: bytes, known: Sequence[bytes | None]
     ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-        """Return the value that the best bases have at `key` together.
+        """Return the merged value of the best bases at `key`.
 
         Args:
             key: The path.
-            known: The value of each of them, in their order.
+            known: The value of each base, in their order.
         """
         identities = [value_identity(value) for value in known]
         if len(set(identities)) == 1:
@@ -111,11 +111,11 @@ class BaseValues:
         return known[identities.index(outcome)]
 
     def at(self, key: bytes) -> bytes | Literal[Unresolved.CONFLICT] | None:
-        """Return the value that the best bases have at `key` together."""
+        """Return the merged value of the best bases at `key`."""
         return self.merged(key, [get(self._store, base.tree, key) for base in self._bases.best])
 
     def look_up(self, commit: str, key: bytes) -> bytes | None:
-        """Return the identity of what a base has at `key`."""
+        """Return the content identity of a base's value at `key`."""
         return value_identity(get(self._store, self._trees[commit], key))
 
     def below(self, commits: tuple[str, ...], other: str) -> tuple[str, ...]:
@@ -130,14 +130,14 @@ class BaseValues:
 
 
 class _TooManyError(Exception):
-    """More commits must be read than is allowed."""
+    """The lookup needs more commits than are allowed."""
 
 
 class _Path:
-    """One path while its base's value is found.
+    """The search for the value of the bases at one path.
 
     Attributes:
-        values: By commit, the identity of its value.
+        values: Commit id to the identity of its value.
     """
 
     def __init__(self, bases: BaseValues, key: bytes) -> None:
@@ -147,7 +147,7 @@ class _Path:
         self.values: dict[str, bytes | None] = {}
 
     def outcomes(self, commits: tuple[str, ...], level: int) -> frozenset[_Outcome]:
-        """Return what merging the commits gives, in all the orders there are."""
+        """Return the results of merging the commits in every order."""
         if not commits:
             return frozenset({None})
         if level > LEVELS:
@@ -166,7 +166,7 @@ class _Path:
         self, commits: tuple[str, ...], values: list[bytes | None], level: int
     ) -> frozenset[_Outcome]:
         outcomes: set[_Outcome] = set()
-        # of two, it does not matter which one comes last
+        # with two commits, it does not matter which one comes last
         for place in range(len(commits) if len(commits) > 2 else 1):
             others = commits[:place] + commits[place + 1 :]
             below = self.outcomes(self._bases.below(others, commits[place]), level + 1)

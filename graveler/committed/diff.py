@@ -1,10 +1,9 @@
-"""What differs between two trees, in time proportional to the difference.
+"""Differences between trees, found in time proportional to the difference.
 
 Two or three trees are cut side by side into the smallest segments that can be compared
-independently.
-Ranges that both trees have are never opened; within the others records are compared by
-key and content identity. An entry whose bytes were stored again at another address has not
-changed, although its range has another id.
+independently. Ranges that all trees have are never opened. Within the other ranges, records are
+compared by key and content identity. An entry whose bytes were stored again at another address is
+unchanged, although its range has another id.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,20 +19,20 @@ from graveler.model import RangeInfo
 from graveler.values import value_identity
 
 _FEW: Final = 64
-"""Ranges of a side that are compared one by one."""
+"""The maximum number of ranges of a side that are compared one by one."""
 _ROWS_AT_ONCE: Final = 512
 
 Side = Sequence[RangeInfo]
 Segment = tuple[tuple[RangeInfo, ...], ...]
-"""The ranges of each side, in the order the sides were given."""
+"""The ranges of each side, in the order of the sides."""
 
 
 def differing(*sides: Side) -> list[list[RangeInfo]]:
-    """Return the ranges of each side that not all sides have.
+    """Return, for each side, the ranges that not all sides have.
 
-    A range that every side has is a segment of its own: within a side ranges do not
-    overlap, so nothing of any side overlaps it. What all sides have at their start and at their
-    end is passed over in runs; what is between is halved at a key, until few ranges are left.
+    A range that every side has is a segment of its own. Ranges of a side do not overlap, so no
+    other range overlaps it. Shared ranges at the start and at the end of all sides are skipped in
+    runs. The ranges between them are halved at a key until few ranges are left.
     """
     rest: list[list[RangeInfo]] = [[] for _ in sides]
     waiting = [[tree_of(side) for side in sides]]
@@ -83,9 +82,9 @@ def pieces(*sides: Side) -> Iterator[tuple[Tree, Segment | None]]:
 
 
 def segments(*sides: Side) -> Iterator[Segment]:
-    """Yield groups of ranges whose key intervals overlap, directly or by way of others.
+    """Yield groups of ranges whose key intervals overlap, directly or through other ranges.
 
-    Groups come in key order; no key interval of one group touches another group.
+    Groups come in key order. The key intervals of two groups do not overlap.
     """
     tagged = [(info.min_key, place, info) for place, side in enumerate(sides) for info in side]
     tagged.sort(key=lambda item: item[:2])
@@ -106,8 +105,8 @@ class RawChange(NamedTuple):
 
     Attributes:
         key: The key.
-        left_value: Value record on the left, None where the key is missing.
-        right_value: Value record on the right, None where the key is missing.
+        left_value: Value record on the left, or None if the key is missing.
+        right_value: Value record on the right, or None if the key is missing.
     """
 
     key: bytes
@@ -116,7 +115,7 @@ class RawChange(NamedTuple):
 
 
 def same_content(one: bytes | None, other: bytes | None) -> bool:
-    """Return whether two value records have the same content identity; None (missing) equals None."""
+    """Return whether two value records have the same content identity. None equals only None."""
     if one is None or other is None:
         return one is other
     return one == other or value_identity(one) == value_identity(other)
@@ -129,7 +128,7 @@ def diff(store: RangeStore, left: str, right: str, *, prefix: bytes = b"") -> It
         store: Where both trees are.
         left: Metarange id.
         right: Metarange id.
-        prefix: Only keys that start so; ranges without any are not opened.
+        prefix: The start of the keys to compare. Ranges without such keys are not opened.
     """
     if left == right:
         return iter(())
@@ -151,11 +150,11 @@ def diff_ranges(
 
     Args:
         store: Where the ranges are.
-        left: In key order.
-        right: In key order.
-        start: First key that counts.
-        stop: First key that does not count any more.
-        same: Whether two value records count as one; `eq` for any difference of a byte.
+        left: Ranges in key order.
+        right: Ranges in key order.
+        start: The first key.
+        stop: The key before which the comparison ends, or None.
+        same: Returns whether two value records are equal. `eq` compares every byte.
     """
     for lefts, rights in segments(*differing(left, right)):
         before, after = (_Cursor(store, side, start, stop) for side in (lefts, rights))
@@ -163,9 +162,9 @@ def diff_ranges(
 
 
 def same_records(store: RangeStore, left: str, right: str) -> bool:
-    """Return whether two trees have the same records, however they are cut into ranges.
+    """Return whether two trees have the same records, even in different ranges.
 
-    The ids of the trees do not show it: the same records may be split differently.
+    The ids of the trees do not tell: the same records can be split differently.
 
     Args:
         store: Where both trees are.
@@ -179,19 +178,19 @@ def same_records(store: RangeStore, left: str, right: str) -> bool:
 
 
 class _Cursor:
-    """A place in ranges that follow each other; each is opened when it is reached.
+    """A position in consecutive ranges. Each range is opened when the cursor reaches it.
 
     Attributes:
-        table: The range, None at the end.
-        row: The row in it.
-        end: The row behind the last one that counts.
+        table: The current range, or None at the end.
+        row: The current row of the range.
+        end: The row at which the cursor leaves the range.
         ids: The record ids of the range.
     """
 
     def __init__(self, store: RangeStore, infos: Side, start: bytes, stop: bytes | None) -> None:
         self._tables = store.ahead(infos, numbered=True)
-        self._records: list[tuple[bytes, bytes]] = []  # some rows
-        self._behind = 0  # the row behind them
+        self._records: list[tuple[bytes, bytes]] = []  # a batch of rows
+        self._behind = 0  # the row after the batch
         self._start = start
         self._stop = stop
         self.table: FlatTable | None = None
@@ -210,9 +209,9 @@ class _Cursor:
             self.ids = self.table.record_ids()
 
     def record(self) -> tuple[bytes, bytes]:
-        """Return key and value record of the row.
+        """Return key and value record of the current row.
 
-        The more rows are taken one after the other, the more of them are read at once.
+        The batches that are read grow while consecutive rows are taken.
         """
         if self.table is not None and self.row >= self._behind:
             follows = self.row == self._behind and self._records
@@ -223,7 +222,7 @@ class _Cursor:
         return self._records[self.row - self._behind]
 
     def advance(self, rows: int) -> None:
-        """Go on by some rows of the range."""
+        """Advance by `rows` rows of the range."""
         self.row += rows
         if self.row >= self.end:
             self._next_table()
@@ -233,7 +232,7 @@ def _joined(
     left: _Cursor, right: _Cursor, same: Callable[[bytes, bytes], bool]
 ) -> Iterator[RawChange]:
     while left.table is not None and right.table is not None:
-        # records of equal ids are equal: they are passed over in runs, and nothing of them is read
+        # records with equal ids are equal: they are skipped in runs and not read
         most = min(left.end - left.row, right.end - right.row)
         equal = shared_start(left.ids, right.ids, most, left.row, right.row)
         if equal:
@@ -267,10 +266,10 @@ Span = tuple[bytes, bytes]
 
 
 def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...]:
-    """Return first and last key of each stretch of ranges that one tree has and the other not.
+    """Return first and last key of each stretch of ranges that only one of the trees has.
 
-    In key order, at most 16: of more, neighbours are joined. All differences are within them;
-    not all that is within them differs. No range is opened.
+    At most 16 spans are returned, in key order. Further spans are joined with their neighbours.
+    All differences are within the spans, but not every key of a span differs. No range is opened.
 
     Args:
         store: Where the trees are.
@@ -295,6 +294,6 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
 
 
 def _infos(store: RangeStore, tree: str) -> Tree:
-    """Return a tree's ranges, from memory where this process has just built the tree."""
+    """Return a tree's ranges, from memory if this process has just built the tree."""
     infos = store.metaranges.get(tree)
     return metarange.read(store, tree) if infos is None else infos

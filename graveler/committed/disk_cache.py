@@ -1,31 +1,30 @@
 """Table files on local disk, bounded in bytes, shared by any number of processes.
 
-A table is there in one of two forms, or in both:
+A table is cached in one of two forms, or in both:
 
 ``<id>.flat``
-    Its local form, which is mapped into memory: see `graveler.committed.flat`.
+    The local form, which is mapped into memory: see `graveler.committed.flat`.
 ``<id>.sst`` and ``<id>.rid``
-    The table as a writer of this host made it, and::
+    The table as a writer of this host made it, and its record ids::
 
         bytes   record ids, 32 each, in key order
         bytes   xxh3-128 of the table file, 16
         bytes   xxh3-128 of everything before, 16
 
-The writer of a large table leaves the second form, which costs it nothing; the first reader makes the local
-form of it.
+The writer of a large table leaves the second form, which costs it nothing. The first reader builds
+the local form from it.
 
-Only tables that were checked against their id are added, so checksums are enough to detect later
-damage; a damaged file is removed and reported as absent. A file of another user may hold
-anything: the caller checks it as it checks what comes from the object store. Such a file is read and not
-mapped, because its owner could shorten it. Files are renamed into
-place, the ``.rid`` before the ``.sst``: readers need no lock, a killed process leaves at most a
-file under ``tmp``, and removing a file that a reader has just opened or mapped does not disturb
-that reader.
+Only tables that were checked against their id are added, so checksums suffice to detect later
+damage. A damaged file is removed and reported as absent. A file of another user may hold
+anything: the caller checks it like a table from the object store. Such a file is read and not
+mapped, because its owner could shorten it. Files are renamed into place, the ``.rid`` before the
+``.sst``. Readers therefore need no lock, and a killed process leaves at most a file under ``tmp``.
+Removing a file does not disturb a reader that has opened or mapped it.
 
 A failure of the cache (disk full, folder read-only, missing or damaged) is never an error for the
-caller: it counts as "not there" or "not kept". There is one exception. If another program shortens a
-mapped file in place, or the disk below it fails, the system ends the process that reads the missing
-page. graveler replaces and removes files, and never shortens one.
+caller: the table counts as absent or as not kept. There is one exception. If another program
+shortens a mapped file in place, or the disk below it fails, the system kills the process that reads
+the missing page. graveler replaces and removes files, and never shortens one.
 """
 
 import logging
@@ -54,11 +53,11 @@ _SUM_BYTES: Final = 16
 _TABLE: Final = ".sst"
 _IDS: Final = ".rid"
 _FLAT: Final = ".flat"
-_PIECES: Final = 1_000  # of one call; Linux takes 1,024
+_PIECES: Final = 1_000  # pieces of one call of writev; Linux accepts 1,024
 _ENDINGS: Final = (_TABLE, _IDS, _FLAT)
 _LOCKS: Final = "locks"
 PATIENCE_S: Final = 30.0
-"""How long a table is left to another process that fetches it."""
+"""How long a process waits for another one that fetches the same table."""
 _FIRST_WAIT_S: Final = 0.001
 _LONGEST_WAIT_S: Final = 0.02
 _CLOCK: Final = SystemClock()
@@ -67,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 class FlatFile(NamedTuple):
-    """The local form of a table as it was found.
+    """The local form of a table, as found in the folder.
 
     Attributes:
         buffer: The whole file.
@@ -83,7 +82,7 @@ class TablePair(NamedTuple):
 
     Attributes:
         data: The table file.
-        record_ids: Of its records, 32 bytes each.
+        record_ids: The ids of its records, 32 bytes each.
         own: Whether this user or root wrote it.
     """
 
@@ -95,13 +94,13 @@ class TablePair(NamedTuple):
 class DiskCache:
     """The tables of one folder.
 
-    Each process counts what it adds. It reads the whole folder when its own count reaches the
-    bound, and at least once per sixteenth of the bound: n processes
-    together exceed it by at most n sixteenths.
+    Each process counts the bytes that it adds. It reads the whole folder when its own count reaches
+    the bound, and at least once per sixteenth of the bound. So n processes together exceed the
+    bound by at most n sixteenths.
 
     Args:
-        folder: Made when missing.
-        max_bytes: Bound of all files together.
+        folder: Created if missing.
+        max_bytes: Bound of the size of all files together.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -111,21 +110,21 @@ class DiskCache:
         self._accounts = Lock()
         self._found: int | None = None
         self._added = 0
-        self._coming = 0  # bytes that have their room, and not yet their names
-        self._locks: set[int] = set()  # descriptors
+        self._coming = 0  # bytes that are counted, of files that are not renamed yet
+        self._locks: set[int] = set()  # descriptors of lock files
         self.damaged = 0
         watch(self)
 
     def after_fork_in_child(self) -> None:
-        """Let go of what threads of the parent hold: they count files, or make the form of a table."""
+        """Release the locks and the count that threads of the parent held at the fork."""
         self._accounts = Lock()
         self._coming = 0
-        for descriptor in self._locks:  # open here, they would outlive a parent that is killed
+        for descriptor in self._locks:  # a child's copy would keep the lock of a killed parent
             os.close(descriptor)
         self._locks.clear()
 
     def load(self, name: str) -> TablePair | None:
-        """Return the table that a writer left, or None where it is absent or damaged."""
+        """Return the table that a writer left, or None if it is absent or damaged."""
         table = self._folder / (name + _TABLE)
         try:
             with (self._folder / (name + _IDS)).open("rb") as file:
@@ -145,7 +144,7 @@ class DiskCache:
         return TablePair(data, ids[:sums], own)
 
     def load_flat(self, name: str) -> FlatFile | None:
-        """Return the local form of a table, or None where it is absent."""
+        """Return the local form of a table, or None if it is absent."""
         path = f"{self._folder}/{name}{_FLAT}"
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -157,7 +156,7 @@ class DiskCache:
                 with open(descriptor, "rb", closefd=False) as file:
                     return FlatFile(file.read(), own)
             with suppress(OSError):
-                os.utime(descriptor)  # the order of eviction
+                os.utime(descriptor)  # eviction is in the order of use
             return FlatFile(mapped(descriptor), own)
         except (OSError, ValueError):  # ValueError: an empty file
             return None
@@ -165,11 +164,11 @@ class DiskCache:
             os.close(descriptor)
 
     def has(self, name: str) -> bool:
-        """Return whether files of the table are here."""
+        """Return whether the folder has the table, in any form."""
         return any(os.path.exists(f"{self._folder}/{name}{end}") for end in (_FLAT, _TABLE))  # noqa: PTH110 - on every scan
 
     def drop_damaged(self, name: str, path: Path | None = None) -> None:
-        """Remove a table of which a file is damaged, and count it."""
+        """Remove a table that has a damaged file, and count it."""
         self.damaged += 1
         shown = path or self._folder / (name + _FLAT)
         _log.warning("cached table %s is damaged: it is read again from the store", shown)
@@ -177,16 +176,16 @@ class DiskCache:
 
     @contextmanager
     def single(self, name: str) -> Iterator[None]:
-        """Let one caller of this host at a time make the local form of a table.
+        """Let one caller of this host at a time build the local form of a table.
 
-        Where the folder takes no lock, or its holder is stopped, callers are not kept apart, and all
-        make the same file.
+        If the folder supports no locks, or the holder of the lock is suspended, several callers
+        build the same file.
         """
         descriptor = None
         try:
             folder = self._folder / _LOCKS
             make_folder(folder)
-            # few files for any number of tables; the lock of a dead process is free
+            # few lock files for any number of tables. The system frees the lock of a dead process.
             descriptor = os.open(folder / name[:2], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._locks.add(descriptor)
             _lock(descriptor)
@@ -197,12 +196,12 @@ class DiskCache:
         finally:
             if descriptor in self._locks:  # not in a child that was forked meanwhile
                 self._locks.discard(descriptor)
-                with suppress(OSError):  # a close does not suffice: a child may have it open
+                with suppress(OSError):  # closing does not suffice: a child may have it open
                     flock(descriptor, LOCK_UN)
                 os.close(descriptor)
 
     def add_flat(self, name: str, form: Sequence[Piece]) -> bool:
-        """Keep the local form of a table, in place of any other; return whether it was kept."""
+        """Keep the local form of a table in place of any other file. Return whether it is kept."""
         try:
             make_folder(self._scratch)
             if not self._place(name, {_FLAT: self._write(*form)}, sum(map(len, form))):
@@ -213,7 +212,7 @@ class DiskCache:
         return True
 
     def add(self, name: str, data: bytes, record_ids: bytes) -> bool:
-        """Keep a checked table; return whether it was kept."""
+        """Keep a checked table. Return whether it is kept."""
         try:
             make_folder(self._scratch)
             return self._place_pair(name, data, record_ids, self._write(data))
@@ -221,9 +220,9 @@ class DiskCache:
             return self._not_kept(name, error)
 
     def link(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
-        """Keep a checked table as another name of `path`, which is never changed in place.
+        """Keep a checked table as a hard link to `path`, a file that is never changed in place.
 
-        If that is impossible, as on another disk, a copy is kept.
+        If a link is impossible, as on another disk, a copy is kept.
         """
         try:
             make_folder(self._scratch)
@@ -237,14 +236,14 @@ class DiskCache:
             return self._not_kept(name, error)
 
     def adopt(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
-        """Keep a table that was written here by moving its file in; return whether it was kept."""
+        """Keep a table of this process by moving its file. Return whether it is kept."""
         try:
             return self._place_pair(name, data, record_ids, path)
         except OSError as error:
             return self._not_kept(name, error)
 
     def scratch(self) -> Path | None:
-        """Return the folder for files that will be adopted, None where none can be made."""
+        """Return the folder for files that will be adopted, or None if it cannot be created."""
         try:
             make_folder(self._scratch)
             with tempfile.TemporaryFile(dir=self._scratch):
@@ -254,7 +253,7 @@ class DiskCache:
 
     def _place_pair(self, name: str, data: bytes, record_ids: bytes, table: Path) -> bool:
         data_sum = xxh3_128_digest(data)
-        whole_sum = xxh3_128(record_ids)  # in pieces: they are not copied
+        whole_sum = xxh3_128(record_ids)  # piece by piece, without a copy
         whole_sum.update(data_sum)
         try:
             sidecar = self._write(record_ids, data_sum, whole_sum.digest())
@@ -266,7 +265,7 @@ class DiskCache:
         )
 
     def _place(self, name: str, files: Mapping[str, Path], size: int) -> bool:
-        """Rename finished files into place, in the order given; those that stay behind go."""
+        """Rename finished files into place, in the given order. Remove the rest after an error."""
         try:
             if size > self._max:
                 return False
@@ -292,7 +291,7 @@ class DiskCache:
             with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
                 for at in range(0, len(pieces), _PIECES):
                     some = pieces[at : at + _PIECES]
-                    # one call, so that the page cache holds the file in few parts: they are mapped faster
+                    # one call, so that the page cache holds the file in few parts, which map faster
                     done = os.writev(handle, some)
                     if done < sum(map(len, some)):  # a full disk: the next write reports it
                         file.write(b"".join(some)[done:])
@@ -314,7 +313,7 @@ class DiskCache:
         entries = self._entries()
         total = self._coming + sum(length for _, length in entries.values())
         if total + size > self._max:
-            # a tenth more than needed, so that the next tables fit without another check
+            # free a tenth more than needed, so that the next tables fit without another check
             enough = self._max - self._max // 10 - size
             for name in sorted(entries, key=lambda name: entries[name]):
                 if total <= max(enough, 0):
@@ -325,7 +324,7 @@ class DiskCache:
         self._found, self._added = total, 0
 
     def _entries(self) -> dict[str, tuple[float, int]]:
-        """Return time of last use and bytes of each table in the folder."""
+        """Return the time of the last use and the size of each table in the folder."""
         entries: dict[str, tuple[float, int]] = {}
         for item in os.scandir(self._folder):
             name, dot, ending = item.name.rpartition(".")
@@ -336,14 +335,14 @@ class DiskCache:
             except FileNotFoundError:  # evicted by another process
                 continue
             used, total = entries.get(name, (0.0, 0))
-            if dot + ending != _TABLE:  # it may be another name of the object store's file
+            if dot + ending != _TABLE:  # it may be a link to the object store's file
                 used = max(used, stat.st_mtime)
             entries[name] = used, total + stat.st_size
         return entries
 
     def _remove_stale(self) -> None:
-        """Remove what killed processes left in ``tmp``."""
-        os.utime(self._scratch)  # the time now, by the clock that stamps the files
+        """Remove the files that killed processes left in ``tmp``."""
+        os.utime(self._scratch)  # gives the time of the clock that stamps the files
         now = self._scratch.stat().st_mtime
         for item in os.scandir(self._scratch):
             try:
@@ -369,7 +368,7 @@ class DiskCache:
 
 
 def _lock(descriptor: int) -> None:
-    """Take the lock of a file, or raise an OSError after a while."""
+    """Lock a file, or raise an OSError after a while."""
     end, wait = monotonic() + PATIENCE_S, _FIRST_WAIT_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Encode one range as a table, in this process or concurrently in another process.
+"""Encoding a range as a table, in this process or concurrently in another one.
 
 Both give the same bytes, because both use `RangeEncoder`.
 """
@@ -36,8 +36,8 @@ class EncodedRange(NamedTuple):
     """A range whose table is complete.
 
     Attributes:
-        info: For the metarange.
-        table: To be published.
+        info: The record of the range in a metarange.
+        table: The table to publish.
     """
 
     info: RangeInfo
@@ -45,10 +45,10 @@ class EncodedRange(NamedTuple):
 
 
 class RangeEncoder:
-    """Writes the records of one range into its table; a context manager as the table is.
+    """The writer of the records of one range. It is a context manager, like `TableWriter`.
 
     Args:
-        table: Takes the records.
+        table: Receives the records.
         file: Where the table is written.
     """
 
@@ -59,7 +59,7 @@ class RangeEncoder:
         self._ids: list[bytes] = []
         self._digest = RecordsDigest()
         self._count = 0
-        self._few: list[Columns] = []  # the records, while they are few
+        self._few: list[Columns] = []  # the records, as long as they are few
         self._done: EncodedRange | None = None
 
     def __enter__(self) -> Self:
@@ -74,15 +74,15 @@ class RangeEncoder:
         self._table.__exit__(kind, error, trace)  # translates RocksDB's errors
 
     def add(self, parts: Sequence[bytes], lengths: "array[int]", record_ids: bytes) -> None:
-        """Add records, in key order.
+        """Add records in key order.
 
         Args:
-            parts: Their keys and values, side by side.
-            lengths: Of the parts, as `array("I")`.
-            record_ids: Their ids, 32 bytes each.
+            parts: Keys and values in turn.
+            lengths: The length of each part, as `array("I")`.
+            record_ids: The ids of the records, 32 bytes each.
 
         Raises:
-            UnsortedKeysError: A key does not come after the one before.
+            UnsortedKeysError: A key is not after the previous one.
         """
         self.add_rows(parts, lengths, record_ids, b"".join(parts))
         self._count += len(parts) // 2
@@ -98,12 +98,12 @@ class RangeEncoder:
         record_ids: bytes,
         rows: bytes | memoryview,
     ) -> None:
-        """Do what `add` does with parts that are joined already, in `rows`."""
-        keys, sink = parts[::2], self._table.records  # a million records may pass here
+        """Add records like `add`. `rows` holds the parts joined."""
+        keys, sink = parts[::2], self._table.records  # up to millions of records
         try:
             for key, value in zip(keys, parts[1::2], strict=True):
                 sink[key] = value
-        except Exception as error:  # RocksDB has no error of its own for a wrong order
+        except Exception as error:  # RocksDB has no error class for a wrong order
             refuse_keys(keys, self._last, error)
             raise
         self._digest.add_rows((rows,), lengths)
@@ -112,7 +112,7 @@ class RangeEncoder:
         self._ids.append(record_ids)
 
     def finish(self, size: int, *, natural: bool) -> EncodedRange:
-        """Complete the table, and return the range.
+        """Complete the table and return the range.
 
         Args:
             size: Logical bytes of the records.
@@ -141,18 +141,18 @@ class RangeEncoder:
         return self._done
 
     def abort(self) -> None:
-        """Drop the table, unless it is complete."""
+        """Discard the table, unless it is complete."""
         self._table.abort()
 
 
 class RemoteRange:
-    """Collects the records of one range, and has another process write the table.
+    """The records of one range whose table another process writes.
 
-    It is used as a `RangeEncoder` is.
+    Its methods are those of `RangeEncoder`.
 
     Args:
         workers: The processes.
-        scratch: Gets the table.
+        scratch: Receives the table.
     """
 
     def __init__(self, workers: Workers, scratch: Scratch) -> None:
@@ -168,13 +168,13 @@ class RemoteRange:
         return
 
     def add(self, parts: Sequence[bytes], lengths: "array[int]", record_ids: bytes) -> None:
-        """Add records; raises as `RangeEncoder.add` does."""
+        """Add records. The errors are those of `RangeEncoder.add`."""
         self._rows.append(b"".join(parts))
         self._lengths.extend(lengths)
         self._ids.append(record_ids)
 
     def finish(self, size: int, *, natural: bool) -> None:
-        """Hand the records over; raises BackendUnavailableError where the process has died."""
+        """Send the records. Raises BackendUnavailableError if the process has died."""
         self._record_ids = b"".join(self._ids)
         parts = (
             _HEADER.pack(len(self._lengths) // 2, size, natural),
@@ -193,13 +193,13 @@ class RemoteRange:
         self._task = self._workers.submit(descriptor)
 
     def result(self, *, wait: bool) -> EncodedRange | None:
-        """Return the range when the other process has written it.
+        """Return the range, or None if the other process has not written it yet.
 
         Args:
-            wait: Wait for it.
+            wait: Wait for the range.
 
         Raises:
-            UnsortedKeysError: Its keys do not ascend.
+            UnsortedKeysError: The keys do not ascend.
             BackendUnavailableError: The process has died.
         """
         task = self._task
@@ -215,14 +215,14 @@ class RemoteRange:
         return EncodedRange(info, table)
 
     def abort(self) -> None:
-        """Drop the records, or the table."""
+        """Discard the records, or the table."""
         self._rows, self._ids = [], []
         if self._task is not None:
             self._task.discard()
 
 
 def work(descriptor: int) -> tuple[RangeInfo, int]:
-    """Write the table of a request of `RemoteRange`; return the range and the file's descriptor."""
+    """Write the table that a `RemoteRange` requests. Return the range and the file's descriptor."""
     with open(descriptor, "rb", closefd=False) as request:
         request.seek(0)
         data = request.read()
@@ -241,12 +241,12 @@ def work(descriptor: int) -> tuple[RangeInfo, int]:
 
 
 def start_processes(count: int) -> Workers:
-    """Return processes that encode ranges; raises OSError where none can be started."""
+    """Return processes that encode ranges, or raise OSError if none can be started."""
     return Workers(_MODULE, count)
 
 
 def refuse_keys(keys: Iterable[bytes], last: bytes, cause: Exception | None = None) -> None:
-    """Raise the error of the first key that is too long or does not ascend after `last`, if any."""
+    """Raise an error for the first key that is too long or not after its predecessor, if any."""
     for key in keys:
         if not 1 <= len(key) <= PATH_BYTES:
             raise InvalidInputError(

@@ -1,23 +1,23 @@
-"""The local form of a table: one file to be mapped into memory, in which a lookup decodes nothing.
+"""The local form of a table: one file that is mapped into memory. A lookup decodes nothing.
 
-A table of the object store is compressed and read from its start. Its local form is built once, when
-the table arrives on a host, and holds the same records:
+A table of the object store is compressed and read from its start. Its local form is built once,
+when the table arrives on a host, and holds the same records:
 
 ==============  =====================================================================
 header          magic and version, kind, id, counts, checksums
 page sums       xxh3-64 of each 4 KiB of the data
-index           hash table of the keys, of the row of each; where rows begin; lengths of keys
-data            rows: key and value record, side by side; then record ids, 32 each, or none; in key order
+index           hash table from keys to rows, where rows begin, lengths of keys
+data            rows (key and value record) in key order, then their record ids, if any
 ==============  =====================================================================
 
-``docs/formats/flat.md`` has the byte table. The bytes follow from the records, so that every process
-of a host can build the file, and the same file serves all of them.
+``docs/formats/flat.md`` has the byte table. Equal records give equal bytes, so any process of a
+host can build the file, and the file serves all of them.
 
-The records are checked before the form is built: against the digest that the metarange has of them, or
-against the id of the table, by all their record ids, which the form then has. The checksums find what
-happens to the file after that: header and page sums are checked when the file is opened, the index and
-each page of the data when this process reads them first. What is damaged is never read: the form is
-built again from the object store.
+The records are checked before the form is built: against their digest in the metarange, or against
+the id of the table. The second check computes all record ids, and the form then holds them. The
+checksums detect later damage to the file. Header and page sums are checked when the file is opened.
+The index and each page of the data are checked when this process first reads them. Damaged bytes
+are never used: the form is built again from the object store.
 """
 
 from array import array
@@ -27,7 +27,7 @@ from itertools import accumulate, chain, islice
 from mmap import mmap
 from operator import add, eq
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - the name says what it is
+from struct import error as StructError  # noqa: N812 - the name of a class
 from typing import Any, Final, NamedTuple, Self
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
@@ -46,9 +46,10 @@ _STEP: Final = RECORD_ID_BYTES
 _ROWS_AT_ONCE: Final = 8_192
 _FIRST_ROWS: Final = 16
 SLOTS_PER_KEY: Final = 2
-"""A key stands in the slot of its hash or in one of the next; with two for each key, half a slot further."""
+"""A key is in the slot of its hash or in a later one. With two slots per key, it is on average half
+a slot further."""
 LAST_SLOTS: Final = 8
-"""Empty slots at the end: a reader of many keys takes so many slots for each."""
+"""Number of empty slots at the end. A lookup of many keys reads this many slots for each key."""
 _INDEX: Final = {"_slots", "ends", "lengths"}
 
 Buffer = bytes | mmap
@@ -59,11 +60,11 @@ Record = tuple[bytes, bytes, bytes]
 
 
 class Run(NamedTuple):
-    """Rows that follow each other, as one run of bytes.
+    """Consecutive rows as one run of bytes.
 
     Attributes:
-        data: Key and value record of each row, side by side; a view of the table that has them.
-        ends: Where each row begins and where the last one ends, counted from some place before.
+        data: Key and value record of each row, side by side. It is a view of their table.
+        ends: The start of each row and the end of the last one, relative to an earlier position.
         lengths: The length of the key of each row.
     """
 
@@ -73,7 +74,7 @@ class Run(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[tuple[bytes, bytes]]) -> Self:
-        """Return (key, value record) of rows as a run."""
+        """Return (key, value record) pairs as a run."""
         lengths = array("H", [len(key) for key, _ in rows])
         ends = array("I", accumulate((len(key) + len(value) for key, value in rows), initial=0))
         data = b"".join(chain.from_iterable(rows))
@@ -99,11 +100,11 @@ class _Arrays(NamedTuple):
     """The index of a table as arrays of numpy.
 
     Attributes:
-        near: From each slot on, as many as `LAST_SLOTS`; those of two slots overlap.
-        bounds: Where each row starts and stops, two numbers of 4 bytes; those of two rows overlap.
-        lengths: Of the keys, row by row.
+        near: For each slot, the `LAST_SLOTS` slots from there on. The items overlap.
+        bounds: The start and the end of each row, numbers of 4 bytes. The items overlap.
+        lengths: The length of the key of each row.
         rows_at: Where the rows begin in the file.
-        by_width: The file as keys of one length, one at each place, by length.
+        by_width: Key length to a view of the file with a key of that length at each position.
     """
 
     near: Any
@@ -115,7 +116,7 @@ class _Arrays(NamedTuple):
 
 def hashes_of(keys: Sequence[bytes]) -> Any:
     """Return the hashes of keys as an array of numpy."""
-    import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
+    import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
 
     return numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
 
@@ -124,28 +125,28 @@ def slots_of(hashes: Any, homes: Any, shifts: Any) -> tuple[Any, Any]:
     """Return the first slot and the tag of each of many keys, for `FlatTable.find_many`.
 
     Args:
-        hashes: Of the keys, an array of numpy.
-        homes: Of the table of each key, an array of numpy; or of the one table of all.
-        shifts: Likewise.
+        hashes: The hashes of the keys, an array of numpy.
+        homes: The `homes` of the table of each key, an array of numpy, or one number for all.
+        shifts: The `shift` of the table of each key, in the same way.
     """
     return (hashes >> 32) * homes >> 32, (hashes << shifts).astype("u4")
 
 
 def bounds_sum(first: bytes, last: bytes) -> bytes:
-    """Return the sum of the first and the last key of a table, by which a reader compares them."""
+    """Return a checksum of the first and the last key of a table. Readers compare it."""
     return xxh3_128_digest(len(first).to_bytes(2, "little") + first + last)
 
 
 class DamagedFileError(Exception):
-    """A file is not what `Form` made: it is damaged, or of another version or table."""
+    """A file is not the expected local form: it is damaged, or of another version or table."""
 
 
 class OtherVersionError(DamagedFileError):
-    """A file is of another version, and is replaced when the form is built again."""
+    """A file has another version. Building the form again replaces it."""
 
 
 Rebuild = Callable[[bool], bytes]
-"""Returns the local form of a table, with record ids or without, built again from the object store."""
+"""Builds the local form of a table from the object store again, with or without record ids."""
 
 
 class FlatTable:
@@ -155,30 +156,30 @@ class FlatTable:
 
     Args:
         buffer: The file, in memory or mapped.
-        kind: What the table must hold.
-        identifier: The id that the table must have.
-        name: What messages call it.
-        rebuild: Called if a page turns out to be damaged.
+        kind: The required kind of table.
+        identifier: The required id of the table.
+        name: The table's name in messages.
+        rebuild: Called if a page is damaged.
 
     Raises:
         DamagedFileError: The file is not the local form of that table.
 
     Attributes:
-        name: What messages call the table.
-        kind: What it holds, a number of the caller's.
-        count: Rows.
-        bounds: The sum of the first and the last key; see `bounds_sum`.
-        numbered: It has record ids: its records were verified against the id of the table.
-        digest: What its records were verified against if it has none.
-        memory_bytes: Bytes that the table takes in memory, those of a mapped file left out.
+        name: The table's name in messages.
+        kind: The kind of table, a number that the caller defines.
+        count: Number of rows.
+        bounds: The checksum of the first and the last key, see `bounds_sum`.
+        numbered: Whether it has record ids. Its records were then verified against the table's id.
+        digest: The digest against which its records were verified if it has no record ids.
+        memory_bytes: Bytes of memory that the table takes, without those of a mapped file.
         buffer: The file.
-        rows_at: Where the rows begin in it.
-        ends: Where each row begins behind that, and where the last one ends.
+        rows_at: Where the rows begin in the file.
+        ends: The start of each row after `rows_at`, and the end of the last row.
         lengths: The length of the key of each row.
-        homes: Slots by which keys are found; see `docs/formats/flat.md`.
-        shift: Bits of a slot that count its row.
+        homes: Number of slots to which keys hash, see `docs/formats/flat.md`.
+        shift: Number of bits of a slot that hold its row.
         used: Set by a cache.
-        checked: What the table was last compared with, set by a caller.
+        checked: The object with which the table was last compared, set by a caller.
     """
 
     __slots__ = (
@@ -205,7 +206,7 @@ class FlatTable:
             raise DamagedFileError(f"{self.name}: {error}") from error
         magic, version, kind, numbered, identifier, digest, count = known
         if magic != MAGIC:
-            raise DamagedFileError(f"{self.name} is no local form")
+            raise DamagedFileError(f"{self.name} is not a local form")
         if version != VERSION:
             raise OtherVersionError(f"{self.name} is a local form of version {version}")
         if (kind, identifier) != (self.kind, self._id):
@@ -242,7 +243,7 @@ class FlatTable:
         self.buffer = buffer
 
     def __getattr__(self, name: str) -> Any:
-        """Return a part of the index, which is not there before it is verified."""
+        """Return a part of the index. The first access verifies the index."""
         if name not in _INDEX:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         try:
@@ -261,19 +262,19 @@ class FlatTable:
         )
 
     def _check(self, start: int, stop: int) -> None:
-        """Verify the pages of the data between two places in the file that are not verified yet."""
+        """Verify the unverified pages of the data between two positions in the file."""
         data = self.rows_at
         first, last = (start - data) >> _SHIFT, (stop - data - 1) >> _SHIFT
         if start < stop and self._verified.find(0, first, last + 1) >= 0:
             self._verify(first, last)
 
     def _read(self, start: int, stop: int) -> bytes:
-        """Return bytes of the data, of places in the file, verified."""
+        """Return verified bytes of the data, by positions in the file."""
         self._check(start, stop)
         return self.buffer[start:stop]
 
     def _verify(self, first: int, last: int) -> None:
-        # no copy and no Python frame for a page: a listing passes here with every one
+        # no copy and no Python frame for each page: a listing verifies all of them
         view, end = memoryview(self.buffer)[self.rows_at :], last + 1
         starts = range(first << _SHIFT, end << _SHIFT, PAGE_BYTES)
         stops = range((first + 1) << _SHIFT, (end + 1) << _SHIFT, PAGE_BYTES)
@@ -285,12 +286,12 @@ class FlatTable:
             self._heal()
 
     def _heal(self) -> None:
-        """Take the form that is built again in place of a damaged one: it has the same bytes."""
+        """Build a damaged form again and use it instead. It has the same bytes."""
         try:
             self._open(self._rebuild(self.numbered))
             self._read_index()
         except DamagedFileError as error:
-            raise CorruptionError(f"table {self.name} was built twice, differently") from error
+            raise CorruptionError(f"two builds of table {self.name} differ") from error
         self._verified = bytearray(b"\1") * len(self._verified)
         self._sound = True
 
@@ -341,23 +342,23 @@ class FlatTable:
         return bisect_left(range(self.count), key, low, high, key=self.key)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value record behind `key`, None where there is no such record."""
+        """Return the value record of `key`, or None if there is no such key."""
         bounds = self.find(key)
         return None if bounds is None else self.buffer[bounds[0] + len(key) : bounds[1]]
 
     def find(self, key: bytes) -> tuple[int, int] | None:
-        """Return where the row of a key starts and stops in the file, None where there is no such row.
+        """Return start and end of a key's row in the file, or None if there is no such row.
 
-        The row has the key and its value record side by side, and is verified.
+        The row holds the key and its value record side by side. It is verified.
         """
         slots, sought, size = self._slots, xxh3_64_intdigest(key), len(key)
         place = (sought >> 32) * self.homes >> 32
         tag = sought << self.shift & _LOW
         while slot := slots[place]:
-            # behind the tag a slot has its row, counted from 1
+            # after the tag, a slot has its row, counted from 1
             if (row := slot ^ tag) <= self._mask and self.lengths[row - 1] == size:
                 at, stop = self.rows_at + self.ends[row - 1], self.rows_at + self.ends[row]
-                if not self._sound:  # no call: each look-up passes here
+                if not self._sound:  # not a call: this runs for each lookup
                     self._check(at, stop)
                 if self.buffer[at : at + size] == key:
                     return at, stop
@@ -365,14 +366,14 @@ class FlatTable:
         return None
 
     def find_many(self, keys: Any, places: Any, tags: Any) -> Any:
-        """Return what `find` gives for each of many keys of one length, as an array of two columns.
+        """Return the result of `find` for each of many keys of one length, as two columns.
 
-        What is missing starts and stops at 0.
+        A missing key has 0 and 0.
 
         Args:
-            keys: An array of numpy of ``V`` and the length, in any order.
-            places: The first slot of each.
-            tags: Of each, as `slots_of` gives them.
+            keys: An array of numpy whose type is ``V`` and the length, in any order.
+            places: The first slot of each key, from `slots_of`.
+            tags: The tag of each key, from `slots_of`.
         """
         self.verify()
         index = self._arrays or self._as_arrays()
@@ -392,7 +393,7 @@ class FlatTable:
         if (near[~here] == 0).any(1).all() and self._has(index, keys[here], rows, some):
             found[here], found[~here] = some, 0
             return found
-        # different keys have one tag, or a key stands further from its slot
+        # several keys have the same tag, or a key is further from its slot
         found[:] = [self.find(key) or (0, 0) for key in map(bytes, keys.tolist())]
         return found
 
@@ -400,7 +401,7 @@ class FlatTable:
         return index.bounds[rows].view("u4").reshape(-1, 2) + index.rows_at
 
     def _has(self, index: _Arrays, keys: Any, rows: Any, bounds: Any) -> bool:
-        """Return whether rows have these keys of one length."""
+        """Return whether `rows` have exactly these keys of one length."""
         width, by_width = keys.dtype.itemsize, index.by_width
         if not len(keys):
             return True
@@ -409,13 +410,13 @@ class FlatTable:
         if width not in by_width:
             import numpy  # noqa: PLC0415 - as above
 
-            # every place in the file as one at which a key starts: only what is taken is copied
+            # a view with a key at every position of the file: only selected keys are copied
             places = len(self.buffer) - width + 1
             by_width[width] = numpy.ndarray(places, keys.dtype, self.buffer, strides=(1,))
         return bool(by_width[width][bounds[:, 0]].tobytes() == keys.tobytes())
 
     def _as_arrays(self) -> _Arrays:
-        import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
+        import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
 
         self._arrays = _Arrays(
             numpy.ndarray(
@@ -437,7 +438,7 @@ class FlatTable:
             yield from zip(*run.columns(), strict=True)
 
     def runs(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[Run]:
-        """Yield the rows from key `start` up to `stop`, some at a time, behind a `start` at first few."""
+        """Yield the rows from key `start` up to `stop`. The first batch after a `start` is small."""
         row = self.bisect(start) if start else 0
         end = self.count if stop is None else self.bisect(stop, row)
         rows = _FIRST_ROWS if start else _ROWS_AT_ONCE

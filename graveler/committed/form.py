@@ -1,7 +1,7 @@
-"""The local form in the making: records in, the bytes of the file out.
+"""Building the local form of a table: records in, the bytes of the file out.
 
-Records come some at a time, so that the memory of their keys and values is used again and again. What is
-kept of them are their rows, joined, with what the index needs.
+Records come in batches, so that the memory of their keys and values is reused. The builder keeps
+the joined rows and the data of the index.
 """
 
 import sys
@@ -36,20 +36,20 @@ class Form:
     """The local form of a table whose records are added in key order."""
 
     def __init__(self) -> None:
-        self._hashes = bytearray()  # of each key, big-endian
-        self._lengths = array("I")  # of each key, and of the value record behind it
-        self._pages: list[Piece] = []  # whole ones
+        self._hashes = bytearray()  # the hash of each key, big-endian
+        self._lengths = array("I")  # the length of each key, followed by that of its value record
+        self._pages: list[Piece] = []  # complete pages
         self._sums: list[int] = []
-        self._rest = b""  # behind them
+        self._rest = b""  # the bytes after the complete pages
         self._first = self._last = b""  # keys
 
     def add(self, keys: Sequence[bytes], values: Sequence[bytes], lengths: bytes = b"") -> None:
         """Add records.
 
         Args:
-            keys: Their keys.
-            values: Their value records.
-            lengths: The length of each key and of the value record behind it, where they are known.
+            keys: The keys.
+            values: The value records.
+            lengths: The length of each key, followed by that of its value record, if known.
         """
         parts = [self._rest] * (1 + 2 * len(keys))
         parts[1::2], parts[2::2] = keys, values
@@ -73,16 +73,16 @@ class Form:
 
     @property
     def count(self) -> int:
-        """Records so far."""
+        """The number of records so far."""
         return len(self._lengths) // 2
 
     @property
     def size(self) -> int:
-        """Bytes of their keys and values."""
+        """The size of their keys and values."""
         return sum(map(len, self._pages)) + len(self._rest)
 
     def digest(self) -> Callable[[], bytes]:
-        """Return a function of any thread that gives the digest of the records so far.
+        """Return a function that computes the digest of the records so far. Any thread may call it.
 
         See `RecordsDigest`.
         """
@@ -97,12 +97,12 @@ class Form:
     def finish(
         self, kind: int, identifier: bytes, record_ids: bytes = b"", *, digest: bytes = bytes(32)
     ) -> list[Piece]:
-        """Return the file, in pieces; nothing may be added afterwards.
+        """Return the file in pieces. No records may be added afterwards.
 
         Args:
-            kind: What the table holds, a number of the caller's.
+            kind: The kind of table, a number that the caller defines.
             identifier: The id of the table, 32 bytes.
-            record_ids: Of the records, 32 bytes each; nothing if they were verified by a digest.
+            record_ids: The ids of the records, 32 bytes each. Empty if a digest verified them.
             digest: The digest.
 
         Raises:
@@ -131,8 +131,8 @@ class Form:
     def _index(self) -> Sequence[bytes]:
         """Return slots, ends and lengths of keys.
 
-        The keys get their slots in the order of their hashes, each the one of its hash or the next
-        that is free.
+        The keys get their slots in the order of their hashes. Each key gets the slot of its hash,
+        or the next free one.
         """
         lengths, homes, shift = self._lengths, SLOTS_PER_KEY * self.count, self.count.bit_length()
         if "numpy" not in sys.modules:
@@ -147,14 +147,14 @@ class Form:
             slots.extend([0] * (max(0, homes - len(slots)) + LAST_SLOTS))
             ends = accumulate(map(add, lengths[::2], lengths[1::2]), initial=0)
             return _packed("I", slots), _packed("I", ends), _packed("H", lengths[::2])
-        import numpy  # noqa: PLC0415 - loaded by who needs it: the bytes are the same
+        import numpy  # noqa: PLC0415 - loaded only if needed
 
         each = numpy.frombuffer(self._hashes, ">u8").astype("u8")
         pairs = numpy.asarray(lengths).reshape(-1, 2)
         order = each.argsort()
         ascending = each[order]
         if (ascending[1:] == ascending[:-1]).any():
-            order = each.argsort(kind="stable")  # several times as long
+            order = each.argsort(kind="stable")  # several times slower
         steps = numpy.arange(self.count)
         at = ((ascending >> 32) * homes >> 32).astype("i8") - steps
         at = numpy.maximum.accumulate(at) + steps

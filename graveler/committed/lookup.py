@@ -1,4 +1,4 @@
-"""Many keys at once: each range is opened once, and its keys are looked up together."""
+"""Looking up many keys: each range is opened once, and its keys are looked up together."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ from graveler.committed.tree import Tree
 _FEW: Final = 64
 _LENGTH_BITS: Final = 16
 _ALONE: Final = 12
-"""Up to so many keys of a range are found sooner one by one."""
+"""Up to this many keys of a range, single lookups are faster."""
 
 
 class Rows(Sequence[bytes | None]):
-    """Key and value record, side by side, of each key that was looked up; None where it is missing.
+    """The joined key and value record of each key that was looked up, or None if it is missing.
 
     The bytes are copied out of their tables when they are read. Until then the tables stay open.
 
     Args:
-        tables: Those in which keys were looked up.
-        table_of: Which of them has the row of each key, an array of numpy.
-        bounds: Where each row starts and stops in the file of its table, an array of two columns; 0
-            where there is no such row.
+        tables: The tables in which keys were looked up.
+        table_of: For each key, the position of its table in `tables`, an array of numpy.
+        bounds: Start and end of each row in the file of its table, an array of two columns. Both
+            are 0 if there is no such row.
     """
 
     __slots__ = ("_bounds", "_table_of", "_tables")
@@ -60,14 +60,14 @@ class Rows(Sequence[bytes | None]):
 
 
 def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-    """Return key and value record, side by side, of each key in a tree; None where it is missing.
+    """Return the joined key and value record of each key in a tree, or None if it is missing.
 
-    The keys may be in any order and repeat. Every range that can hold one of them is opened once;
-    those to fetch are fetched side by side.
+    The keys may be in any order and repeat. Every range that can hold one of them is opened once.
+    Ranges that are not cached are fetched concurrently.
 
     Args:
         store: Where the tree is.
-        metarange: Its id.
+        metarange: The id of the tree.
         keys: The keys.
 
     Raises:
@@ -77,9 +77,9 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     places = map(bisect_left, repeat(tree.keys()), keys)
     if len(keys) <= _FEW:
         return _find_few(store, tree, keys, list(places))
-    import numpy  # noqa: PLC0415 - it takes longer to load than few lookups take
+    import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
 
-    # keys of one range and of one length are looked up together
+    # keys of the same range and the same length are looked up together
     lengths = numpy.fromiter(map(len, keys), numpy.uint64, len(keys))
     kinds = numpy.fromiter(places, numpy.uint64, len(keys)) << _LENGTH_BITS | lengths
     order = kinds.argsort()
@@ -89,7 +89,7 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     begins = numpy.flatnonzero(numpy.diff(kinds[:inside], prepend=numpy.uint64(0)))
     firsts = kinds[begins]
     widths = (firsts & ((1 << _LENGTH_BITS) - 1)).tolist()
-    # every place as one at which a key starts: only what is taken is copied
+    # a view with a key at every position: only selected keys are copied
     all_keys = {
         width: numpy.ndarray(len(joined) - width + 1, f"V{width}", joined, strides=(1,))
         for width in set(widths)

@@ -1,7 +1,7 @@
-"""Trees in, one tree out: what the source changed since the bases, laid over the destination.
+"""Merging trees: the changes of the source since the bases are applied to the destination.
 
-Only ranges that both sides changed are opened. There each key at which the source's record is not
-that of every base is decided, by the first row that holds:
+Only ranges that both sides changed are opened. There, each key at which the source's record differs
+from a base is decided by the first row that holds:
 
 ==================================================  ===================
 the destination's record is that of every base      the source's
@@ -13,8 +13,8 @@ else                                                conflict
 
 A missing key counts as a content of its own, so the rows cover a file that both sides added, and a
 deletion against a change. Reusing a whole range that the destination has not changed has the same
-effect as the first row, so the result does not depend on where ranges end. The values of several bases
-at a key are merged first: see `bases`.
+effect as the first row, so the result does not depend on where ranges end. If there are several
+bases, their values at a key are merged first: see `bases`.
 
 A table whose log both sides changed is decided as a whole, not key by key: see `units`.
 """
@@ -50,13 +50,13 @@ from graveler.errors import InvalidInputError
 from graveler.values import record_id
 
 SHOWN: Final = 1_000
-"""Conflicts that are kept; those after them are counted."""
+"""The maximum number of conflicts that are kept. Further conflicts are only counted."""
 
 _Value = bytes | Literal[Unresolved.CONFLICT] | None
 
 Resolve = Callable[[bytes, _Value, bytes | None, bytes | None], _Value]
-"""(key, base, source, dest value records) -> the value to have, None for no such key, or
-`CONFLICT` to leave it to the strategy. The base is `CONFLICT` where the bases do not agree."""
+"""(key, base, source, dest value records) -> the merged value, None for no such key, or
+`CONFLICT` to leave it to the strategy. The base is `CONFLICT` if the bases do not agree."""
 
 Whole = Callable[[bytes], str | None]
 """(name of a unit, as in ``tables/a/_delta_log``) -> ``source-wins`` or ``dest-wins``, or None to
@@ -64,10 +64,10 @@ leave it to the strategy."""
 
 
 class Earlier(NamedTuple):
-    """What a merge gave before its destination moved on; it took no unit whole.
+    """The result of a merge before its destination moved. It decided no unit as a whole.
 
     Attributes:
-        dest: Metarange id of the destination then.
+        dest: Metarange id of the destination at that time.
         merged: Metarange id of the result.
     """
 
@@ -76,16 +76,16 @@ class Earlier(NamedTuple):
 
 
 class RawConflict(NamedTuple):
-    """A key that both sides changed, differently.
+    """A key that both sides changed in different ways.
+
+    For a unit, the key is its name, and there are no value records.
 
     Attributes:
         key: The key.
-        base: Its value record in the base, None where it is missing, `CONFLICT` where several
-            bases do not agree on it.
-        source: Its value record in the source, None where it is missing.
-        dest: Its value record in the destination, None where it is missing.
-
-    Of a unit the key is its name, and there are no value records.
+        base: Its value record in the base, None if it is missing, or `CONFLICT` if several bases
+            do not agree on it.
+        source: Its value record in the source, or None if it is missing.
+        dest: Its value record in the destination, or None if it is missing.
     """
 
     key: bytes
@@ -96,13 +96,13 @@ class RawConflict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What merging gave.
+    """The result of a merge.
 
     Attributes:
-        metarange: Id of the merged tree, "" where there are conflicts.
-        conflicts: The first `SHOWN`, in key order.
-        conflict_count: How many there are.
-        whole: Names of the units of which a strategy took one side.
+        metarange: Id of the merged tree, or "" if there are conflicts.
+        conflicts: The first `SHOWN` conflicts, in key order.
+        conflict_count: The number of all conflicts.
+        whole: Names of the units that a strategy settled by taking one side.
     """
 
     metarange: str
@@ -124,26 +124,27 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     earlier: Earlier | None = None,
     tasks: Tasks | None = None,
 ) -> Merged:
-    """Merge tree `source` into tree `dest`; nothing is written where a conflict is left.
+    """Merge tree `source` into `dest`. Without tasks, nothing is written if there is a conflict.
 
     Args:
         store: Where the trees are.
-        base: What both sides started from: the metarange id of one tree, or all best bases.
+        base: The metarange id of the single base, or all best bases.
         source: Metarange id.
         dest: Metarange id.
         splitting: Where new ranges end.
-        strategy: ``source-wins`` or ``dest-wins``: the side that has its way in a conflict,
-            its deletions included. None: neither.
-        resolve: Asked first about each conflict. The same conflict has the same answer.
+        strategy: ``source-wins`` or ``dest-wins``: the side that wins a conflict, including its
+            deletions. None leaves conflicts.
+        resolve: Called first for each conflict. It must return the same result for the same
+            conflict.
         whole: The same for units.
-        earlier: An earlier result for the same bases and source, settled in the same way: where
-            the destination has not changed since, it is reused range by range, unopened.
-        tasks: What merges the slices that are opened. They settle conflicts as `strategy` and `resolve`
-            do, and put ranges before it is known whether another slice has a conflict. If the bases
-            have several trees this process merges.
+        earlier: An earlier result for the same bases and source, settled in the same way. Where
+            the destination has not changed since, its ranges are reused and not opened.
+        tasks: Tasks that merge the slices that are opened. They settle conflicts like `strategy`
+            and `resolve`, and put ranges before it is known whether another slice has a conflict.
+            If the bases have several trees, this process merges.
 
     Raises:
-        InvalidInputError: No such strategy.
+        InvalidInputError: The strategy is unknown.
     """
     sides = _Sides(store, base, source, dest, earlier)
     judge = _Judge(strategy, resolve, whole)
@@ -153,7 +154,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         sides.write_all(writer, judge, splitting, tasks)
         if not sides.find_torn():
             return judge.merged(writer)
-    # the path by path decision does not count within units: what it decided is left behind
+    # decisions by path do not count within units: they are discarded
     judge = _Judge(strategy, resolve, whole)
     with RangeWriter(store, splitting, hold=True) as writer:
         sides.write_all(writer, judge, splitting, tasks)
@@ -182,14 +183,14 @@ def merge_slice(
     strategy: str | None = None,
     resolve: Resolve | None = None,
 ) -> MergedSlice:
-    """Merge a slice; all of it is in the store when this returns, or there are conflicts.
+    """Merge a slice. On return its ranges are in the store, unless there are conflicts.
 
     Args:
         store: Where the trees are.
-        order: What is merged.
+        order: The merge.
         piece: The slice.
-        strategy: As of `merge`.
-        resolve: As of `merge`.
+        strategy: As for `merge`.
+        resolve: As for `merge`.
     """
     sides = _Sides(store, order.base, order.source, order.dest, order.earlier)
     sides.torn = order.torn
@@ -210,12 +211,12 @@ def merge_changes(  # noqa: PLR0913 - three trees and how to join them
     resolve: Resolve | None = None,
     whole: Whole | None = None,
 ) -> Iterator[RawChange | RawConflict]:
-    """Yield what `merge` would change in `dest`, and its conflicts, in key order.
+    """Yield the changes that `merge` would make to `dest`, and its conflicts, in key order.
 
     Nothing is written, and nothing is kept.
 
     Raises:
-        InvalidInputError: No such strategy.
+        InvalidInputError: The strategy is unknown.
     """
     judge = _Judge(strategy, resolve, whole)
     sides = _Sides(store, base, source, dest, None)
@@ -226,7 +227,7 @@ class _Sides:
     """The trees of one merge, side by side.
 
     Attributes:
-        result: The merged tree where no range need be looked at to know it.
+        result: The merged tree if it is known without looking at ranges.
         torn: The units that are decided as a whole.
         logs: The logs that the walk has met.
     """
@@ -255,7 +256,7 @@ class _Sides:
             self.result = source
 
     def write(self, writer: RangeWriter, judge: "_Judge", piece: Slice = WHOLE) -> None:
-        """Write the merged tree; within torn units it is not yet what it should be."""
+        """Write the merged tree. Torn units are not merged yet."""
         for shared, segment in self._pieces(piece):
             writer.add_ranges(shared)
             if segment is None:
@@ -270,7 +271,7 @@ class _Sides:
     def write_all(
         self, writer: RangeWriter, judge: "_Judge", splitting: Splitting, tasks: Tasks | None
     ) -> None:
-        """Do what `write` does, with what tasks have made of the slices that are opened."""
+        """Write the merged tree like `write`, but let tasks merge the slices that are opened."""
         if tasks is None or self._count > 1:
             self.write(writer, judge)
             return
@@ -314,7 +315,7 @@ class _Sides:
         return cut(steps, splitting, share, refused)
 
     def find_torn(self) -> bool:
-        """Find the torn units among those that the walk has met; return whether there are any."""
+        """Find the torn units among those that the walk has met. Return whether there are any."""
         source, dest = self._trees[self._count : self._count + 2]
         self.torn = units_of(
             log for log in self.logs if is_torn(self._store, self._values, source, dest, log)
@@ -324,7 +325,7 @@ class _Sides:
         return bool(self.torn)
 
     def changes(self, judge: "_Judge") -> Iterator[RawChange | RawConflict]:
-        """Yield what the merged tree has otherwise than the destination, and the conflicts."""
+        """Yield the differences from the destination to the merged tree, and the conflicts."""
         if self._trees[-1] == self.result:
             return
         for _, segment in self._pieces():
@@ -368,7 +369,7 @@ class _Sides:
         return pieces(*(piece.of(metarange.read(self._store, tree)) for tree in self._trees))
 
     def _taken(self, segment: Segment) -> Side | None:
-        """Return the side whose ranges are the result as they are, None where there is none."""
+        """Return the side whose ranges are the result, or None if there is no such side."""
         bases, (source, dest, *earlier) = segment[: self._count], segment[self._count :]
         if earlier and same_ranges(earlier[0], dest):
             self._note_ends(segment)
@@ -381,10 +382,10 @@ class _Sides:
         return None
 
     def _note_ends(self, segment: Segment) -> None:
-        """Note the logs that go on beyond a segment of which nothing is opened.
+        """Note the logs that continue beyond a segment that is not opened.
 
-        Where the source changed a log in one segment and the destination changed it in another, the first or
-        the last key of each is in the log.
+        If the source changed a log in one segment and the destination changed it in another, the
+        first or the last key of each segment is in the log.
         """
         ends = [(side[0].min_key, side[-1].max_key) for side in segment if side]
         self._note(min(first for first, _ in ends))
@@ -399,7 +400,7 @@ class _Sides:
         return change[0].startswith(self.torn)
 
     def _candidates(self, segment: Segment) -> Iterator["_Candidate"]:
-        """Yield the keys at which the source's record is not that of every base."""
+        """Yield the keys at which the source's record differs from that of a base."""
         for candidate in self._changed(segment):
             self._note(candidate.key)
             if not candidate.key.startswith(self.torn):
@@ -432,9 +433,9 @@ class _Candidate(NamedTuple):
 
     Attributes:
         key: The key.
-        base: What the bases have there together.
-        source: What the source has.
-        records: What each tree among the bases has.
+        base: The merged value of the bases.
+        source: The value of the source.
+        records: The value of each tree of the bases.
     """
 
     key: bytes
@@ -444,7 +445,7 @@ class _Candidate(NamedTuple):
 
 
 class _Judge:
-    """Decides key by key, and keeps the conflicts it could not decide."""
+    """Decides key by key, and keeps the conflicts that it cannot decide."""
 
     def __init__(self, strategy: str | None, resolve: Resolve | None, whole: Whole | None) -> None:
         if strategy not in {None, "source-wins", "dest-wins"}:
@@ -458,7 +459,7 @@ class _Judge:
         self.conflict_count = 0
 
     def take(self, made: MergedSlice) -> None:
-        """Take the conflicts of a slice that follows."""
+        """Add the conflicts of the next slice."""
         self.conflicts += made.conflicts[: SHOWN - len(self.conflicts)]
         self.conflict_count += made.conflict_count
 
@@ -470,7 +471,7 @@ class _Judge:
         return Merged(writer.finish_tree()[0])
 
     def winners(self, units: tuple[bytes, ...]) -> dict[bytes, str]:
-        """Return the strategy that settles each unit, by unit; one that none settles is a conflict."""
+        """Return unit to the strategy that settles it. A unit that none settles is a conflict."""
         winners: dict[bytes, str] = {}
         for unit in units:
             asked = None if self._whole is None else self._whole(name_of(unit))
@@ -487,7 +488,7 @@ class _Judge:
             self.conflicts.append(conflict)
 
     def settle(self, change: _Candidate, record: Record | None) -> Record | None:
-        """Return the record to have at a key that the source changed; `record` is dest's."""
+        """Return the merged record of a key that the source changed. `record` is dest's."""
         dest = None if record is None else record[2]
         chosen = self.choose(change, dest)
         if chosen is CONFLICT:
@@ -500,7 +501,7 @@ class _Judge:
         return change.key, record_id(change.key, chosen), chosen
 
     def choose(self, change: _Candidate, dest: bytes | None) -> _Value:
-        """Return the value to have at a key that the source changed, or `CONFLICT`."""
+        """Return the merged value of a key that the source changed, or `CONFLICT`."""
         source, base = change.source, change.base
         if all(dest == record for record in change.records):
             return source
@@ -527,7 +528,7 @@ class _Judge:
 
 
 def _ends(piece: Slice, made: MergedSlice, splitting: Splitting) -> bool:
-    """Return whether what follows a slice is independent of it: it ends with a break key, or is empty."""
+    """Return whether the next slice is independent: this one ends at a break key or is empty."""
     if piece.upto is None or not made.infos:
         return True
     return Cutter(splitting).hard(made.infos[-1].max_key, None)

@@ -1,9 +1,10 @@
-"""A merge in slices: where the trees of a merge may be cut, so that builders work independently.
+"""A merge in slices: where the trees of a merge can be cut, so that builders work independently.
 
-A slice ends after a key of the merged tree that is a break key (see `slices`), at a place where no range
-of any tree continues. The metaranges show these places, with one exception. In a segment that is opened,
-the merged tree may lack the key that both sides have, because a resolver deletes it. The builder of a
-slice must therefore check how the slice ends. The driver handles slices in which no range is opened.
+A slice ends after a key of the merged tree that is a break key (see `slices`), at a place where no
+range of any tree continues. The metaranges show these places, with one exception. In a segment that
+is opened, the merged tree may lack a key that both sides have, because a resolver deletes it. The
+builder of a slice must therefore check how the slice ends. The driver handles slices in which no
+range is opened.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -22,9 +23,9 @@ class Slice(NamedTuple):
     """A part of the trees of a merge.
 
     Attributes:
-        after: The key after which it begins; b"" for the first slice.
-        upto: The last key of any tree in it; None for the last slice.
-        size: Approximate logical bytes of the ranges that are opened; 0 if none is.
+        after: The key after which it begins, or b"" for the first slice.
+        upto: The last key of any tree in it, or None for the last slice.
+        size: Approximate logical bytes of the ranges that are opened, or 0 if none is.
     """
 
     after: bytes = b""
@@ -32,7 +33,7 @@ class Slice(NamedTuple):
     size: int = 0
 
     def of(self, tree: Tree) -> Tree:
-        """Return the ranges of a tree that are in it."""
+        """Return the ranges of a tree that are in the slice."""
         start = self.after and self.after + b"\0"
         return tree.within(start, None if self.upto is None else self.upto + b"\0")
 
@@ -41,14 +42,14 @@ WHOLE: Final = Slice()
 
 
 class Order(NamedTuple):
-    """What is merged.
+    """The input of a merge.
 
     Attributes:
         base: Metarange id.
         source: Metarange id.
         dest: Metarange id.
-        earlier: An earlier result; see `merge`.
-        torn: The units that are left as the destination has them.
+        earlier: An earlier result, see `merge`.
+        torn: The units that stay as in the destination.
         splitting: Where new ranges end.
     """
 
@@ -61,12 +62,12 @@ class Order(NamedTuple):
 
 
 class MergedSlice(NamedTuple):
-    """What became of a slice.
+    """The result of merging a slice.
 
     Attributes:
-        infos: Its ranges, all of them in the store; none where there are conflicts.
-        conflicts: The first ones.
-        conflict_count: How many there are.
+        infos: Its ranges, all of them in the store. Empty if there are conflicts.
+        conflicts: The first conflicts.
+        conflict_count: The number of all conflicts.
         logs: The logs that the walk has met.
     """
 
@@ -80,9 +81,9 @@ class Tasks(NamedTuple):
     """Tasks that merge slices.
 
     Attributes:
-        run: Returns what became of each slice, by `merge_slice`.
-        share: Logical bytes of ranges that a task opens, about.
-        least: Bytes from which on tasks are used; below, this process merges.
+        run: Returns the result of `merge_slice` for each slice.
+        share: Approximate logical bytes of the ranges that a task opens.
+        least: The minimum number of bytes for which tasks are used. Below it, this process merges.
     """
 
     run: Callable[[Order, Sequence[Slice]], Sequence[MergedSlice]]
@@ -95,9 +96,9 @@ class Step(NamedTuple):
 
     Attributes:
         shared: Ranges that all trees have.
-        size: Logical bytes that are opened in the segment behind them; 0: none.
-        end: The last key of any tree in the segment; b"": there is no segment.
-        last: The range of which the last key ends the merged segment, as far as metaranges tell.
+        size: Logical bytes that are opened in the segment after them, or 0.
+        end: The last key of any tree in the segment, or b"" if there is no segment.
+        last: The range whose last key ends the merged segment, as far as metaranges tell.
     """
 
     shared: Tree
@@ -110,10 +111,10 @@ class Step(NamedTuple):
         """Return the step of a segment.
 
         Args:
-            shared: The ranges before it.
+            shared: The shared ranges before the segment.
             segment: The bases, the source, the destination, and perhaps an earlier merge.
-            taken: The side that is the result as it is; None: it is opened.
-            count: How many bases there are.
+            taken: The side that is the result without a change, or None if the segment is opened.
+            count: The number of bases.
         """
         if segment is None:
             return cls(shared)
@@ -129,13 +130,13 @@ class Step(NamedTuple):
 def cut(
     steps: Iterable[Step], splitting: Splitting, share: int, refused: Container[bytes] = ()
 ) -> list[Slice]:
-    """Return slices of about `share` bytes that are opened, and those between them.
+    """Return slices with about `share` bytes to open, and the slices between them.
 
     Args:
         steps: The walk.
         splitting: Where new ranges end.
         share: Logical bytes.
-        refused: Keys that slices do not end with.
+        refused: Keys at which slices must not end.
     """
     slicer = _Slicer(splitting, share, refused)
     for step in steps:
@@ -157,12 +158,12 @@ class _Slicer:
         self._share = share
         self._refused = refused
         self._after = b""
-        self._size = 0  # behind it
-        self._before = b""  # the last place to cut at, as long as nothing is opened
+        self._size = 0  # bytes to open since then
+        self._before = b""  # the last possible cut, as long as nothing is opened
         self.found: list[Slice] = []
 
     def add_shared(self, shared: Tree) -> None:
-        """Take ranges that all trees have."""
+        """Add ranges that all trees have."""
         places = range(len(shared))
         if self._size >= self._share and (key := self._end_among(shared, places)):
             self.close(key)
@@ -170,7 +171,7 @@ class _Slicer:
             self._before = self._end_among(shared, places[::-1]) or self._before
 
     def _end_among(self, shared: Tree, places: Iterable[int]) -> bytes:
-        """Return the first key among the last keys of ranges at which the trees can be cut."""
+        """Return the first last key of a range at which the trees can be cut, or b""."""
         for place in places:
             key = shared.last_key(place)
             if self._cutter.hard(key, None) and shared[place].natural and key not in self._refused:
@@ -178,7 +179,7 @@ class _Slicer:
         return b""
 
     def add_segment(self, step: Step) -> None:
-        """Take the segment of a step, if there is one."""
+        """Add the segment of a step, if there is one."""
         if step.size and not self._size and self._before > self._after:
             self.close(self._before)
         self._size += step.size
@@ -192,6 +193,6 @@ class _Slicer:
                 self._before = step.end
 
     def close(self, upto: bytes | None) -> None:
-        """End a slice with a key; None: with the trees."""
+        """End the slice with a key, or with the trees for None."""
         self.found.append(Slice(self._after, upto, self._size))
         self._after, self._size = upto or b"", 0

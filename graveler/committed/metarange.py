@@ -1,7 +1,7 @@
-"""A tree: the list of its ranges, stored as a table of its own.
+"""A metarange: the list of the ranges of a tree, stored as a table.
 
-The key is the last key of a range, the value is the record of the range. The id of a metarange follows
-from its records as the id of a range does. The empty tree has an id and no file.
+The key is the last key of a range, the value is the record of the range. The id of a metarange
+follows from its records like the id of a range. The empty tree has an id and no file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ EMPTY_METARANGE: Final = sha256(b"").hexdigest()
 
 
 def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
-    """Publish the tree of these ranges, in key order; return its id in hex."""
+    """Publish the tree of these ranges, given in key order. Return its id in hex."""
     tree = tree_of(infos)
     if infos:
         size = sum(map(len, tree.keys())) + sum(map(len, tree.values()))
@@ -58,7 +58,7 @@ def table_of(store: RangeStore, tree: Tree, file: TableFile) -> FinishedTable:
 
 
 def remember(store: RangeStore, tree: Tree) -> str:
-    """Keep a tree that is published in memory; return its id in hex."""
+    """Keep a published tree in memory. Return its id in hex."""
     metarange = range_id((tree.record_ids(),)).hex()
     store.metaranges.put(metarange, tree)
     return metarange
@@ -84,13 +84,13 @@ def read(store: RangeStore, metarange: str) -> Tree:
 
 
 def get(store: RangeStore, metarange: str, key: bytes) -> bytes | None:
-    """Return the value behind `key` in a tree, None where there is none; opens one range at most."""
+    """Return the value of `key` in a tree, or None if it is missing. Opens at most one range."""
     info = read(store, metarange).find(key)
     return None if info is None else store.open_range(info).get(key)
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the first key after all that start with `prefix`, None where nothing follows."""
+    """Return the first key after all keys with `prefix`, or None if there is no such key."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
@@ -106,14 +106,14 @@ def stream(
 def runs(
     store: RangeStore, infos: Sequence[RangeInfo], start: bytes = b"", stop: bytes | None = None
 ) -> Iterator[Run]:
-    """Yield the rows from key `start` up to `stop`, some at a time."""
+    """Yield the rows from key `start` up to `stop` in batches."""
     return (run for _, run in ranged_runs(store, infos, start, stop))
 
 
 def ranged_runs(
     store: RangeStore, infos: Sequence[RangeInfo], start: bytes = b"", stop: bytes | None = None
 ) -> Iterator[tuple[RangeInfo, Run]]:
-    """Yield the rows from key `start` up to `stop`, some at a time, each time with their range."""
+    """Yield the rows from key `start` up to `stop` in batches, each batch with its range."""
     inside = tree_of(infos).within(start, stop)
     for table, info in zip(store.ahead(inside), inside, strict=True):
         for run in table.runs(

@@ -11,7 +11,7 @@ _MAX_RANGES: Final = 200_000
 
 
 class MetarangeMemory:
-    """Decoded metaranges by id, bounded by the ranges they list together."""
+    """Decoded metaranges by id, bounded by the total number of their ranges."""
 
     def __init__(self, max_ranges: int = _MAX_RANGES) -> None:
         self._max = max_ranges
@@ -22,14 +22,14 @@ class MetarangeMemory:
         watch(self)
 
     def after_fork_in_child(self) -> None:
-        """Let go of the lock that a thread of the parent may hold, and of its unfinished count."""
+        """Replace the lock and count again: a thread of the parent may have held the lock."""
         self._lock = Lock()
         self._count = sum(map(len, self._kept.values()))
 
     def get(self, metarange: str) -> Tree | None:
-        """Return the ranges of a metarange, None where it has to be read."""
+        """Return the ranges of a metarange, or None if it is not in memory."""
         last = self._last
-        if last[0] == metarange:  # no lock: each look-up passes here
+        if last[0] == metarange:  # no lock: this runs for each lookup
             return last[1]
         with self._lock:
             tree = self._kept.get(metarange)
@@ -39,7 +39,7 @@ class MetarangeMemory:
             return tree
 
     def put(self, metarange: str, tree: Tree) -> None:
-        """Keep the ranges of a metarange, forgetting those used longest ago."""
+        """Keep the ranges of a metarange, and drop the least recently used ones."""
         with self._lock:
             self._count += len(tree) - len(self._kept.pop(metarange, ()))
             self._kept[metarange] = tree

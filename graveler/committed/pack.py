@@ -1,9 +1,9 @@
-"""A tree with badly cut ranges in, the same records in good ranges out.
+"""Packing a tree: badly cut ranges are replaced by good ranges with the same records.
 
-A range is badly cut if it is not what the policy makes of its records: it is a fragment, or larger than
-the policy allows. From each such range on, records are cut again, until the policy ends a range where a
-good one starts: at the next hard break at the latest, because all builders end a range there. The last
-range of a tree may be a fragment.
+A range is badly cut if it is a fragment, or larger than the policy allows. From each such range on,
+records are cut again, until the policy ends a range where a good range starts. This happens at the
+next hard break at the latest, because all builders end a range there. The last range of a tree may
+be a fragment.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ _Part = tuple[tuple[bytes, ...], bytes, tuple[RangeInfo, ...]]
 class Stretch(NamedTuple):
     """A part of a tree between two hard breaks, in which a range is badly cut.
 
-    It is packed independently of the rest of the tree, in any order: all builders end a range at both
-    of its ends.
+    Stretches are packed independently and in any order, because all builders end a range at both
+    ends of a stretch.
 
     Attributes:
-        start: Place of its first range in the tree.
-        stop: Place after its last range.
+        start: Position of its first range in the tree.
+        stop: Position after its last range.
         size: Logical bytes of its records.
     """
 
@@ -44,7 +44,7 @@ class Recut(NamedTuple):
     Attributes:
         infos: Its ranges.
         bytes_read: Logical bytes of the ranges that were read.
-        left: Ranges that are badly cut still, because the limit was reached.
+        left: Number of ranges that are still badly cut, because the limit was reached.
     """
 
     infos: tuple[RangeInfo, ...]
@@ -54,14 +54,14 @@ class Recut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What packing a tree gave.
+    """The result of packing a tree.
 
     Attributes:
-        metarange: Id of the packed tree; the tree's own where nothing is badly cut.
-        before: Ranges that are in the tree no more.
-        after: Ranges that are there in their place.
+        metarange: Id of the packed tree, or of the old tree if nothing is badly cut.
+        before: Number of ranges that were replaced.
+        after: Number of ranges that replace them.
         bytes_read: Logical bytes of the ranges that were read.
-        left: Ranges that are badly cut still, because the limit was reached.
+        left: Number of ranges that are still badly cut, because the limit was reached.
     """
 
     metarange: str
@@ -73,16 +73,16 @@ class Packed:
 
 @dataclass(slots=True)
 class Packer:
-    """Packs a tree, and what it becomes meanwhile.
+    """Packs a tree, also a tree that changes meanwhile.
 
-    What was cut again once is not read a second time, as long as the tree still has the same ranges
-    there. So a tree that grows while it is packed is packed after few tries.
+    Ranges that were cut again once are not read a second time, as long as the tree still has them.
+    So a tree that grows while it is packed is packed after few attempts.
 
     Args:
         store: Where the tree is.
         splitting: The policy.
         everything: Cut all ranges again, for a tree that was written under another policy.
-        limit: Logical bytes after which no further ranges are read; None: no limit.
+        limit: Logical bytes after which no further ranges are read, or None for no limit.
     """
 
     store: RangeStore
@@ -92,9 +92,9 @@ class Packer:
     _known: dict[bytes, _Part] = field(default_factory=dict)
 
     def pack(self, tree: str) -> Packed:
-        """Return what a tree becomes; its records are the same.
+        """Pack a tree. The packed tree has the same records.
 
-        Memory is bounded by one range, and by what is uploaded at a time.
+        Memory is bounded by one range, and by the concurrent uploads.
 
         Args:
             tree: Metarange id.
@@ -113,7 +113,7 @@ class Packer:
         return assemble(self.store, tree, stretches, found)
 
     def bad(self, infos: Sequence[RangeInfo]) -> Sequence[bool]:
-        """Return which ranges of a tree are cut again.
+        """Return for each range of a tree whether it is cut again.
 
         Args:
             infos: All ranges of the tree, in key order.
@@ -172,7 +172,7 @@ class Packer:
         return Recut(tuple(made), read, left)
 
     def _part(self, infos: Sequence[RangeInfo], bad: Sequence[bool], start: int, end: int) -> _Part:
-        """Cut again from a range on, until a good range starts where the policy ends one, or to `end`."""
+        """Cut again from `start` to `end`, or until a new range ends where a good range starts."""
         known = self._known.get(infos[start].id)
         if known is not None and _is_there(infos, start, known):
             return known
@@ -207,7 +207,7 @@ def assemble(
         recuts: The result of each.
 
     Raises:
-        InternalError: The records would not be the same.
+        InternalError: The new tree has other records.
     """
     infos = metarange.read(store, tree)
     made: list[RangeInfo] = []
@@ -217,7 +217,7 @@ def assemble(
         at = stretch.stop
     made += infos[at:]
     bytes_read, left = sum(each.bytes_read for each in recuts), sum(each.left for each in recuts)
-    old, new = set(infos), set(made)  # whether a range ended naturally counts, too
+    old, new = set(infos), set(made)  # ranges that differ only in `natural` differ
     if old == new:
         return Packed(tree, left=left)
     if summary(made) != summary(infos):
@@ -226,7 +226,7 @@ def assemble(
 
 
 def badly_cut(infos: Sequence[RangeInfo], splitting: Splitting) -> list[bool]:
-    """Return which ranges of a tree are badly cut.
+    """Return for each range of a tree whether it is badly cut.
 
     Args:
         infos: All ranges of the tree, in key order.
@@ -242,12 +242,12 @@ def badly_cut(infos: Sequence[RangeInfo], splitting: Splitting) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is badly cut in a tree.
+    """The badly cut ranges of a tree.
 
     Attributes:
-        ranges: Badly cut ranges.
-        bytes: Logical bytes that a pack reads, about: of these ranges, and of the good range behind
-            each run of them.
+        ranges: The number of badly cut ranges.
+        bytes: Approximate logical bytes that packing reads: of these ranges, and of the good range
+            after each run of them.
     """
 
     ranges: int
@@ -255,7 +255,7 @@ class Backlog:
 
 
 def backlog(infos: Sequence[RangeInfo], splitting: Splitting) -> Backlog:
-    """Return what is badly cut in a tree.
+    """Return the backlog of a tree.
 
     Args:
         infos: All ranges of the tree, in key order.
@@ -271,7 +271,7 @@ def backlog(infos: Sequence[RangeInfo], splitting: Splitting) -> Backlog:
 
 
 def summary(infos: Sequence[RangeInfo]) -> tuple[int, int, bytes]:
-    """Return count, logical bytes and total of the records of some ranges, however they are cut."""
+    """Return count, logical bytes and total of the records of ranges. Cuts do not affect them."""
     return (
         sum(info.count for info in infos),
         sum(info.size for info in infos),

@@ -1,4 +1,4 @@
-"""The tables of a host: in their local form, on disk and in memory."""
+"""The cache of the tables of a host: in their local form, on disk and in memory."""
 
 import tempfile
 from collections import OrderedDict
@@ -27,11 +27,11 @@ _MOST_OPEN: Final = 16_384
 
 
 class _Left(NamedTuple):
-    """A table that was written here and has not been read, kept in memory.
+    """A table in memory that was written on this host and has not been read.
 
     Attributes:
         data: The table file.
-        record_ids: Of its records.
+        record_ids: The ids of its records.
         own: This process wrote it.
     """
 
@@ -41,23 +41,23 @@ class _Left(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that it takes."""
+        """The memory that it takes, in bytes."""
         return len(self.data) + len(self.record_ids)
 
 
 class RangeCache:
-    """Tables in their local form, on disk and in memory; those least recently used go first.
+    """Tables in their local form, on disk and in memory. Least recently used tables are evicted.
 
-    Tables are immutable and their ids cover every byte of their records, so nothing
-    here ever becomes out of date. A hit in memory takes no lock: it marks the table as used. When a
-    marked table is next in line for eviction, it loses its mark instead.
-    Only checked tables may be added: see `graveler.committed.table`. A cache may be pickled: the copy is
-    empty in memory, and shares the folder if there is one.
+    Tables are immutable and their ids cover every byte of their records, so a cached table is never
+    out of date. A hit in memory takes no lock: it marks the table as used. A marked table that is
+    next in line for eviction loses its mark instead. Only checked tables may be added: see
+    `graveler.committed.table`. A cache can be pickled. The copy is empty in memory, and shares the
+    folder if there is one.
 
     Args:
-        folder: Where files are kept, shared with other processes; None: in memory only.
-        max_bytes: Bound on disk. What is not mapped from there takes that much of memory too,
-            128 MiB at most if there is a folder, 1 GiB if there is none.
+        folder: Folder of the files, shared with other processes. None keeps tables only in memory.
+        max_bytes: Bound of the files. Tables in memory that are not mapped have the same bound,
+            but at most 128 MiB with a folder, and 1 GiB without one.
     """
 
     def __init__(self, folder: Path | None, max_bytes: int) -> None:
@@ -77,18 +77,18 @@ class RangeCache:
         self._singles = [Lock() for _ in range(_LOCKS)]
 
     def after_fork_in_child(self) -> None:
-        """Let go of the locks that threads of the parent may hold, and of an unfinished count."""
+        """Replace the locks and count again: threads of the parent may have held the locks."""
         self._begin()
         self._memory_bytes = sum(table.memory_bytes for table in self._opened.values())
 
     @property
     def damaged(self) -> int:
-        """Files that were found damaged on disk, and dropped."""
+        """The number of damaged files that were found on disk and removed."""
         return 0 if self._disk is None else self._disk.damaged
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the tables in memory; those mapped from the disk are not counted."""
+        """The size of the tables in memory, without those that are mapped from disk."""
         return self._memory_bytes
 
     def single(self, identifier: bytes) -> AbstractContextManager[object]:
@@ -100,7 +100,7 @@ class RangeCache:
     def known(
         self, identifier: bytes, kind: TableKind, digest: bytes | None = None
     ) -> FlatTable | None:
-        """Return a table that is open in memory, None where it is not; see `get`."""
+        """Return a table that is open in memory, or None. See `get`."""
         table = self._opened.get(identifier)
         if type(table) is not FlatTable or table.kind != KINDS[kind]:
             return None
@@ -111,7 +111,7 @@ class RangeCache:
         return table
 
     def compared(self, info: RangeInfo) -> FlatTable | None:
-        """Return a range that is open in memory and was compared with `info`, None where it is not."""
+        """Return a range that is open in memory and was compared with `info`, or None."""
         table = self._opened.get(info.id)
         if type(table) is not FlatTable or table.checked is not info:
             return None
@@ -128,15 +128,15 @@ class RangeCache:
         *,
         keep: bool = True,
     ) -> FlatTable | None:
-        """Return the table in its local form, None where that has to be built.
+        """Return the table in its local form, or None if the form has to be built.
 
         Args:
-            identifier: Its id.
-            kind: What it must hold.
-            digest: Of its records: a form that was verified against it serves as well as one with
-                record ids, which was verified against the id. None: only the latter serves.
-            rebuild: Builds the form again if it turns out to be damaged on disk.
-            keep: Keep it open, for more lookups. A scan opens it again and gives it up.
+            identifier: The id of the table.
+            kind: The required kind of table.
+            digest: The digest of its records. A form that was verified against the digest is
+                accepted like one with record ids. None: only a form with record ids is accepted.
+            rebuild: Builds the form again if it is damaged on disk.
+            keep: Keep the table open, for more lookups. A scan does not keep it.
         """
         table = self.known(identifier, kind, digest)
         if table is not None:
@@ -148,7 +148,7 @@ class RangeCache:
         return self._hold(identifier, table) if keep else table
 
     def _on_disk(self, identifier: bytes, kind: TableKind, rebuild: Rebuild) -> FlatTable | None:
-        """Return the local form on disk, whatever its records were verified against."""
+        """Return the local form on disk, with or without record ids."""
         if self._disk is None:
             return None
         name = identifier.hex()
@@ -175,9 +175,9 @@ class RangeCache:
         *,
         keep: bool = True,
     ) -> FlatTable | None:
-        """Return what `get` does, built of what is here in another form; None where nothing is.
+        """Return the result of `get`, built from another form in this cache, or None without one.
 
-        That is what a writer left, or a local form without the record ids that are asked for.
+        The other form is a table that a writer left, or a local form without record ids.
         """
         left: _Left | TablePair | FlatTable | None = self._opened.get(identifier)
         if not isinstance(left, _Left):
@@ -199,7 +199,7 @@ class RangeCache:
     def _number(
         self, identifier: bytes, kind: TableKind, rebuild: Rebuild, *, keep: bool
     ) -> FlatTable | None:
-        """Return a table with its record ids, computed from its local form, None where that is absent."""
+        """Return a table with record ids, computed from its local form, or None if it has none."""
         table = self._opened.get(identifier)
         if not isinstance(table, FlatTable):
             table = self._on_disk(identifier, kind, _not_again)
@@ -230,7 +230,7 @@ class RangeCache:
         *,
         keep: bool = True,
     ) -> FlatTable:
-        """Keep the local form of a checked table; return it opened."""
+        """Keep the local form of a checked table. Return the open table."""
         if self._disk is not None and self._disk.add_flat(identifier.hex(), form):
             table = self.get(identifier, kind, digest, rebuild, keep=keep)
             if table is not None:
@@ -238,9 +238,9 @@ class RangeCache:
         return self._hold(identifier, _opened(b"".join(form), identifier, kind, rebuild))
 
     def mend(self, identifier: bytes, form: Sequence[Piece]) -> bytes:
-        """Keep the local form that was built in place of a damaged one, and return it.
+        """Keep the local form that replaces a damaged one, and return its bytes.
 
-        A table that is open with it is given up, to its last reader; the next one maps the new file.
+        The cache drops the open table. Current readers keep it, the next reader maps the new file.
         """
         with self._lock:
             self._release(identifier)
@@ -251,12 +251,14 @@ class RangeCache:
         return b"".join(form)
 
     def adopt(self, table: FinishedTable, data: bytes, *, stored: Path | None) -> None:
-        """Keep a table that was written here; unless it is small, its local form is built when it is read.
+        """Keep a table that this process has written.
+
+        The first read of a table that is not small builds its local form.
 
         Args:
-            table: The table. A file of its own is moved in.
-            data: Its bytes.
-            stored: The object store's file of it, where that is one: given another name.
+            table: The table. If it is a file on disk, the file is moved.
+            data: The bytes of the table.
+            stored: The object store's file of the table, if it has files. The cache links it.
         """
         name, record_ids = table.identifier.hex(), table.record_ids
         if self._disk is None:
@@ -271,7 +273,7 @@ class RangeCache:
             self._disk.add(name, data, record_ids)
 
     def has(self, identifier: bytes) -> bool:
-        """Return whether the table is here, in any form; it may be gone when it is opened."""
+        """Return whether the cache has the table, in any form. It can be evicted at any time."""
         if identifier in self._opened:
             return True
         return self._disk is not None and self._disk.has(identifier.hex())
@@ -279,8 +281,8 @@ class RangeCache:
     def scratch(self) -> Path:
         """Return a new folder for a writer's files, on the cache's own disk where possible.
 
-        The caller removes it. No TemporaryDirectory: a forked child that inherits one removes
-        it from under its parent as it ends.
+        The caller removes it. It is not a TemporaryDirectory, because a forked child would remove
+        the folder of its parent when the child ends.
         """
         place = None if self._disk is None else self._disk.scratch()
         return Path(tempfile.mkdtemp(prefix="graveler-", dir=place))
@@ -326,8 +328,8 @@ def _opened(buffer: Buffer, identifier: bytes, kind: TableKind, rebuild: Rebuild
 def _check_records(table: FlatTable, identifier: bytes) -> None:
     """Verify a form that another user wrote.
 
-    Its records must be those of its own digest, or of the id; and a form that is made of them must have
-    the same bytes: a false index would hide records.
+    Its records must match its digest, or the id. A form built from its records must have the same
+    bytes, because a false index would hide records.
     """
     keys, values = table.run().columns()
     form = Form()

@@ -1,6 +1,6 @@
-"""Ranges and metaranges by id: published once, opened checked, cached in memory and on disk.
+"""Ranges and metaranges by id: published once, checked when read, cached in memory and on disk.
 
-One object per table, ``<prefix>/<id in hex>``, ranges and metaranges side by side.
+Each table is one object ``<prefix>/<id in hex>``. Ranges and metaranges have the same prefix.
 """
 
 from collections import deque
@@ -33,11 +33,11 @@ from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
 
 _FETCHERS: Final = 16
-"""Ranges that a scan fetches at once, where the object store is far away."""
+"""How many ranges a scan fetches concurrently from a remote object store."""
 
 Rescue = Callable[[bytes, Callable[[], bool]], bool]
-"""Called with the id of a table that exists already, and with a function that puts it if it is
-absent: protects the table from garbage collection; returns whether it had to be put again."""
+"""A function that protects an existing table from garbage collection. Its arguments are the id and
+a function that puts the table if it is absent. It returns whether the table was put again."""
 
 
 def _is_kept(_identifier: bytes, _put: Callable[[], bool]) -> bool:
@@ -46,14 +46,14 @@ def _is_kept(_identifier: bytes, _put: Callable[[], bool]) -> bool:
 
 @dataclass(slots=True)
 class StoreStats:
-    """The requests to a store, and those that reached the object store.
+    """Counts of the requests to a store, and of those that reached the object store.
 
     Attributes:
-        ranges_read: Ranges opened, from the cache or not.
+        ranges_read: Ranges opened, from the cache or the object store.
         ranges_written: Ranges put.
-        metaranges_read: Metaranges read, from memory or not.
+        metaranges_read: Metaranges read, from memory or the object store.
         metaranges_written: Metaranges put.
-        fetched: Tables read from the object store, second tries included.
+        fetched: Tables read from the object store, including second attempts.
     """
 
     ranges_read: int = 0
@@ -71,17 +71,17 @@ def _cannot_publish(identifier: bytes, _put: Callable[[], bool]) -> bool:
 
 
 class RangeStore:
-    """The committed tables of one repository; threads may share it.
+    """The committed tables of one repository. Threads may share it.
 
-    It may be pickled if its object store may be: the copy is for reading.
+    It can be pickled if its object store can be pickled. The copy can only read.
 
     Args:
         objects: The repository's storage.
-        cache: May be shared by the stores of several repositories: names are content.
+        cache: The cache. Stores of several repositories may share it, because ids name content.
         prefix: Folder of the tables in `objects`.
         rescue: Called for each table that exists already when it is published.
-        encoding_processes: How many processes encode ranges beside the caller's, at most; only those
-            of large writes.
+        encoding_processes: The maximum number of additional processes that encode ranges. Only
+            large writes use them.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class RangeStore:
         return made, (self.objects, self.cache)
 
     def after_fork_in_child(self) -> None:
-        """Let go of the lock that a thread of the parent may hold."""
+        """Replace the lock: a thread of the parent may have held it."""
         self._lock = Lock()
 
     def key(self, identifier: bytes) -> str:
@@ -116,7 +116,7 @@ class RangeStore:
         return f"{self._prefix}/{identifier.hex()}"
 
     def is_stored(self, identifier: bytes) -> bool:
-        """Return whether the object store has the table; the cache is not read."""
+        """Return whether the object store has the table. The cache is not read."""
         try:
             self.objects.head(self.key(identifier))
         except ObjectNotFoundError:
@@ -126,18 +126,18 @@ class RangeStore:
     def open(
         self, identifier: bytes, kind: TableKind = TableKind.RANGE, *, keep: bool = True
     ) -> FlatTable:
-        """Return the table of that id, checked when it comes from the object store.
+        """Return the table with this id. A table from the object store is checked.
 
-        Callers that miss the same table at once fetch it once.
+        Concurrent callers that need the same table fetch it once.
 
         Args:
-            identifier: Its id.
-            kind: What it must hold.
-            keep: Keep it open, for more lookups.
+            identifier: The id of the table.
+            kind: The required kind of table.
+            keep: Keep the table open, for more lookups.
 
         Raises:
-            CorruptionError: It is damaged, twice in a row, or not there: a table that a
-                tree names must be.
+            CorruptionError: The table is damaged in two attempts, or missing although a tree
+                names it.
         """
         return self._open(identifier, kind, None, keep=keep)
 
@@ -175,13 +175,13 @@ class RangeStore:
         """Return the range that a metarange names.
 
         Args:
-            info: Its record in the metarange.
-            keep: Keep it open, for more lookups.
-            numbered: With the ids of its records, which take much longer to compute than the range
-                takes to read, once on each host.
+            info: The record of the range in the metarange.
+            keep: Keep the range open, for more lookups.
+            numbered: Whether record ids are needed. Computing them takes much longer than reading
+                the range. It is done once on each host.
 
         Raises:
-            CorruptionError: As `open`; or it has not the keys that the metarange states.
+            CorruptionError: As for `open`, or the keys are not those that the metarange states.
         """
         found = self.cache.compared(info)
         if found is not None and (found.numbered or not numbered):
@@ -203,15 +203,15 @@ class RangeStore:
     def ahead(
         self, infos: Sequence[RangeInfo], *, keep: bool = False, numbered: bool = False
     ) -> Iterator[FlatTable]:
-        """Yield the ranges that a tree names, in order; those to fetch are fetched side by side.
+        """Yield the ranges that a tree names, in order. Missing ranges are fetched concurrently.
 
         The number of ranges opened in advance grows with every range that is taken, so that a
-        reader of few records fetches few.
+        reader of few records fetches few ranges.
 
         Args:
             infos: The ranges.
-            keep: Keep them open, for more lookups.
-            numbered: With the ids of their records.
+            keep: Keep the ranges open, for more lookups.
+            numbered: Whether record ids are needed.
         """
         rest = iter(infos)
         waiting: deque[Callable[[], FlatTable]] = deque()
@@ -228,7 +228,7 @@ class RangeStore:
     def _side_by_side(
         self, *, keep: bool, numbered: bool
     ) -> Iterator[Callable[[RangeInfo], Callable[[], FlatTable]]]:
-        """Return what begins to open a range, and returns a function that returns it."""
+        """Return a function that starts to open a range and returns a function for its result."""
         pool: ThreadPoolExecutor | None = None
 
         def later(info: RangeInfo) -> Callable[[], FlatTable]:
@@ -247,7 +247,7 @@ class RangeStore:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _fetch(self, identifier: bytes, kind: TableKind, digest: bytes | None) -> list[Piece]:
-        """Return the local form of a table of the object store, built of its checked records."""
+        """Return the local form of a table of the object store, built from its checked records."""
         key = self.key(identifier)
 
         def fetch() -> list[Piece]:
@@ -263,7 +263,7 @@ class RangeStore:
             try:
                 return fetch()
             except CorruptionError:
-                # the damage may be of the transfer: the table is read once more
+                # the transfer may have damaged the table: read it once more
                 return fetch()
         except ObjectNotFoundError as error:
             raise CorruptionError(
@@ -275,7 +275,7 @@ class RangeStore:
         """Keep a table that another process has found in the store from garbage collection.
 
         Returns:
-            Whether the store has it still; if not, it has to be written again.
+            Whether the store still has it. Otherwise the caller writes it again.
         """
 
         def put() -> bool:
@@ -290,16 +290,16 @@ class RangeStore:
         return True
 
     def table_writer(self, file: TableFile) -> TableWriter:
-        """Return a writer of a table that is to be published."""
+        """Return the writer of a table that will be published."""
         return TableWriter(file.path)
 
     def publish(self, tables: Sequence[FinishedTable]) -> None:
         """Put finished tables and keep them in the cache.
 
-        Where the object store has a table of that id already, it has the same records.
+        A table of the object store with the same id has the same records.
         """
         keys = [self.key(table.identifier) for table in tables]
-        # once: RocksDB has dropped the file from the page cache
+        # read each file once: RocksDB has dropped it from the page cache
         bodies = [table.file.read() for table in tables]
         if len(tables) == 1:
             puts: Sequence[bool] = (self.objects.put_if_absent(keys[0], bodies[0]),)
@@ -309,10 +309,10 @@ class RangeStore:
             again = partial(self.objects.put_if_absent, key, data)
             put = done or self._rescue(table.identifier, again)
             if put:
-                with self._lock:  # several threads put the ranges of one tree
+                with self._lock:  # several threads put ranges of the same tree
                     if table.kind is TableKind.RANGE:
                         self.stats.ranges_written += 1
                     else:
                         self.stats.metaranges_written += 1
-            # another writer's file of the same records may have other bytes
+            # another writer's file with the same records may have other bytes
             self.cache.adopt(table, data, stored=self.objects.local_file(key) if put else None)

@@ -1,13 +1,15 @@
-"""Sorted records in, ranges out: cut by the splitting policy, named by content, published.
+"""Writing sorted records as ranges: cut by the splitting policy, named by content, published.
 
-A range that does not end naturally is a *fragment*: a commit ended there, not the policy. New records
-after fragments are first held in memory. Three things can follow:
+A range that does not end naturally is a *fragment*: a commit ended there, not the policy. New
+records after fragments are first held in memory. There are three cases:
 
-- The policy, continued over the fragments, ends a range. Then all of them are written again with the
-  new records, from the last natural end on. So equal records come to have equal ranges.
-- It does not, and a fragment to the left is at most twice as large as the new records. Then they are
-  written together. So there are few fragments, and each record is written again a few times.
-- Else the new records are a fragment of their own.
+- The policy, applied to the fragments and the new records, ends a range. Then all fragments since
+  the last natural end are written again together with the new records. So equal records get equal
+  ranges.
+- It does not, and a fragment before the new records is at most twice as large as they are. Then
+  both are written together. So there are few fragments, and each record is written again a few
+  times.
+- Otherwise the new records become a fragment.
 """
 
 from array import array
@@ -35,7 +37,7 @@ from graveler.processes import Workers, spare_cores
 
 _WAITING_EACH: Final = 2
 _LARGE: Final = 500_000
-"""From so many records on other processes encode ranges."""
+"""The number of records from which on other processes encode ranges."""
 _CLOSED: Final = 12
 _TOGETHER: Final = 8
 _TOGETHER_BYTES: Final = 8 << 20
@@ -45,12 +47,12 @@ _ABSORB: Final = 2
 
 
 class Publisher:
-    """Publishes the range files of one writer: one by each thread of the store, or some by one thread.
+    """Publishes the range files of one writer: one file for each thread, or batches in one thread.
 
-    Once a file could not be put, every later call but `abort` raises the same error.
+    After a file could not be put, every later call except `abort` raises the same error.
 
     Args:
-        store: Takes the files.
+        store: Receives the files.
         hold: Publish nothing before `finish`.
     """
 
@@ -65,7 +67,7 @@ class Publisher:
         self._waiting: deque[Future[None]] = deque()
 
     def add(self, table: FinishedTable) -> None:
-        """Take a finished file; raises the error of an earlier one."""
+        """Add a finished file. Raises the error of an earlier file."""
         self._kept.append(table)
         if self._hold:
             return
@@ -75,14 +77,14 @@ class Publisher:
         else:
             self._bytes += table.file.load()
             if len(self._kept) >= _TOGETHER or self._bytes >= _TOGETHER_BYTES:
-                self._submit()  # a disk is waited for while the next files are made
+                self._submit()  # the disk works while the next files are made
 
     def finish(self, last: Callable[[], FinishedTable] | None = None) -> None:
-        """Return when all files are in the store; raises the first error.
+        """Wait until all files are in the store. Raises the first error.
 
         Args:
-            last: Makes one more file, which is put together with the others: while threads put them; by
-                a store without threads, after them.
+            last: Makes one more file. With threads, it is put together with the others. Without
+                threads, it is put after them.
         """
         if self._threads and (self._pool or len(self._kept) > 1 or last is not None):
             self._submit()
@@ -95,12 +97,12 @@ class Publisher:
             self._kept.append(last())
         if self._kept:
             self._put(self._kept)
-            self._kept.clear()  # files that failed stay for the next call
+            self._kept.clear()  # not after an error: the next call raises it again
         while self._waiting:
             self._settle_first()
 
     def abort(self) -> None:
-        """Drop the files that wait, and return when those under way are in the store."""
+        """Discard the waiting files, and wait until the current uploads are complete."""
         self._kept.clear()
         self._waiting.clear()
         if self._pool is not None:
@@ -119,7 +121,7 @@ class Publisher:
         self._bytes = 0
 
     def _settle_first(self) -> None:
-        self._waiting[0].result()  # a file that failed stays for the next call
+        self._waiting[0].result()  # a failed file stays: the next call raises its error again
         self._waiting.popleft()
 
     def _put(self, tables: Sequence[FinishedTable]) -> None:
@@ -131,12 +133,12 @@ class Publisher:
 class RangeWriter:
     """Writes the ranges of one tree, in key order.
 
-    Use it in a ``with``: at its end, unfinished ranges are dropped.
+    Use it as a context manager. Leaving the block discards unfinished ranges.
 
     Args:
-        store: Takes the ranges.
+        store: Receives the ranges.
         splitting: Decides where a range ends.
-        hold: Publish nothing before `finish`: for a tree that may still be refused.
+        hold: Publish nothing before `finish`, for a tree that may still be refused.
     """
 
     def __init__(self, store: RangeStore, splitting: Splitting, *, hold: bool = False) -> None:
@@ -146,20 +148,20 @@ class RangeWriter:
         self._publisher = Publisher(store, hold=hold)
         self._scratch = Scratch(store.cache.scratch, largest=splitting.max_bytes)
         self._infos = TreeBuilder()
-        self._own = 0  # how many of them end with one that was written here
-        self._fragments = 0  # how many of the last wait for what follows them
-        self._before = b""  # the key that followed them where they come from
-        self._held: list[Record] = []  # what follows them so far
+        self._own = 0  # the number of ranges up to the last one that this writer has written
+        self._fragments = 0  # how many of the last ranges may be written again
+        self._before = b""  # the key that followed the last added ranges in their own tree
+        self._held: list[Record] = []  # the records after the fragments
         self._range: RangeEncoder | RemoteRange | None = None
-        self._closed: deque[RangeEncoder | RemoteRange] = deque()  # not all of them complete
-        # what is held may be more than memory takes
+        self._closed: deque[RangeEncoder | RemoteRange] = deque()  # some may be incomplete
+        # held tables may exceed the memory
         shared = not hold and fits_in_memory(splitting.max_bytes)
         self._processes = spare_cores(store.encoding_processes) if shared else 0
         self._workers: Workers | None = None
-        self._last = b""  # of all that was added
-        self._end_key = b""  # of the current range
-        self._size = 0  # of the current range; of the fragments and what is held
-        self._added = 0  # records
+        self._last = b""  # the last key that was added
+        self._end_key = b""  # the last key of the current range
+        self._size = 0  # of the current range, or of the fragments and the held records
+        self._added = 0  # the number of records
         self._finished = False
         self.written = 0
         self.reused = 0
@@ -181,16 +183,16 @@ class RangeWriter:
             self.abort()
 
     def add(self, key: bytes, record_id: bytes, value: bytes) -> None:
-        """Write one record; `add_all` is the faster way for many.
+        """Write one record. `add_all` is faster for many records.
 
         Raises:
-            UnsortedKeysError: The key does not come after all keys added before.
+            UnsortedKeysError: The key is not after all earlier keys.
             InvalidInputError: The key is empty or longer than 1024 bytes.
         """
         self.add_all(((key, record_id, value),))
 
     def add_all(self, records: Iterable[Record]) -> None:
-        """Write records in key order; raises as `add` does."""
+        """Write records in key order. The errors are those of `add`."""
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
         for batch in _batches(records):
@@ -207,16 +209,16 @@ class RangeWriter:
             self._added += len(batch)
 
     def add_range(self, info: RangeInfo) -> None:
-        """Add an existing range; ends the current one."""
+        """End the current range, and add an existing one."""
         self.add_ranges((info,))
 
     def add_ranges(self, infos: Sequence[RangeInfo], *, before: bytes = b"") -> None:
-        """Add existing ranges that follow each other in one tree.
+        """Add consecutive ranges of an existing tree.
 
         Args:
             infos: The ranges.
-            before: The key that follows them there, b"" where it is not known: if it follows them
-                here too, they end as naturally as they did.
+            before: The key that follows them in that tree, or b"" if unknown. If the same key
+                follows in the new tree, the last range keeps its `natural`.
         """
         if not infos:
             return
@@ -233,10 +235,10 @@ class RangeWriter:
         return self._range is None or self._cutter.cut(self._last, next_key, self._size)
 
     def finish(self, *, before: bytes | None = None) -> Tree:
-        """End the last range, publish the ranges that were held, return all in key order.
+        """End the last range, publish the held ranges, and return all ranges in key order.
 
         Args:
-            before: The key that follows in the tree, None where none does.
+            before: The key that follows in the tree, or None if there is none.
         """
         tree = self._ended(before)
         self._publisher.finish()
@@ -244,10 +246,10 @@ class RangeWriter:
         return tree
 
     def finish_tree(self) -> tuple[str, Tree]:
-        """Finish as `finish` does, and publish the tree together with its last ranges.
+        """Finish like `finish`, and publish the metarange together with the last ranges.
 
         Returns:
-            The id of the tree in hex, and its ranges. All of it is in the store.
+            The id of the tree in hex, and its ranges. All are in the store.
         """
         tree = self._ended(None)
         table = partial(metarange.table_of, self._store, tree, self._scratch.file())
@@ -262,9 +264,9 @@ class RangeWriter:
         return self._infos.tree()
 
     def abort(self) -> None:
-        """Drop the ranges that are not published; does nothing after `finish`."""
+        """Discard the ranges that are not published. Does nothing after `finish`."""
         self._finished = True
-        self._publisher.abort()  # first: its threads must not outlive an error below
+        self._publisher.abort()  # first, so that its threads end even if the rest raises
         if self._workers is not None:
             self._workers.close()
             self._workers = None
@@ -277,7 +279,7 @@ class RangeWriter:
         self._scratch.close()
 
     def _judge(self, next_key: bytes | None) -> bool:
-        """Write down whether the last range, one that existed, ends naturally before `next_key`."""
+        """Update whether the last range, an existing one, ends naturally before `next_key`."""
         info = self._infos[-1]
         if next_key is not None and next_key == self._before:
             return info.natural
@@ -300,7 +302,7 @@ class RangeWriter:
         self._size = size
 
     def _hold(self, batch: Sequence[Record]) -> None:
-        """Keep records that follow fragments, until the policy ends a range that has both."""
+        """Hold records after fragments until the policy ends a range of both."""
         parts, _ = _columns(batch)
         keys, lengths = parts[::2], list(map(len, parts))
         if not all(map(lt, keys, keys[1:])):  # no table checks them yet
@@ -314,8 +316,8 @@ class RangeWriter:
         """End the current range, or the last one, before `next_key`."""
         cut = self._cutter.cut
         if self._held:
-            # The key that follows does not count: what is appended to a table ends before the next
-            # table in every commit, and would be written again with all fragments each time.
+            # The next key does not count. Records appended to a table end before the next table in
+            # every commit, and would be written again with all fragments each time.
             if cut(self._last, None, self._size):
                 self._write_again(self._fragments)
             else:
@@ -329,7 +331,7 @@ class RangeWriter:
         self._size = 0
 
     def _absorbed(self) -> int:
-        """Return how many of the fragments are to be written with the records held."""
+        """Return how many of the fragments are written together with the held records."""
         size = sum(len(key) + len(value) for key, _, value in self._held)
         for at in range(self._fragments):
             fragment = self._infos[-1 - at].size
@@ -339,7 +341,7 @@ class RangeWriter:
         return self._fragments
 
     def _write_again(self, count: int) -> None:
-        """Write the records of the last ranges, `count` of them, and those held."""
+        """Write the records of the last `count` ranges and the held records."""
         held, self._held = self._held, []
         self._fragments = 0
         infos = self._infos.pop(count)
@@ -351,7 +353,7 @@ class RangeWriter:
             self._write(batch)
 
     def _write(self, batch: Sequence[Record]) -> None:
-        """Write records, in the ranges that the policy makes of them."""
+        """Write records in ranges that the policy cuts."""
         parts, ids = _columns(batch)
         keys, lengths = parts[::2], list(map(len, parts))
         if max(lengths[::2]) > PATH_BYTES:
@@ -386,9 +388,9 @@ class RangeWriter:
         self._end_key = parts[2 * stop - 2]
 
     def _new_range(self) -> RangeEncoder | RemoteRange:
-        """Return what encodes the next range: another process where one has room."""
+        """Return the encoder of the next range: another process if one is idle."""
         if self._processes and self._added >= _LARGE:
-            with suppress(OSError):  # none can be started: this process encodes all ranges
+            with suppress(OSError):  # without other processes, this one encodes all ranges
                 self._workers = start_processes(self._processes)
             self._processes = 0
         if self._workers is not None and self._workers.has_room():
@@ -407,7 +409,7 @@ class RangeWriter:
             pass
 
     def _take_first(self, *, wait: bool) -> bool:
-        """Publish the first of the ranges that ended; return whether it is complete."""
+        """Publish the first ended range. Return whether it is complete."""
         encoded = self._closed[0].result(wait=wait)
         if encoded is None:
             return False
@@ -420,7 +422,7 @@ class RangeWriter:
 
 
 def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Yield the records some at a time, small batches first: few records need no numpy."""
+    """Yield the records in batches, small ones first, so that few records need no numpy."""
     left = iter(records)
     for number in count():
         batch = list(islice(left, _BATCH if number < _SMALL_BATCHES else MANY))
@@ -430,8 +432,8 @@ def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def _columns(records: Iterable[Record]) -> tuple[list[bytes], list[bytes]]:
-    """Return keys and values, side by side; and the ids."""
-    # a commit passes here with every entry: no frame is made for each
+    """Return keys and values in turn, and the ids."""
+    # no Python frame for each record: a commit has many
     parts = list(chain.from_iterable(records))
     ids = parts[1::3]
     del parts[1::3]

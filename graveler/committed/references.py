@@ -1,7 +1,8 @@
-"""What tables refer to: a metarange to ranges, a range to addresses in the repository's own storage.
+"""The references of tables: a metarange names ranges, a range names addresses.
 
-Tables are read from the storage, never from a cache. The addresses of a range can be kept as a list, an
-object that is named by the range's id: a range never changes, so its list is right as long as it is whole.
+Only addresses in the repository's own storage count. Tables are read from the storage, never from a
+cache. The addresses of a range can be kept as a list, an object named by the range's id. A range
+never changes, so an undamaged list is always right.
 """
 
 import re
@@ -31,11 +32,11 @@ _UNFIT: Final = (ObjectNotFoundError, CorruptionError, NewerFormatError, OlderFo
 
 
 def opened(ranges: RangeStore, identifier: bytes) -> TableReader:
-    """Return a table of the storage; its records are not verified against its id.
+    """Return a table of the storage. Its records are not verified against its id.
 
     Raises:
-        ObjectNotFoundError: It is not there.
-        CorruptionError: It is damaged.
+        ObjectNotFoundError: The table is missing.
+        CorruptionError: The table is damaged.
     """
     key = ranges.key(identifier)
     return TableReader(ranges.objects.get(key), name=key)
@@ -45,7 +46,7 @@ def ranges_of(ranges: RangeStore, metarange: bytes) -> list[RangeInfo]:
     """Return the ranges of a metarange that a kept commit needs, in order.
 
     Raises:
-        CorruptionError: It is missing, or its records are not those of its id.
+        CorruptionError: The metarange is missing, or its records do not match its id.
     """
     return [
         decode_range_info(*record) for record in _needed(ranges, metarange, TableKind.METARANGE)
@@ -53,10 +54,10 @@ def ranges_of(ranges: RangeStore, metarange: bytes) -> list[RangeInfo]:
 
 
 def addresses_of(ranges: RangeStore, identifier: bytes) -> Iterator[bytes]:
-    """Yield the own addresses in a range that a kept commit needs; they are known to be its at the end.
+    """Yield the own addresses in a range that a kept commit needs. They are verified at the end.
 
     Raises:
-        CorruptionError: While iterating: it is missing, or its records are not those of its id.
+        CorruptionError: While iterating: the range is missing, or its records do not match its id.
     """
     for key, value in _needed(ranges, identifier, TableKind.RANGE):
         yield from own_addresses(key, value)
@@ -65,7 +66,7 @@ def addresses_of(ranges: RangeStore, identifier: bytes) -> Iterator[bytes]:
 def _needed(
     ranges: RangeStore, identifier: bytes, kind: TableKind
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the records of a table, which decide what is kept: known to be its own at the end."""
+    """Yield the records of a table that a kept commit needs. They are verified at the end."""
     try:
         for records in checked(opened(ranges, identifier), identifier, kind):
             yield from zip(records.keys, records.values, strict=True)
@@ -87,49 +88,51 @@ def named_addresses(reader: TableReader) -> Iterator[bytes]:
 
 
 def own_addresses(key: bytes, value: bytes) -> tuple[bytes, ...]:
-    """Return the key that an entry names, if its bytes are in the repository's own storage.
+    """Return the object key of an entry if its bytes are in the repository's own storage.
 
-    Addresses are stored in one form: an own one is a key, and a full URI is never an own one.
+    An own address is stored as a key. A full URI is never an own address.
 
     Args:
         key: The entry's path.
-        value: Its value record.
+        value: The entry's value record.
     """
     address = entry_address(key, value)
     return (address,) if is_own(address) else ()
 
 
 Ranges = Iterable[tuple[RangeInfo, bool]]
-"""Ranges that kept commits name, and of each whether the list of its addresses is in the storage."""
+"""Ranges that kept commits name, each with whether the storage has the list of its addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressLists:
-    """The addresses in ranges, each range read once: later calls read the list that is kept.
+    """The addresses in ranges. Each range is read once, and later calls read its kept list.
 
     Attributes:
         ranges: Where the ranges are.
-        folder: Start of the keys of the lists in the same storage, with a slash at its end.
+        folder: Prefix of the keys of the lists in the same storage, with a slash at its end.
     """
 
     ranges: RangeStore
     folder: str
 
     def addresses(self, identifier: bytes, *, kept: bool) -> list[bytes]:
-        """Return what `addresses_of` yields of a range, ascending, each once.
+        """Return the own addresses in a range, ascending, each once.
 
         Args:
-            identifier: Of the range.
-            kept: Whether its list is there; else the range is read, and the list is kept.
+            identifier: The id of the range.
+            kept: Whether the storage has its list. If not, the range is read and the list is put.
 
         Raises:
-            CorruptionError: The range is missing or damaged, and there is no list of it.
+            CorruptionError: The range is missing or damaged, and it has no list.
         """
         if kept:
             with suppress(*_UNFIT):
                 return self._read(identifier)
         found = sorted(set(addresses_of(self.ranges, identifier)))
-        with suppress(PermissionDeniedError):  # of a read-only storage the next call reads it again
+        with suppress(
+            PermissionDeniedError
+        ):  # with a read-only storage, the next call reads the range again
             self.ranges.objects.put(self.key(identifier), _encode(identifier, found))
         return found
 
@@ -138,7 +141,7 @@ class AddressLists:
         return f"{self.folder}{identifier.hex()}"
 
     def identifier(self, key: str) -> bytes:
-        """Return the id of the range whose list has that key; b"" for a key of no list."""
+        """Return the id of the range whose list has this key, or b"" if it is not a list's key."""
         name = key.removeprefix(self.folder)
         return bytes.fromhex(name) if name != key and _IDENTIFIER.fullmatch(name) else b""
 
@@ -168,10 +171,10 @@ def _digest(identifier: bytes, addresses: list[bytes]) -> str:
 
 
 ReadRanges = Callable[[AddressLists, Ranges], Iterable[bytes]]
-"""Yields the addresses in ranges, in any order; raises CorruptionError if one is missing or damaged."""
+"""Yields the addresses in ranges, in any order. Raises CorruptionError for a damaged range."""
 
 
 def by_one_process(lists: AddressLists, ranges: Ranges) -> Iterator[bytes]:
-    """Yield the addresses in ranges; each range is read and verified, and no list is."""
+    """Yield the addresses in ranges. Every range is read and verified. Lists are not used."""
     for info, _ in ranges:
         yield from addresses_of(lists.ranges, info.id)

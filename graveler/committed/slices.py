@@ -1,10 +1,11 @@
-"""Apply sorted changes to a tree slice by slice, with several independent builders.
+"""Applying sorted changes to a tree slice by slice, with several independent builders.
 
-A slice is the interval between two *break keys*: keys whose own hash makes them hard breaks. A range
-always ends after such a key, for all keys before and after it. The builder of a slice therefore needs
-nothing of the other slices. Together the slices give the same ranges, with the same ids, as `apply`.
+A slice is the interval between two *break keys*. The hash of a break key makes it a hard break: a
+range always ends after it, for all possible keys before and after it. So the builder of a slice
+needs nothing of the other slices. Together the slices give the same ranges, with the same ids, as
+`apply`.
 
-This holds for a break key only if the new tree has the key, and if no range of the old tree continues
+This requires that the new tree has the break key, and that no range of the old tree continues
 unchanged after it. `Cut.of` selects such keys, and `stitch` checks them.
 """
 
@@ -34,13 +35,13 @@ from graveler.model import RangeInfo, Summary
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a tree that changes is cut into slices.
+    """A cut of a tree into slices to which changes are applied.
 
     Attributes:
         base: Metarange id of the tree.
         splitting: Where new ranges end.
         first: The first key that may change.
-        last: The last one.
+        last: The last key that may change.
         breaks: The break keys between the slices, ascending.
     """
 
@@ -68,10 +69,10 @@ class Cut:
             base: Metarange id of the tree.
             splitting: Where new ranges end.
             span: The first and the last key that may change.
-            candidates: Keys that the new tree has, ascending, each a break key: of those that
-                `Cutter.hard` has by the key alone.
-            every: How many of them a slice has.
-            weights: What each candidate counts for; None: one.
+            candidates: Break keys that the new tree has, ascending: keys that are hard breaks
+                by `Cutter.hard` without a next key.
+            every: The number of candidates in a slice.
+            weights: The weight of each candidate in this number. None: each counts as one.
         """
         tree = metarange.read(store, base)
         first, last = span
@@ -86,19 +87,19 @@ class Cut:
 
     @property
     def slices(self) -> int:
-        """How many slices there are."""
+        """The number of slices."""
         return len(self.breaks) + 1
 
     def span(self, number: int) -> tuple[bytes, bytes | None]:
-        """Return the keys behind which a slice begins and with which it ends; b"" and None: no such."""
+        """Return the key before a slice (b"" for none) and its last key (None for no limit)."""
         after = self.breaks[number - 1] if number else b""
         return after, self.breaks[number] if number < len(self.breaks) else None
 
     def touched(self, tree: Tree) -> tuple[int, int]:
-        """Return from and to which range builders may write.
+        """Return start and stop of the ranges that builders may write.
 
-        These are the ranges with keys that may change, and the fragments before them, which a writer may
-        take along.
+        These are the ranges with keys that may change, and the fragments before them, which a
+        writer may write again.
         """
         start = tree.at_or_after(self.first)
         size = 0
@@ -113,9 +114,9 @@ class Cut:
 
 
 class Load:
-    """What changes of a tree give a builder to read and write, and where they may be cut into slices.
+    """The load that changes of a tree are for builders, and where it can be cut into slices.
 
-    Break keys are those of changes that are no deletions, and the last keys of ranges that keep them.
+    Candidates are keys of changes that are not deletions, and last keys of ranges that keep them.
 
     Args:
         tree: The tree that changes.
@@ -123,16 +124,16 @@ class Load:
 
     Attributes:
         first: The first key that changes.
-        last: The last one.
-        size: Logical bytes: of the changes, and of the ranges that have a key among them.
+        last: The last key that changes.
+        size: Logical bytes of the changes, and of the ranges between whose ends a change falls.
         candidates: The break keys, ascending.
-        weights: Of each, the bytes behind the one before it.
+        weights: For each break key, the bytes since the previous one.
     """
 
     def __init__(self, tree: Tree, splitting: Splitting) -> None:
         self._tree = tree
         self._cutter = Cutter(splitting)
-        self._at = 0  # the first range that is not passed
+        self._at = 0  # the first range at or after the last change
         self._touched = -1
         self._weighed = 0
         self._deleted = False
@@ -142,7 +143,7 @@ class Load:
         self.weights: list[int] = []
 
     def add(self, change: StagedChange) -> None:
-        """Take the next change, in key order."""
+        """Add the next change, in key order."""
         key, _, value = change
         tree, at = self._tree, self._tree.at_or_after(key, self._at)
         for place in range(self._at, at):
@@ -165,29 +166,29 @@ class Load:
         self._weighed = self.size
 
     def cut(self, store: RangeStore, base: str, splitting: Splitting, share: int) -> Cut:
-        """Return a cut of the tree, whose metarange id is `base`, into slices of about `share` bytes."""
+        """Return a cut of the tree with metarange id `base` into slices of about `share` bytes."""
         span = (self.first, self.last)
         return Cut.of(store, base, splitting, span, self.candidates, share, self.weights)
 
 
 def _separates(store: RangeStore, tree: Tree, key: bytes) -> bool:
-    """Return whether the tree with `key` has a range that ends after it and none that goes on."""
+    """Return whether, in the tree with `key` added, a range ends after `key`."""
     info = tree.find(key)
     if info is None:
         return True  # between two ranges
     if key == info.max_key:
-        return info.natural  # else, by another policy, it is a fragment
+        return info.natural  # a fragment may continue
     return store.open_range(info).find(key) is None  # the range is written again
 
 
 class Part(NamedTuple):
-    """What became of a slice.
+    """The result of building a slice.
 
     Attributes:
         infos: Its ranges.
-        tally: Keys that changed.
+        tally: The numbers of changed keys.
         written: How many of the ranges were written.
-        reused: How many were taken over from the tree.
+        reused: How many of the ranges are from the old tree.
     """
 
     infos: Sequence[RangeInfo]
@@ -197,16 +198,16 @@ class Part(NamedTuple):
 
 
 def build(store: RangeStore, cut: Cut, number: int, changes: Iterable[StagedChange]) -> Part:
-    """Write the ranges of a slice; all of them are in the store when this returns.
+    """Write the ranges of a slice. On return all of them are in the store.
 
     Args:
         store: Where the tree is.
         cut: The slices.
-        number: Of the slice, from 0 on.
-        changes: Those of its keys, in key order, each key once.
+        number: The number of the slice, from 0.
+        changes: The changes of its keys, in key order, each key once.
 
     Raises:
-        UnsortedKeysError: Changes are not in key order.
+        UnsortedKeysError: The changes are not in key order.
         CorruptionError: A range of the tree cannot be read.
     """
     tree = metarange.read(store, cut.base)
@@ -227,7 +228,7 @@ def build(store: RangeStore, cut: Cut, number: int, changes: Iterable[StagedChan
 def replacing(
     store: RangeStore, cut: Cut, number: int, prefix: bytes, changes: Iterable[StagedChange]
 ) -> Iterator[StagedChange]:
-    """Yield the changes of a slice, and the deletion of every other key that the tree has below `prefix`."""
+    """Yield the changes of a slice, and deletions of all other keys of the tree below `prefix`."""
     after, upto = cut.span(number)
     end = metarange.prefix_end(prefix)
     stops = [stop for stop in (end, None if upto is None else upto + b"\0") if stop is not None]
@@ -255,7 +256,7 @@ def _rewrite(  # noqa: PLR0913 - a tree, its changes and its edges
     upto: bytes | None,
     following: bytes,
 ) -> Tally:
-    """Do what `apply.rewrite` does, with parts only of the ranges that have a break key within them."""
+    """Rewrite like `apply.rewrite`, but use only parts of ranges with a break key inside."""
     tally = Tally()
     cursor = Cursor(changes)
 
@@ -292,15 +293,15 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 
 def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
-    """Publish the tree of all slices; return what `apply` returns.
+    """Publish the tree of all slices. Return the result of `apply`.
 
     Args:
         store: Where the tree and the ranges are.
         cut: The slices.
-        parts: What became of each, in order.
+        parts: The result of each slice, in order.
 
     Raises:
-        SourceChangedError: A slice does not end with its break key: its changes were not those of
+        SourceChangedError: A slice does not end with its break key: its changes are not those from
             which the cut was made.
     """
     tree = metarange.read(store, cut.base)

@@ -1,17 +1,17 @@
-"""Where a range ends: the policies of a repository, as values and pure functions.
+"""Splitting policies: where a range ends, as values and pure functions.
 
-Both policies examine two successive keys, and the logical bytes (keys and values) since the last cut.
-Compressed sizes do not count, because they depend on the library that compresses.
+Both policies examine two successive keys, and the logical bytes (keys and values) since the last
+cut. Compressed sizes do not count, because they depend on the compression library.
 
 ``hash`` ends a range after a key whose hash is 0 modulo the raggedness. ``directory`` ends it where
-the directory changes; the longer the range is, the smaller is the change that suffices.
+the directory changes. The longer the range is, the smaller the change may be.
 
-Both have hard breaks, which do not depend on sizes: after one key in ``raggedness * hard``, and under
-``directory`` before one directory in ``hard_directories``. A range always starts at a hard break, so that
-builders that start at different places agree after it.
+Both have hard breaks, which do not depend on sizes: after one key in ``raggedness * hard``, and
+under ``directory`` also before one directory in ``hard_directories``. A range always starts at a
+hard break. Builders that start at different places therefore agree after it.
 
 The hash is the one that Spark computes natively, ``xxhash64(lit(number), key)`` of the repository's
-number and the binary key, so that a job on a cluster cuts where a single process does.
+number and the binary key. A job on a cluster therefore cuts where a single process does.
 """
 
 from bisect import bisect_left
@@ -52,25 +52,25 @@ _FIRST_WIDTH: Final = 16
 class Splitting:
     """The splitting policy of a repository and its parameters. All sizes are logical bytes.
 
-    A parameter that is 0 takes the policy's default. The thresholds of ``directory`` are then shares of
+    A parameter of 0 gets the policy's default. The thresholds of ``directory`` are then shares of
     `max_bytes`.
 
     Attributes:
         policy: ``hash`` or ``directory``.
-        min_bytes: ``hash``: below it a range ends at hard breaks only. Where the raggedness takes its
-            default, this one does, too: a quarter of `max_bytes`.
-        max_bytes: A range that has reached it always ends; it may exceed it by one record.
-        raggedness: ``hash``: from `min_bytes` on, one key in this many ends its range. ``directory``:
-            the same from `key_bytes` on.
-        hard: One in this many of the keys that `raggedness` selects is a hard break, at any size.
-        table_bytes: ``directory``: from here on a range ends where the first directory of the path
-            changes, or three or more levels of directories at once.
-        part_bytes: ``directory``: from here on it ends also where the parent of the directory changes,
-            and after one directory in four.
-        directory_bytes: ``directory``: from here on it ends after any directory.
-        key_bytes: ``directory``: from here on it ends also within a directory.
-        hard_directories: ``directory``: there is a hard break before one directory in this many.
-        number: The repository's own number, 0 to 2**63 - 1; the seed of its hashes is made of it.
+        min_bytes: ``hash``: below this size a range ends only at hard breaks. If the raggedness has
+            its default, the default is a quarter of `max_bytes`.
+        max_bytes: A range of this size always ends. It can exceed the size by one record.
+        raggedness: ``hash``: from `min_bytes` on, one key in this many ends its range.
+            ``directory``: the same from `key_bytes` on.
+        hard: Of the keys that `raggedness` selects, one in this many is a hard break at any size.
+        table_bytes: ``directory``: from this size on, a range ends where the first directory of the
+            path changes, or where three or more levels of directories change at once.
+        part_bytes: ``directory``: from this size on, a range also ends where the parent of the
+            directory changes, and after one directory in four.
+        directory_bytes: ``directory``: from this size on, a range ends after any directory.
+        key_bytes: ``directory``: from this size on, a range also ends within a directory.
+        hard_directories: ``directory``: one directory in this many has a hard break before it.
+        number: The repository's own number, 0 to 2**63 - 1. The seed of its hashes is made from it.
 
     Raises:
         InvalidInputError: The parameters contradict each other.
@@ -136,7 +136,7 @@ class Splitting:
 
     @property
     def usual_bytes(self) -> int:
-        """The size that ranges have on average, about."""
+        """The approximate average size of ranges."""
         return max(1, self.max_bytes * 3 // 8)
 
     def encode(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Splitting:
 
 
 MANY: Final = 4_096
-"""From so many keys at once on numpy looks at them. It takes some 100 ms to load."""
+"""The number of keys from which on numpy is used. Loading it takes about 100 ms."""
 
 PARAMETERS: Final = tuple(field.name for field in fields(Splitting))[1:]
 """The parameters of all policies, in the order of `Splitting`."""
@@ -173,7 +173,7 @@ OF_POLICY: Final = {
 """The parameters of each policy."""
 
 DEFAULT: Final = Splitting(DIRECTORY)
-"""Of new repositories. ``graveler splitting simulate`` has the measurements behind it."""
+"""The policy of new repositories. ``graveler splitting simulate`` measures policies."""
 
 
 def initial(settings: Mapping[str, str | int], name: str) -> Splitting:
@@ -181,7 +181,7 @@ def initial(settings: Mapping[str, str | int], name: str) -> Splitting:
 
     Args:
         settings: The policy and parameters that differ from `DEFAULT`.
-        name: Unique to the repository: its number is made of it.
+        name: A name that is unique to the repository. Its number is made from it.
 
     Raises:
         InvalidInputError: The parameters contradict each other.
@@ -191,15 +191,16 @@ def initial(settings: Mapping[str, str | int], name: str) -> Splitting:
 
 
 def changed(splitting: Splitting, settings: Mapping[str, str | int]) -> Splitting:
-    """Return a policy with other parameters; the thresholds that are not given follow `max_bytes`.
+    """Return a policy with other parameters.
 
     Args:
-        splitting: The policy so far. Its number stays. Under another policy the other parameters are
-            the defaults; with another `max_bytes` the thresholds are its shares.
+        splitting: The current policy. Its number stays. If the policy changes, parameters that are
+            not set get their defaults. If `max_bytes` changes, thresholds that are not set become
+            shares of it.
         settings: The policy and parameters to set.
 
     Raises:
-        InvalidInputError: There is no such parameter, or they contradict each other.
+        InvalidInputError: A parameter is unknown, or the parameters contradict each other.
     """
     unknown = settings.keys() - {"policy", *PARAMETERS}
     if unknown:
@@ -215,7 +216,7 @@ def changed(splitting: Splitting, settings: Mapping[str, str | int]) -> Splittin
 
 
 def directory_of(key: bytes) -> bytes:
-    """Return what a key has up to its last slash, the slash included; nothing without one."""
+    """Return the part of a key up to and including its last slash, b"" without a slash."""
     return key[: key.rfind(b"/") + 1]
 
 
@@ -228,7 +229,7 @@ def _is_table(before: bytes, after: bytes) -> bool:
 
 
 class Cutter:
-    """Decides where ranges end: `cut` is the rule, `cuts` follows it through many records.
+    """Decides where ranges end: `cut` is the rule, `cuts` applies it to many records.
 
     Args:
         splitting: The policy.
@@ -242,17 +243,17 @@ class Cutter:
         self._hard = splitting.raggedness * splitting.hard
         self._least = splitting.key_bytes if self._directories else splitting.min_bytes
         self._seed = splitting.seed
-        # A range ends after a key by its hash only where the hash has none of these bits: a multiple of
-        # the raggedness is a multiple of its power of two. Nearly all keys have one of them.
+        # A range ends by the hash of a key only if the hash has none of these bits, because a
+        # multiple of the raggedness is a multiple of its power of two. Nearly all hashes have one.
         self._low_bits = (splitting.raggedness & -splitting.raggedness) - 1
 
     def cut(self, key: bytes, next_key: bytes | None, size: int) -> bool:
         """Return whether a range ends after `key`.
 
         Args:
-            key: Its last key so far.
-            next_key: The key that follows in the tree, None where none does.
-            size: Logical bytes of the range so far, the record of `key` included.
+            key: The last key of the range so far.
+            next_key: The key that follows in the tree, or None if there is none.
+            size: Logical bytes of the range so far, including the record of `key`.
         """
         if size >= self._rule.max_bytes:
             return True
@@ -268,17 +269,17 @@ class Cutter:
     def cuts(
         self, last: bytes, size: int, keys: Sequence[bytes], lengths: Sequence[int]
     ) -> tuple[list[tuple[int, int]], int]:
-        """Follow the rule through records.
+        """Apply the rule to records.
 
         Args:
-            last: The last key of the range so far.
-            size: Its logical bytes; 0: no range has begun.
-            keys: Of the records that follow, in order.
-            lengths: Of each key, and of the value behind it.
+            last: The last key of the current range.
+            size: Logical bytes of the current range, or 0 without one.
+            keys: The keys of the following records, in order.
+            lengths: The length of each key, followed by that of its value.
 
         Returns:
-            Where ranges end: the place of the record before which one does, and its size. Then the size
-            of the range that has not ended.
+            For each range that ends, the position of the next record and the size of the range.
+            Then the size of the range that has not ended.
         """
         found: list[tuple[int, int]] = []
         most = self._rule.max_bytes
@@ -289,7 +290,7 @@ class Cutter:
             added = sum(lengths[2 * start : 2 * stop])
             if size + added < most:
                 size += added
-            else:  # the largest size is reached among them, or with the last
+            else:  # the maximum size is reached at one of these records
                 for place in range(start, stop):
                     if size >= most:
                         found.append((place, size))
@@ -299,13 +300,13 @@ class Cutter:
         return found, size
 
     def hard(self, key: bytes, next_key: bytes | None) -> bool:
-        """Return whether there is a hard break between two keys that follow each other."""
+        """Return whether there is a hard break between two consecutive keys."""
         if not (xxh64(key, self._seed) & HASH_MASK) % self._hard:
             return True
         return self._directories and next_key is not None and self._leaves(key, next_key, -1)
 
     def _leaves(self, key: bytes, next_key: bytes, size: int) -> bool:
-        """Return whether the change of directory ends a range; below 0: whether it is a hard break."""
+        """Return whether a change of directory ends a range. Size -1 asks for hard breaks only."""
         before, after = directory_of(key), directory_of(next_key)
         if before == after:
             return False
@@ -322,9 +323,9 @@ class Cutter:
         return size >= rule.table_bytes and _is_table(before, after)
 
     def _places(self, keys: Sequence[bytes]) -> list[int]:
-        """Return the places before which a range may end, the first one included.
+        """Return the positions before which a range may end, including the first one.
 
-        Elsewhere one ends only because of its size.
+        At other positions a range ends only because of its size.
         """
         if not keys:
             return []
@@ -338,11 +339,11 @@ class Cutter:
         return sorted(found)
 
     def _selected(self, keys: Sequence[bytes], *, many: bool) -> Sequence[int]:
-        """Return the places of the keys whose hash has none of the low bits."""
+        """Return the positions of the keys whose hash has none of the low bits."""
         if not many:
             seed, low_bits = self._seed, self._low_bits
             return [place for place, key in enumerate(keys) if not xxh64(key, seed) & low_bits]
-        import numpy  # noqa: PLC0415 - it takes longer to load than a few thousand keys take
+        import numpy  # noqa: PLC0415 - loading it takes longer than hashing a few thousand keys
 
         digests = b"".join(map(xxh64_digest, keys, repeat(self._seed)))
         low = numpy.frombuffer(digests, ">u8") & numpy.uint64(self._low_bits)
@@ -350,15 +351,15 @@ class Cutter:
 
 
 def _directory_end(keys: Sequence[bytes], start: int, *, many: bool) -> int:
-    """Return the place of the first key behind `start` that is in another directory."""
+    """Return the position of the first key after `start` that is in another directory."""
     directory = directory_of(keys[start])
     stop, count = start + 1, len(keys)
     if stop == count or directory_of(keys[stop]) != directory:
         return stop
-    # keys are sorted: what is below a directory comes before the name that follows it
+    # keys are sorted: all keys below a directory come before the next name
     end = bisect_left(keys, directory[:-1] + _BEHIND, stop) if directory else count
     slashes, width = directory.count(b"/"), _FIRST_WIDTH
-    while stop < end:  # in growing steps: below the directory may be others
+    while stop < end:  # in growing steps, because the directory may have subdirectories
         some = keys[stop : min(stop + width, end)]
         if _slashes(some, many=many) != slashes * len(some):
             return stop + next(at for at, key in enumerate(some) if key.count(b"/") != slashes)
@@ -368,7 +369,7 @@ def _directory_end(keys: Sequence[bytes], start: int, *, many: bool) -> int:
 
 
 def _slashes(keys: Sequence[bytes], *, many: bool) -> int:
-    """Return how many slashes the keys have together."""
+    """Return the total number of slashes in the keys."""
     joined = b"".join(keys)
     if not many or len(keys) <= _FIRST_WIDTH:
         return joined.count(b"/")

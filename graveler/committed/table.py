@@ -1,12 +1,12 @@
-"""A table of a tree: the file into which it is written, and the table opened and checked.
+"""The tables of a tree: the file to which a table is written, and the check of an open table.
 
-The checksums of the blocks prove that the bytes are those that were written. Only the id proves that
-they are the records that the tree names. It is recomputed from the records.
+The checksums of the blocks prove that the bytes are those that were written. Only the id proves
+that they are the records that the tree names. It is recomputed from the records.
 
 RocksDB makes each file durable and drops it from the page cache when it closes the file. Neither
 helps here, because the object store has its own durable copy, and both are most of the cost of a
-small table. So a table is written into memory where the system has files in memory, a few at a time,
-and into a scratch folder elsewhere.
+small table. If the system has files in memory, a few tables at a time are written there. Other
+tables are written to a scratch folder.
 """
 
 import os
@@ -26,17 +26,17 @@ from graveler.sstable.reader import TableReader
 from graveler.values import range_id, record_id
 
 _MOST_IN_MEMORY: Final = 18
-"""Files at once: as many as the publisher holds and one writer writes."""
+"""The maximum number of files at a time: those of the publisher and the one that is written."""
 _LARGEST_IN_MEMORY: Final = 64 << 20
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 class TableFile:
-    """The file of one table; close it when it is published or no longer needed.
+    """The file of one table. Close it after it is published, or when it is no longer needed.
 
     Attributes:
-        path: Where a writer writes.
-        on_disk: Whether it can be moved to another place on its disk.
+        path: The path for a writer.
+        on_disk: Whether the file can be moved within its disk.
     """
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
@@ -47,17 +47,17 @@ class TableFile:
 
     @property
     def closed(self) -> bool:
-        """Whether its memory is released; a file on disk has none."""
+        """Whether its memory is released. A file on disk has no memory."""
         return self._descriptor is None
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         status = self.path.stat() if self._descriptor is None else os.fstat(self._descriptor)
         return status.st_size
 
     def read(self) -> bytes:
-        """Return all of it."""
+        """Return the whole content."""
         if self._data is not None:
             return self._data
         if self._descriptor is None:
@@ -65,10 +65,10 @@ class TableFile:
         return os.pread(self._descriptor, self.size, 0)
 
     def load(self) -> int:
-        """Keep a file in memory as bytes, which its writer has just left in the processor's cache.
+        """Read a file in memory into bytes while it is still in the processor's cache.
 
         Returns:
-            Its size.
+            The size of the file.
         """
         if self.on_disk:
             return self.size
@@ -77,12 +77,12 @@ class TableFile:
         return len(self._data)
 
     def release(self) -> int:
-        """Return the descriptor of a file in memory, which the caller closes; -1 for other files."""
+        """Return the descriptor of a file in memory, or -1. The caller closes the descriptor."""
         descriptor, self._descriptor = self._descriptor, None
         return -1 if descriptor is None else descriptor
 
     def close(self) -> None:
-        """Remove it, unless it was moved away; may be called twice."""
+        """Remove the file unless it was moved. The call may be repeated."""
         if self.on_disk:
             self.path.unlink(missing_ok=True)
         elif self._descriptor is not None:
@@ -99,8 +99,8 @@ class Scratch:
     """The files of one writer.
 
     Args:
-        folder: Makes the folder for files on disk, when the first one is needed.
-        largest: Bytes that a file may have, about.
+        folder: Creates the folder for files on disk. Called for the first such file.
+        largest: Approximate maximum size of a file in bytes.
     """
 
     def __init__(self, folder: Callable[[], Path], *, largest: int) -> None:
@@ -129,7 +129,7 @@ class Scratch:
         return file
 
     def close(self) -> None:
-        """Remove everything; may be called twice."""
+        """Remove all files. The call may be repeated."""
         for file in self._files:
             file.close()
         self._files.clear()
@@ -139,7 +139,7 @@ class Scratch:
 
 
 def new_memory_file() -> TableFile | None:
-    """Return a new file in memory, None where the system has none that a writer can open."""
+    """Return a new file in memory, or None if the system has no such files that can be opened."""
     if not hasattr(os, "memfd_create"):
         return None
     try:
@@ -154,7 +154,7 @@ def new_memory_file() -> TableFile | None:
 
 
 class TableKind(StrEnum):
-    """What a table holds: entries behind paths, or ranges behind their last keys."""
+    """The content of a table: entries by path, or ranges by last key."""
 
     RANGE = "range"
     METARANGE = "metarange"
@@ -164,9 +164,10 @@ KINDS: Final = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
 """Their numbers in the local form."""
 
 SMALL_RECORDS: Final = 1_024
-"""Records of a table whose writer makes its local form, too, because it is likely to be read soon."""
+"""Maximum number of records of a small table. Its writer builds the local form at once, because the
+table is likely to be read soon."""
 SMALL_BYTES: Final = 256 << 10
-"""Keys and values of such a table."""
+"""Maximum size of the keys and values of a small table."""
 
 Columns = tuple[Sequence[bytes], Sequence[bytes]]
 """Keys and value records."""
@@ -176,11 +177,11 @@ class FinishedTable(NamedTuple):
     """A table that can be published.
 
     Attributes:
-        identifier: Its id.
-        kind: What it holds.
-        file: The table.
-        record_ids: Of its records.
-        form: Its local form, where the writer made it.
+        identifier: The id of the table.
+        kind: The kind of table.
+        file: The file of the table.
+        record_ids: The ids of its records.
+        form: Its local form, if the writer built it.
     """
 
     identifier: bytes
@@ -206,10 +207,10 @@ class Records(NamedTuple):
     """Records of a table, column by column.
 
     Attributes:
-        keys: Ascending.
-        values: The value record behind each key.
-        lengths: Of each key and of the value behind it; see `Columns`.
-        record_ids: 32 bytes each, in key order.
+        keys: The keys, ascending.
+        values: The value record of each key.
+        lengths: The length of each key, followed by that of its value, see `Columns`.
+        record_ids: The record ids, 32 bytes each, in key order.
     """
 
     keys: Sequence[bytes]
@@ -236,7 +237,7 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> list
 
 
 def checked(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator[Records]:
-    """Yield the records of a table, some at a time; raise as `check_table` does.
+    """Yield the records of a table in batches. The errors are those of `check_table`.
 
     The table is known to be sound only at the end of the iterator.
     """
@@ -263,10 +264,10 @@ def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[P
     Args:
         reader: The table.
         identifier: The id of the range.
-        digest: Of its records, by a metarange that was verified.
+        digest: The digest of its records, from a verified metarange.
 
     Raises:
-        CorruptionError: As `check_table`; or the records give another digest.
+        CorruptionError: As for `check_table`, or the records give another digest.
         NewerFormatError: A newer graveler wrote it.
         OlderFormatError: An older graveler wrote it.
     """
@@ -280,7 +281,7 @@ def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[P
     if not form.count:
         raise CorruptionError(f"{what} holds no record")
     info = RangeInfo(identifier, first, last, form.count, form.size)
-    with ThreadPoolExecutor(1) as beside:  # SHA-256 of many bytes leaves the interpreter to others
+    with ThreadPoolExecutor(1) as beside:  # SHA-256 of many bytes releases the GIL
         found = beside.submit(form.digest())
         file = form.finish(KINDS[TableKind.RANGE], identifier, digest=digest)
     if found.result() != digest:
@@ -293,7 +294,7 @@ def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[P
 
 
 def _check_format(reader: TableReader, what: str) -> None:
-    stated = reader.user_properties.get("format", "1")  # the first format did not name itself
+    stated = reader.user_properties.get("format", "1")  # tables of the first format do not state it
     check_format(int(stated) if stated.isdecimal() else stated, what)
 
 
@@ -310,13 +311,13 @@ def _check_properties(reader: TableReader, kind: TableKind, info: RangeInfo) -> 
 def local_form(
     kind: TableKind, info: RangeInfo, record_ids: bytes, columns: Iterable[Columns]
 ) -> list[Piece]:
-    """Return the local form of a small table in the making; nothing for another one.
+    """Return the local form of a small table that is being written, or nothing for a larger one.
 
     Args:
-        kind: What the table holds.
-        info: Its id, and how many records of how many bytes it has.
-        record_ids: Of the records.
-        columns: The records. If they are not all of them, there is no form.
+        kind: The kind of table.
+        info: Its id, and the number and size of its records.
+        record_ids: The ids of the records.
+        columns: The records. If some are missing, there is no form.
     """
     form = Form()
     if info.size <= SMALL_BYTES:
@@ -330,7 +331,7 @@ def local_form(
 def own_table(
     reader: TableReader, identifier: bytes, kind: TableKind, record_ids: bytes
 ) -> list[Piece]:
-    """Return the local form of a table that was written here, of which the record ids are known.
+    """Return the local form of a table of this process whose record ids are known.
 
     Raises:
         CorruptionError: A block is damaged, or the record ids are those of another table.

@@ -1,9 +1,9 @@
-"""The ranges of a tree as a sequence that is decoded where it is looked at.
+"""The ranges of a tree as a sequence that is decoded on access.
 
-A tree of 160 million paths lists 20,000 ranges. A lookup needs one of them, and a diff or a commit those
-that differ. So a tree keeps the rows of its metarange, keys and values as bytes, in memory or in the
-mapped local form, and makes a `RangeInfo` of a row when it is asked for one. A slice is a view of the
-same rows.
+A tree of 160 million paths lists 20,000 ranges. A lookup needs one of them. A diff or a commit
+needs those that differ. So a tree keeps the rows of its metarange, keys and values as bytes, in
+memory or in the mapped local form, and decodes a row to a `RangeInfo` on access. A slice is a view
+of the same rows.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ from graveler.values import (
 _STEP: Final = RECORD_ID_BYTES
 _LONGEST_RUN: Final = 2_048
 _LOOKUPS: Final = 16
-"""After so many lookups by key the keys are copied out of the local form."""
+"""The number of lookups by key after which the keys are copied out of the local form."""
 
 
 class Rows(Protocol):
@@ -31,7 +31,7 @@ class Rows(Protocol):
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of rows."""
 
     def key(self, row: int) -> bytes:
         """Return the last key of a range."""
@@ -53,7 +53,7 @@ class RowList:
     """Rows in memory.
 
     Attributes:
-        count: How many.
+        count: The number of rows.
     """
 
     def __init__(self, keys: list[bytes], values: list[bytes], record_ids: bytes) -> None:
@@ -84,7 +84,7 @@ class RowList:
 
 
 class _Decoded:
-    """Rows with what was decoded of them, shared by all views."""
+    """Rows and the decoded ranges, shared by all views."""
 
     __slots__ = ("_record_ids", "infos", "keys", "lookups", "rows")
 
@@ -124,10 +124,10 @@ class _Decoded:
 
 
 class Tree(Sequence[RangeInfo]):
-    """Ranges that follow each other in a tree, in key order; all of them or a run of them.
+    """Consecutive ranges of a tree, in key order: all of them or a part.
 
     Args:
-        rows: Of the metarange.
+        rows: The rows of the metarange.
     """
 
     __slots__ = ("_decoded", "_start", "_stop")
@@ -177,16 +177,16 @@ class Tree(Sequence[RangeInfo]):
     __hash__ = None  # type: ignore[assignment]
 
     def at_or_after(self, key: bytes, start: int = 0) -> int:
-        """Return the place, from `start` on, of the first range that ends at or after `key`."""
+        """Return the position, from `start` on, of the first range that ends at or after `key`."""
         at = self._decoded.bisect(key, self._start + start, self._stop)
         return at - self._start
 
     def find(self, key: bytes) -> RangeInfo | None:
-        """Return the one range that can hold `key`, None where none can."""
+        """Return the only range that can hold `key`, or None if none can."""
         decoded = self._decoded
         if decoded.keys is None:
             at = decoded.bisect(key, self._start, self._stop)
-        else:  # no call: each look-up passes here
+        else:  # not a call: this runs for each lookup
             at = bisect_left(decoded.keys, key, self._start, self._stop)
         if at == self._stop:
             return None
@@ -224,12 +224,12 @@ class Tree(Sequence[RangeInfo]):
         return self._decoded.record_ids()[_STEP * self._start : _STEP * self._stop]
 
     def placed_ids(self) -> tuple[bytes, int, int]:
-        """Return record ids that hold those of the ranges, uncopied, and from and to which row."""
+        """Return all record ids of the metarange, uncopied, and start and stop of these ranges."""
         return self._decoded.record_ids(), self._start, self._stop
 
 
 class TreeBuilder:
-    """The ranges of a new tree, in key order. Those of another tree are taken over undecoded."""
+    """The ranges of a new tree, in key order. Ranges of other trees are added without decoding."""
 
     def __init__(self) -> None:
         self._keys: list[bytes] = []
@@ -256,7 +256,7 @@ class TreeBuilder:
         self._ids += record_id(info.max_key, value)
 
     def extend(self, infos: Sequence[RangeInfo]) -> None:
-        """Add ranges that follow each other at the end."""
+        """Add consecutive ranges at the end."""
         if isinstance(infos, Tree):
             self._keys += infos.keys()
             self._values += infos.values()
@@ -266,7 +266,7 @@ class TreeBuilder:
                 self.append(info)
 
     def pop(self, count: int) -> list[RangeInfo]:
-        """Remove the last ranges, `count` of them; return them in key order."""
+        """Remove the last `count` ranges. Return them in key order."""
         first = len(self._keys) - count
         infos = [self[row] for row in range(first, len(self._keys))]
         for row in range(first, len(self._keys)):
@@ -291,7 +291,7 @@ def tree_of(infos: Sequence[RangeInfo]) -> Tree:
 
 
 def shared_ends(*trees: Tree) -> tuple[int, int]:
-    """Return how many ranges all trees have in common at their start, and behind that at their end."""
+    """Return how many ranges all trees share at the start, and how many of the rest at the end."""
     least = min(map(len, trees))
     (ids, at, stop), *others = (tree.placed_ids() for tree in trees)
     head = min(
@@ -303,8 +303,8 @@ def shared_ends(*trees: Tree) -> tuple[int, int]:
 
 
 def shared_start(one: bytes, other: bytes, most: int, at: int = 0, other_at: int = 0) -> int:
-    """Return how many record ids are the same from the places `at` and `other_at` on, up to `most`."""
-    view = memoryview(other)  # nothing is copied
+    """Return how many record ids are equal from the rows `at` and `other_at` on, up to `most`."""
+    view = memoryview(other)  # avoids copies
 
     def same(start: int, stop: int) -> bool:
         part = view[_STEP * (other_at + start) : _STEP * (other_at + stop)]
@@ -314,7 +314,7 @@ def shared_start(one: bytes, other: bytes, most: int, at: int = 0, other_at: int
 
 
 def _shared_end(one: bytes, other: bytes, most: int, end: int, other_end: int) -> int:
-    """Return how many record ids are the same before the places `end` and `other_end`, up to `most`."""
+    """Return how many record ids are equal before the rows `end` and `other_end`, up to `most`."""
     view = memoryview(other)
 
     def same(start: int, stop: int) -> bool:
@@ -325,10 +325,10 @@ def _shared_end(one: bytes, other: bytes, most: int, end: int, other_end: int) -
 
 
 def _same_run(same: Callable[[int, int], bool], most: int) -> int:
-    """Return how many places are the same from the first on, up to `most`.
+    """Return how many positions are equal from the first on, up to `most`.
 
-    Runs are compared at once. They grow, so that a difference that is far away costs little more than
-    one that is near, and only so far that what follows the difference is hardly read.
+    Whole runs are compared. They grow, so that a distant difference costs little more than a near
+    one. Their growth is limited, so that little is read after the difference.
     """
     low, step = 0, 1
     while low < most and same(low, min(low + step, most)):

@@ -1,9 +1,9 @@
-"""Units: folders of which a merge takes one side as a whole.
+"""Units: folders that a merge decides as a whole.
 
-A table of Delta Lake is a log of numbered files, and data files that the log names. Two logs joined
-path by path are no log: number 12 of one side may stand below number 13 of the other. So the folder
-that holds the log is a unit: where both sides changed the log, and neither log holds the changes of the
-other, the folder is *torn*, and is one conflict.
+A table of Delta Lake is a log of numbered files, and data files that the log names. Two logs that
+are merged path by path do not give a valid log: number 12 of one side may precede number 13 of the
+other. So the folder that holds the log is a unit. If both sides changed the log, and neither log
+holds the changes of the other, the folder is *torn*, and is one conflict.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _LOG: Final = b"_delta_log/"
 
 
 def log_of(key: bytes) -> bytes | None:
-    """Return the folder of the log that a key is in, as in ``tables/a/_delta_log/``, or None."""
+    """Return the folder of the log that holds a key, as in ``tables/a/_delta_log/``, or None."""
     if _LOG not in key:
         return None
     if key.startswith(_LOG):
@@ -31,7 +31,7 @@ def is_torn(store: RangeStore, values: BaseValues, source: str, dest: str, log: 
 
     Args:
         store: Where the trees are.
-        values: What the bases have.
+        values: The values of the bases.
         source: Metarange id.
         dest: Metarange id.
         log: The folder of the log.
@@ -57,10 +57,10 @@ def units_of(logs: Iterable[bytes]) -> tuple[bytes, ...]:
 
 
 def name_of(unit: bytes) -> bytes:
-    """Return the path by which a conflict names a unit: that of its log, as in ``a/_delta_log``."""
+    """Return the name of a unit in a conflict: the path of its log, as in ``a/_delta_log``."""
     return unit + _LOG.removesuffix(b"/")
 
 
 def names_unit(path: str) -> bool:
-    """Return whether a conflict's path is the name of a unit."""
+    """Return whether the path of a conflict is the name of a unit."""
     return path.rpartition("/")[2] == _LOG.decode().rstrip("/")

@@ -1,6 +1,6 @@
-"""The check of stored tables against the trees that name them, for ``graveler fsck``.
+"""Checking stored tables against the trees that name them, for ``graveler fsck``.
 
-Reads the object store itself, never the cache, and reports instead of raising.
+The check reads the object store, never the cache. It reports problems instead of raising errors.
 """
 
 from collections.abc import Generator, Iterator
@@ -16,12 +16,12 @@ from graveler.values import RecordsDigest, decode_range_info
 
 
 class Problem(NamedTuple):
-    """Something that is not as it must be.
+    """A problem of a stored table.
 
     Attributes:
         kind: Range or metarange.
-        id: Its id in hex.
-        message: What is wrong.
+        id: The id of the table in hex.
+        message: The description of the problem.
     """
 
     kind: TableKind
@@ -32,15 +32,15 @@ class Problem(NamedTuple):
 def verify_range(
     store: RangeStore, range_id: bytes, info: RangeInfo | None = None
 ) -> Generator[Problem, None, TableReader | None]:
-    """Yield what is wrong with a stored range.
+    """Yield the problems of a stored range.
 
     Args:
-        store: Where it is.
-        range_id: Its id.
-        info: Its entry in a metarange, to compare with.
+        store: Where the range is.
+        range_id: The id of the range.
+        info: Its record in a metarange, for comparison.
 
     Returns:
-        The range, None where it cannot be read.
+        The range, or None if it cannot be read.
     """
     digest = RecordsDigest()
     reader = yield from _checked(store, range_id, TableKind.RANGE, digest)
@@ -67,10 +67,10 @@ def verify_range(
 def verify_tree(
     store: RangeStore, metarange: str
 ) -> Generator[Problem, None, tuple[RangeInfo, ...]]:
-    """Yield what is wrong with a stored metarange, its ranges left aside.
+    """Yield the problems of a stored metarange, without those of its ranges.
 
     Returns:
-        The ranges it names, as far as it can be read.
+        The ranges that it names, as far as it can be read.
     """
     if metarange == EMPTY_METARANGE:
         return ()
@@ -99,7 +99,7 @@ def verify_tree(
 
 
 def verify_metarange(store: RangeStore, metarange: str) -> Iterator[Problem]:
-    """Yield what is wrong with a stored metarange and with each of its ranges."""
+    """Yield the problems of a stored metarange and of each of its ranges."""
     for info in (yield from verify_tree(store, metarange)):
         yield from verify_range(store, info.id, info)
 
