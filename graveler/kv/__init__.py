@@ -1,4 +1,4 @@
-"""Mutable metadata: the key-value port and its drivers."""
+"""Mutable metadata: the key-value store interface and its drivers."""
 
 from graveler.kv.registry import open_kv
 from graveler.kv.store import (

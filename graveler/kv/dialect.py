@@ -1,4 +1,4 @@
-"""The databases behind SQLAlchemy: their statements, options and errors, and turns by their locks.
+"""SQL dialects: statements, options, errors, and the locks of a server for turns.
 
 A lock belongs to a session of the server and ends with it.
 """
@@ -24,8 +24,8 @@ class SessionLocks(NamedTuple):
     """How a kind of server locks a name for a session.
 
     Attributes:
-        lock: Waits for at most the given seconds; returns whether it has the lock.
-        unlock: Releases it.
+        lock: Waits for at most the given seconds. Returns whether it has the lock.
+        unlock: Releases the lock.
     """
 
     lock: Callable[[Connection, str, float], bool]
@@ -35,13 +35,14 @@ class SessionLocks(NamedTuple):
 class ServerTurns:
     """Turns of the threads of all processes that use the server.
 
-    Each process sends one thread at a time for each name. Turns have connections of their own,
-    so that a thread that has the turn does not wait for a connection of one that waits for it.
+    In each process, one thread at a time requests a name from the server. Turns have their own
+    connections. Otherwise the holder of a turn could wait for a connection of a thread that waits
+    for the turn.
 
     Args:
         connect: Makes the engine for the first turn. If its pool is exhausted, the block runs
             without the turn.
-        locks: What the server has.
+        locks: The locks of the server.
     """
 
     def __init__(self, connect: Callable[[], Engine], locks: SessionLocks) -> None:
@@ -55,9 +56,9 @@ class ServerTurns:
 
     @contextmanager
     def take(self, name: str, patience: float) -> Iterator[bool]:
-        """Hold the turn at `name` during the block, or go without after `patience` seconds.
+        """Hold the turn at `name` during the block, or run it without after `patience` seconds.
 
-        Goes without, too, where the server does not answer.
+        The block also runs without the turn if the server does not answer.
         """
         deadline = monotonic() + patience
         with self._threads.take(name, patience) as first:
@@ -70,14 +71,14 @@ class ServerTurns:
                     self._unlock(engine, connection, name)
 
     def close(self) -> None:
-        """Close the connections that hold no turn; the others when it is given back."""
+        """Close the connections without a turn. The others close when their turn ends."""
         with self._making:
             self._closed = True
             if self._engine is not None:
                 self._engine.dispose()
 
     def after_fork_in_child(self) -> None:
-        """Leave the parent's connections to it."""
+        """Discard the parent's connections without closing them."""
         if self._engine is not None:
             abandon(self._engine)
         self._engine = None
@@ -97,14 +98,14 @@ class ServerTurns:
                 connection = engine.connect()
             locked = self._locks.lock(connection, name, max(deadline - monotonic(), 0.0))
         except SQLAlchemyError:
-            pass  # a turn is a favour: what the server does not grant is done without
+            pass  # turns are optional: without the server's lock the block runs without the turn
         finally:
             if connection is not None and not locked:
                 _hang_up(connection)
         return connection if locked else None
 
     def _unlock(self, engine: Engine, connection: Connection, name: str) -> None:
-        if engine is not self._engine:  # this is a fork: the parent will unlock
+        if engine is not self._engine:  # in a forked child: the parent unlocks
             abandon(connection)
             return
         unlocked = False
@@ -112,12 +113,12 @@ class ServerTurns:
             self._locks.unlock(connection, name)
             unlocked = True
         except SQLAlchemyError:
-            pass  # the end of the session unlocks as well
+            pass  # the end of the session also unlocks
         finally:
             if unlocked and not self._closed:
                 connection.close()
             else:
-                _hang_up(connection)  # the pool that would have closed it may be gone
+                _hang_up(connection)  # the pool that would close it may be gone
 
 
 def _hang_up(connection: Connection) -> None:
@@ -126,13 +127,13 @@ def _hang_up(connection: Connection) -> None:
         connection.close()
 
 
-# The statements are put together from constants.
+# The statements consist of constants.
 # ruff: noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The words of a database for what the store does; parameters as in ``:partition``."""
+    """The SQL statements of a dialect. Parameters look like ``:partition``."""
 
     get: TextClause
     set: TextClause
@@ -150,10 +151,10 @@ def statements(*, quote: str, insert: str, upsert: str, absent: str, drop: str) 
     """Return the statements of a dialect.
 
     Args:
-        quote: Stands around the names of columns that are words of the dialect.
+        quote: The quotation mark for column names that are reserved words.
         insert: Writes a row that must not exist.
-        upsert: Follows `insert` where the row may exist.
-        absent: Follows `insert` where a row that exists stays.
+        upsert: The suffix of `insert` that replaces an existing row.
+        absent: The suffix of `insert` that keeps an existing row.
         drop: Removes the first rows of a partition.
     """
     partition, key = f"{quote}partition{quote}", f"{quote}key{quote}"
@@ -182,23 +183,23 @@ def statements(*, quote: str, insert: str, upsert: str, absent: str, drop: str) 
 
 @lru_cache(maxsize=256)
 def get_many(quote: str, count: int) -> TextClause:
-    """Return the statement that reads the keys ``p0 k0``, ``p1 k1`` … of a dialect."""
+    """Return the statement of a dialect that reads the keys ``p0 k0``, ``p1 k1`` …."""
     partition, key = f"{quote}partition{quote}", f"{quote}key{quote}"
-    # Each pair is one look-up in the index; of pairs in a list some servers read the whole table.
+    # Each pair is one index lookup. For a list of pairs some servers scan the whole table.
     pairs = (f"({partition} = :p{number} AND {key} = :k{number})" for number in range(count))
     return text(f"SELECT {partition}, {key}, value FROM graveler_kv WHERE {' OR '.join(pairs)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What distinguishes a kind of database.
+    """The properties of a kind of database.
 
     Attributes:
-        name: For messages: ``MySQL``.
-        scheme: Of its URLs.
-        driver: What SQLAlchemy calls database and library.
+        name: Its name in messages: ``MySQL``.
+        scheme: The scheme of its URLs.
+        driver: SQLAlchemy's name of the database and the library.
         options: The options that the query of a URL may have.
-        quote: Stands around the names of columns that are words of the dialect.
+        quote: The quotation mark for column names that are reserved words.
         sql: Its statements.
         locks: The server's locks for turns.
         needs_database: Whether a URL must name a database.
@@ -214,18 +215,18 @@ class Dialect:
     needs_database: bool = False
 
     def get_many(self, count: int) -> TextClause:
-        """Return the statement that reads `count` keys; its parameters are ``p0``, ``k0``, ``p1`` and so on."""
+        """Return the statement that reads `count` keys, the parameters ``p0``, ``k0``, ``p1`` …."""
         return get_many(self.quote, count)
 
 
 class Failure(NamedTuple):
-    """What an error of the database means.
+    """The meaning of an error of the database.
 
     Attributes:
         kind: The error for the caller.
-        way_out: What the caller can do; follows the message of the database.
+        way_out: What the caller can do. It is appended to the message of the database.
         repeat: Whether repeating the statement may help, and is harmless.
-        lost: Whether the connection is gone or was never made, so that the outcome of the
+        lost: Whether the connection is lost or was never made, so that the outcome of the
             statement is unknown.
     """
 

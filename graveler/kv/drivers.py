@@ -1,4 +1,4 @@
-"""What drivers share: the checks of arguments, pages and chunks, and the value as the predicate."""
+"""Shared parts of drivers: argument checks, pages, chunks, and values as predicates."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from graveler.kv.store import (
 )
 from graveler.process import batches
 
-# The port documents the methods.
+# `KVStore` documents the methods.
 # ruff: noqa: D102
 
 _FIRST_PAGE: Final = 64
@@ -35,8 +35,8 @@ class _Turns(Protocol):
 class Driver(KVStore):
     """A store whose predicates are the values themselves.
 
-    It checks the arguments of every call, so that a driver does not. A driver implements the methods
-    that begin with an underscore.
+    It checks the arguments of every call. A driver implements the methods whose names begin with an
+    underscore, and need not check.
     """
 
     _turns: _Turns
@@ -49,7 +49,7 @@ class Driver(KVStore):
         self._check_open()
         check_keys(keys)
         different = list(dict.fromkeys(keys))
-        if len(different) == 1:  # what is one key needs no transaction
+        if len(different) == 1:  # a single key needs no transaction
             partition, key = different[0]
             return [_stored(self._get(partition, key))] * len(keys)
         values = self._get_many(different) if different else {}
@@ -112,7 +112,7 @@ class Driver(KVStore):
 
     @abstractmethod
     def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
-        """Return the values of those of the keys that exist, all of one moment; each comes once."""
+        """Return the values of the existing keys, all at one moment. Each key comes once."""
 
     @abstractmethod
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
@@ -120,11 +120,11 @@ class Driver(KVStore):
 
     @abstractmethod
     def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
-        """Write these values; of equal keys the last one counts."""
+        """Write these values. If a key comes twice, the last value counts."""
 
     @abstractmethod
     def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
-        """Write the value if the predicate holds, in one atomic step; return whether it held."""
+        """Write the value if the predicate holds, in one atomic step. Return whether it held."""
 
     @abstractmethod
     def _delete(self, partition: str, key: bytes) -> None:
@@ -132,7 +132,7 @@ class Driver(KVStore):
 
     @abstractmethod
     def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
-        """Remove the key if it has the value, in one atomic step; return whether it had."""
+        """Remove the key if it has the value, in one atomic step. Return whether it had it."""
 
     @abstractmethod
     def _drop(self, partition: str) -> None:
@@ -148,11 +148,11 @@ def _stored(value: bytes | None) -> Stored | None:
 
 
 def check_partition(partition: str) -> None:
-    """Refuse a partition name that some driver could not store.
+    """Refuse a partition name that a driver cannot store.
 
     Raises:
-        InvalidInputError: It is empty, longer than 1024 bytes, holds a NUL, or is not text
-            that UTF-8 can hold.
+        InvalidInputError: The name is empty, longer than 1024 bytes, contains a NUL, or cannot be
+            encoded in UTF-8.
     """
     try:
         length = len(partition.encode())
@@ -165,7 +165,7 @@ def check_partition(partition: str) -> None:
 
 
 def check_key(partition: str, key: bytes) -> None:
-    """Refuse what some driver could not store.
+    """Refuse a key that a driver cannot store.
 
     Raises:
         InvalidInputError: The partition is not a valid name, or the key is empty or longer
@@ -179,10 +179,10 @@ def check_key(partition: str, key: bytes) -> None:
 
 
 def check_value(key: bytes, value: bytes) -> None:
-    """Refuse what is no value: nothing at all, and what could still change.
+    """Refuse a value that is not ``bytes``, such as None or a mutable buffer.
 
     Raises:
-        InvalidInputError: It is not ``bytes``.
+        InvalidInputError: The value is not ``bytes``.
     """
     if not isinstance(value, bytes):
         raise InvalidInputError(f"value of type {type(value).__name__} for {key!r}: give bytes")
@@ -192,7 +192,7 @@ def check_predicate(predicate: Predicate) -> None:
     """Refuse a predicate that can never hold.
 
     Raises:
-        InvalidInputError: It is neither ``ABSENT`` nor ``PRESENT`` nor a value.
+        InvalidInputError: The predicate is neither ``ABSENT`` nor ``PRESENT`` nor a value.
     """
     if predicate is not ABSENT and predicate is not PRESENT and not isinstance(predicate, bytes):
         raise InvalidInputError(
@@ -202,10 +202,10 @@ def check_predicate(predicate: Predicate) -> None:
 
 
 def check_read_predicate(predicate: Predicate) -> None:
-    """Refuse a predicate of no value that was read.
+    """Refuse a predicate that no read returned.
 
     Raises:
-        InvalidInputError: It is no value.
+        InvalidInputError: The predicate is not a value.
     """
     if not isinstance(predicate, bytes):
         raise InvalidInputError(
@@ -214,7 +214,7 @@ def check_read_predicate(predicate: Predicate) -> None:
 
 
 def holds(predicate: Predicate, value: bytes | None) -> bool:
-    """Return whether a key with `value` (None: absent) satisfies `predicate`."""
+    """Return whether a key with `value` satisfies `predicate`. None means an absent key."""
     if predicate is ABSENT:
         return value is None
     if predicate is PRESENT:
@@ -239,22 +239,23 @@ def pages(
     *,
     first: int = _FIRST_PAGE,
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what `read` gives, page after page, holding nothing in between.
+    """Yield the items of `read` page after page. No resource is held between two pages.
 
     Args:
-        read: Given a start and a limit, returns at most that many items from the start on, ascending.
+        read: A function of a start and a limit. It returns at most that many items from the start
+            on, ascending.
         start: Where the first page starts.
-        first: Items of the first page.
+        first: Number of items of the first page.
     """
-    # a million items may pass here: no Python frame for each
+    # no Python frame for each item: a scan can have millions
     return chain.from_iterable(_pages(read, start, first))
 
 
 def _pages(
     read: Callable[[bytes, int], list[tuple[bytes, bytes]]], start: bytes, limit: int
 ) -> Iterator[list[tuple[bytes, bytes]]]:
-    # Many scans need a handful of items, others all there are: the second page is a large one.
-    # Beyond a thousand rows a larger page gains nothing, and takes memory.
+    # Many scans need only a few items, others need all. So the second page is large.
+    # A page of more than a thousand rows gains nothing and takes memory.
     while True:
         page = read(start, limit)
         last = len(page) < limit
@@ -268,10 +269,9 @@ def _pages(
 def chunks(
     partition: str, items: Iterable[tuple[bytes, bytes]]
 ) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield `items` in lists, each key and value checked.
+    """Yield `items` in lists. Each key and value is checked.
 
-    A chunk is complete before it is yielded, so that `items` makes its next item outside the
-    driver's transaction.
+    A chunk is complete before it is yielded, so that `items` runs outside the driver's transaction.
     """
     check_partition(partition)
     for chunk in batches(items, _CHUNK):
@@ -284,7 +284,7 @@ def chunks(
 
 
 def check_keys(keys: Sequence[tuple[str, bytes]]) -> None:
-    """Refuse keys that no driver could read at once.
+    """Refuse keys that not every driver can read at once.
 
     Raises:
         InvalidInputError: There are more than 25, or one is invalid.

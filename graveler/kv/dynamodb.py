@@ -1,10 +1,10 @@
-"""DynamoDB, through boto3: a service, without a server to run.
+"""DynamoDB through boto3: a service that needs no own server.
 
-A partition of the port is a partition of the table, its keys are the sort keys: DynamoDB orders
-them as bytes. Reads are strong; conditions are checked by the service.
+A partition of the store is a partition of the table. Its keys are the sort keys, which DynamoDB
+orders as bytes. Reads are strongly consistent. The service checks conditions.
 """
 
-# The port documents the methods.
+# `KVStore` documents the methods.
 # ruff: noqa: D102
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,23 +39,23 @@ _SCHEMA: Final[dict[str, Any]] = {
 }
 _MAX_ITEM: Final = 400 * 1024
 _WRITE_AT_ONCE: Final = 25
-_ATTEMPTS: Final = 10  # of what a batch has left over, without any of it getting through
-_TABLE_PATIENCE: Final = 300  # seconds, about
+_ATTEMPTS: Final = 10  # in a row in which the service handled no item of the rest of a batch
+_TABLE_PATIENCE: Final = 300  # approximate seconds
 
 
 class DynamoDBKVStore(Driver):
-    """A key-value store in a table of DynamoDB, made when missing, and paid by the request.
+    """A key-value store in a DynamoDB table, which is created if missing and billed per request.
 
     Args:
-        uri: ``dynamodb://table?region=eu-central-1``; ``endpoint=`` for a service other than
-            that of AWS. Credentials come from the usual AWS settings.
-        clock: Where pauses come from.
-        ids: Where the jitter of the pauses comes from.
+        uri: ``dynamodb://table?region=eu-central-1``. ``endpoint=`` names a service other than
+            AWS. Credentials come from the usual AWS settings.
+        clock: Measures the pauses.
+        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without progress after which a call ends.
 
     Raises:
         InvalidInputError: The URI cannot be read, or the table has another key schema.
-        PermissionDeniedError: There are no credentials, or they do not suffice.
+        PermissionDeniedError: The credentials are missing or insufficient.
         BackendUnavailableError: The service does not answer.
     """
 
@@ -70,7 +70,7 @@ class DynamoDBKVStore(Driver):
         self._table = Table.parse(uri)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
-        # Among the threads of this process: the service has no locks that die with their owner.
+        # Only for threads of this process: the service has no locks that end with their owner.
         self._turns = Turns()
         self._closed = False
         self._client = DynamoDBClient(self._table, self._clock, self._ids, no_progress_s)
@@ -86,7 +86,7 @@ class DynamoDBKVStore(Driver):
         return value
 
     def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
-        # Not BatchGetItem, which reads each item at a moment of its own.
+        # Not BatchGetItem, which reads the items at different moments.
         self._check_open()
         name = self._table.name
         wanted = [{"Get": {"TableName": name, "Key": _name(*key)}} for key in keys]
@@ -98,7 +98,7 @@ class DynamoDBKVStore(Driver):
         self._call("put_item", Item=_item(partition, key, value))
 
     def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
-        # One batch may name a key once only.
+        # A batch may contain a key only once.
         rows = [_item(partition, key, value) for key, value in dict(chunk).items()]
         self._write([{"PutRequest": {"Item": row}} for row in rows])
 
@@ -123,7 +123,7 @@ class DynamoDBKVStore(Driver):
 
     def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         items: list[dict[str, Any]] = []
-        # A reply ends at a megabyte, too: only one without a last key is the last one.
+        # A reply also ends at one megabyte. Only a reply without a last key is the last one.
         for reply in self._query(partition, start, Limit=limit):
             items += reply["Items"]
             if len(items) >= limit:
@@ -170,7 +170,7 @@ class DynamoDBKVStore(Driver):
         return str(table["TableStatus"])
 
     def _create(self) -> None:
-        with suppress(AlreadyExistsError):  # by another process, just now
+        with suppress(AlreadyExistsError):  # another process has just created it
             self._call("create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
 
     def _check_open(self) -> None:
@@ -184,7 +184,7 @@ class DynamoDBKVStore(Driver):
         )
 
     def _call_if(self, operation: str, **parameters: Any) -> bool:
-        """Send a write with a condition; return whether the condition held."""
+        """Send a write with a condition. Return whether the condition held."""
         try:
             self._call(operation, conditional=True, **parameters)
         except ConditionFailed:
@@ -203,7 +203,7 @@ class DynamoDBKVStore(Driver):
         values: dict[str, Any] = {":partition": {"S": partition}}
         condition = f"{_PARTITION} = :partition"
         if start:
-            # The service takes no longer key, and finds none: after its beginning comes the next.
+            # no stored key is longer than the maximum: start after the truncated key
             values[":start"] = {"B": start[:MAX_KEY_BYTES]}
             condition += f" AND {_KEY} {'>=' if len(start) <= MAX_KEY_BYTES else '>'} :start"
         return self._paged(
@@ -219,7 +219,7 @@ class DynamoDBKVStore(Driver):
                 pass
 
     def _until_done(self, operation: str, wanted: Any, left_over: str) -> Iterator[Any]:
-        """Yield replies, and request again what the service had no capacity for."""
+        """Yield replies, and request the items again for which the service had no capacity."""
         attempt = 1
         while True:
             self._check_open()

@@ -1,7 +1,7 @@
-"""The connection to DynamoDB: one call, repeated where that is safe, with its errors translated.
+"""The connection to DynamoDB: single calls, with safe retries and translated errors.
 
-The library's own repeating is off: it would send a conditional write that has landed again, and
-report a failed condition when only the reply was lost.
+The retries of the library are off. They would repeat a conditional write that has landed, and
+report a failed condition although only the reply was lost.
 """
 
 from threading import Lock
@@ -64,8 +64,8 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
 }
 
 
-class ConditionFailed(Exception):  # noqa: N818 - no error of the caller's
-    """The condition on the item does not hold; used inside the driver only."""
+class ConditionFailed(Exception):  # noqa: N818 - not an error for callers
+    """The condition on the item does not hold. Only the driver uses this exception."""
 
 
 class Table(NamedTuple):
@@ -73,8 +73,8 @@ class Table(NamedTuple):
 
     Attributes:
         name: The table's name.
-        region: Empty: from the usual AWS settings.
-        endpoint: Empty: that of AWS.
+        region: The region. Empty: from the usual AWS settings.
+        endpoint: The endpoint. Empty: that of AWS.
     """
 
     name: str
@@ -86,11 +86,11 @@ class Table(NamedTuple):
         """Read a URI.
 
         Raises:
-            InvalidInputError: It names no table, or has other parameters than these two.
+            InvalidInputError: The URI names no table, or has other parameters than these two.
         """
         parts = urlsplit(uri)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
-        # Not the URI as given: it may contain a secret key.
+        # the message does not show the URI, which may contain a secret key
         if not parts.netloc or "@" in parts.netloc or parts.path not in {"", "/"}:
             raise InvalidInputError(
                 "cannot read the DynamoDB URI: give dynamodb://table?region=eu-central-1; "
@@ -107,7 +107,7 @@ class Table(NamedTuple):
 
 
 class DynamoDBClient:
-    """Calls for one table. Threads share it; a forked child gets connections of its own."""
+    """Calls for one table. Threads share the client. A forked child gets its own connections."""
 
     def __init__(
         self, table: Table, clock: Clock, ids: IdSource, no_progress_s: float = NO_PROGRESS_S
@@ -126,12 +126,12 @@ class DynamoDBClient:
         watch(self)
 
     def call(self, operation: str, *, conditional: bool = False, **parameters: Any) -> Any:
-        """Send a request, again where it was not carried out or may be repeated.
+        """Send a request. Send it again if it was not executed or is safe to repeat.
 
         Args:
-            operation: The library's name of it: ``get_item``.
-            conditional: A second one might meet what the first one wrote.
-            **parameters: The library's.
+            operation: The library's name of the operation: ``get_item``.
+            conditional: Whether a repetition could see the write of the first request.
+            **parameters: The parameters for the library.
 
         Raises:
             ConditionFailed: The condition does not hold.
@@ -161,7 +161,7 @@ class DynamoDBClient:
                 self._client.close()
 
     def after_fork_in_child(self) -> None:
-        """Leave the parent's connections to it."""
+        """Discard the parent's connections without closing them."""
         abandon(self._client)
         self._client = None
         self._making = Lock()
@@ -174,8 +174,8 @@ class DynamoDBClient:
 
     def _connect(self) -> Any:
         try:
-            # boto3.client, not a session of our own: what the program has set up for boto3
-            # holds here too. Making one is not thread-safe.
+            # boto3.client uses the default session, with the settings of the program. Creating a
+            # client is not thread-safe.
             with aws.MAKING:
                 return boto3.client(
                     "dynamodb",
@@ -207,7 +207,7 @@ class DynamoDBClient:
 
 
 def pause(attempt: int, clock: Clock, ids: IdSource) -> None:
-    """Wait before the next attempt: anything between nothing and a bound that doubles."""
+    """Wait before the next attempt, for a random time below a bound that doubles."""
     backoff(clock, ids, attempt - 1, first_s=_FIRST_PAUSE, longest_s=_LONGEST_PAUSE)
 
 

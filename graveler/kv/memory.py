@@ -1,6 +1,6 @@
 """The reference driver: sorted partitions in the memory of one process."""
 
-# The port documents the methods.
+# `KVStore` documents the methods.
 # ruff: noqa: D102
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from graveler.kv.turns import Turns
 
 
 class _Partition:
-    """Values by key, and the keys in order once they are scanned."""
+    """Values by key. The first scan sorts the keys."""
 
     __slots__ = ("_ordered", "values")
 
@@ -39,7 +39,7 @@ class _Partition:
 
 
 class MemoryKVStore(Driver):
-    """A store for tests, and for what need not outlive the process."""
+    """A store for tests, and for data that need not outlive the process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -103,12 +103,12 @@ class MemoryKVStore(Driver):
             )
 
     def snapshot(self) -> dict[str, dict[bytes, bytes]]:
-        """Return a copy of everything, for `restore`."""
+        """Return a copy of the whole store, for `restore`."""
         with self._lock:
             return {name: dict(held.values) for name, held in self._partitions.items()}
 
     def restore(self, snapshot: Mapping[str, Mapping[bytes, bytes]]) -> None:
-        """Replace everything by a snapshot."""
+        """Replace the content of the store by a snapshot."""
         with self._lock:
             self._partitions = {}
             for name, values in snapshot.items():

@@ -1,4 +1,4 @@
-"""A key-value store whose calls are measured, for programs that have set a meter provider."""
+"""A key-value store whose calls are measured, for programs with a meter provider."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -7,7 +7,7 @@ from time import perf_counter
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.telemetry import KV_BYTES, KV_CALLS, TURNS, Calls, report
 
-# The port documents the methods.
+# `KVStore` documents the methods.
 # ruff: noqa: D102
 
 
@@ -104,5 +104,5 @@ def _size(stored: Stored | None) -> int:
 
 
 def _length(value: object) -> int:
-    """Return the bytes of a value; 0 for what is none, which the driver refuses."""
+    """Return the size of a value, or 0 for an invalid one, which the driver refuses."""
     return len(value) if isinstance(value, bytes) else 0

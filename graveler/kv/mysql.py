@@ -1,4 +1,4 @@
-"""MySQL and MariaDB, through SQLAlchemy and PyMySQL."""
+"""MySQL and MariaDB through SQLAlchemy and PyMySQL."""
 
 import select
 from collections.abc import Mapping
@@ -34,12 +34,12 @@ except ImportError as error:
 
 _CONNECT: Final[dict[str, Any]] = {
     "charset": "utf8mb4",
-    "binary_prefix": True,  # else the server reads a value as text, and complains
+    "binary_prefix": True,  # otherwise the server reads a value as text, and warns
     "program_name": "graveler",
 }
 _SESSION: Final = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
-    # No locks on the gaps between rows: writers of neighbours do not meet.
+    # No locks on the gaps between rows, so writers of neighbouring rows do not block each other.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION innodb_lock_wait_timeout = {lock:.0f}",
     "SET SESSION lock_wait_timeout = {lock:.0f}",
@@ -48,8 +48,8 @@ _BOUND_MARIADB: Final = "SET SESSION max_statement_time = {statement:g}"
 _BOUND_MYSQL: Final = "SET SESSION max_execution_time = {milliseconds:.0f}"  # reads; writes: locks
 _LONGEST_TURN_WAIT: Final = 20.0  # below the bounds above
 
-# The rows lie in the order of the key: a scan reads neighbours. The key's 2,048 bytes are
-# within the 3,072 that InnoDB indexes. VARBINARY compares bytes, to the last one.
+# The rows are stored in key order, so a scan reads adjacent rows. The key's 2,048 bytes are within
+# the 3,072 bytes that InnoDB indexes. VARBINARY compares all bytes.
 _CREATE: Final = text(
     "CREATE TABLE IF NOT EXISTS graveler_kv (`partition` VARBINARY(1024) NOT NULL,"
     " `key` VARBINARY(1024) NOT NULL, value LONGBLOB NOT NULL, PRIMARY KEY (`partition`, `key`))"
@@ -59,14 +59,14 @@ _EXISTS: Final = text(
     "SELECT COUNT(*) FROM information_schema.tables"
     " WHERE table_schema = DATABASE() AND table_name = 'graveler_kv'"
 )
-_OBJECTS: Final = {"auth_plugin_map", "conv", "cursorclass", "defer_connect", "ssl"}  # no texts
+_OBJECTS: Final = {"auth_plugin_map", "conv", "cursorclass", "defer_connect", "ssl"}  # not text
 _OPTIONS: Final = frozenset(signature(PyMySQLConnection).parameters) - _OBJECTS | {
     f"ssl_{name}" for name in ("ca", "key", "cert", "capath", "cipher", "check_hostname")
 }
 _PACKET: Final = text("SELECT @@max_allowed_packet")
 _SAFE: Final[Mapping[str, frozenset[str]]] = {
     "innodb_flush_log_at_trx_commit": frozenset({"1", "3"}),
-    "sync_binlog": frozenset({"1"}),  # where there is a binary log: it decides what is committed
+    "sync_binlog": frozenset({"1"}),  # if there is a binary log, it decides what is committed
     "innodb_doublewrite": frozenset({"1", "ON", "DETECT_AND_RECOVER"}),
 }
 _SETTINGS: Final = text(
@@ -83,7 +83,7 @@ _FULL: Final = Failure(StorageFullError, "free space on the server's disk and re
 _DAMAGED: Final = Failure(CorruptionError, "restore the database from a backup")
 _DENIED: Final = Failure(PermissionDeniedError, "grant it to the user")
 _READ_ONLY: Final = Failure(InvalidInputError, "give the URL of the server that takes writes")
-_KILLED: Final = 1927  # of MariaDB, which PyMySQL does not name, as the next ones
+_KILLED: Final = 1927  # codes of MariaDB that PyMySQL does not name, from here on
 _DISCONNECTED: Final = 4031
 _SOCKET_DENIED: Final = 1698
 _DAMAGED_INDEX: Final = (1712, 1877)
@@ -97,7 +97,7 @@ _FAILURES: Final = {
     **dict.fromkeys((ER.SERVER_SHUTDOWN, _KILLED, _DISCONNECTED), _GONE),
     # The outcome is unknown.
     ER.ERROR_DURING_COMMIT: Failure(BackendUnavailableError, lost=True),
-    # The statement was rolled back because of another one.
+    # Another statement caused the rollback of this one.
     **dict.fromkeys((ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK), _LATER),
     # Rolled back: it took too long, an operator ended it, or the disk failed.
     **dict.fromkeys((ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT), Failure(BackendUnavailableError)),
@@ -134,7 +134,7 @@ def _give_turn(connection: Connection, name: str) -> None:
 
 
 def _short(name: str) -> str:
-    # The server's names have 64 characters, of which the database's take 32.
+    # A lock name of the server has 64 characters. The name of the database takes 32 of them.
     return sha256(name.encode()).hexdigest()[:32]
 
 
@@ -142,17 +142,16 @@ class MySQLKVStore(SQLKVStore):
     """A key-value store in the table ``graveler_kv`` of MySQL 8 or MariaDB 10.5 and later.
 
     Args:
-        url: ``mysql://user:password@host:port/database``, with PyMySQL's own parameters as its
-            query; and ``durability=server`` for a server that need not keep what it has
-            acknowledged.
-        clock: Where pauses come from.
-        ids: Where the jitter of the pauses comes from.
+        url: ``mysql://user:password@host:port/database``. The query may have parameters of PyMySQL,
+            and ``durability=server`` to accept a server that can lose acknowledged writes.
+        clock: Measures the pauses.
+        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without an answer after which a call ends.
 
     Raises:
-        InvalidInputError: The URL cannot be read, there is no such database, or the server is
+        InvalidInputError: The URL cannot be read, the database does not exist, or the server is
             not durable.
-        PermissionDeniedError: The user may not make the table.
+        PermissionDeniedError: The user may not create the table.
         BackendUnavailableError: The server does not answer.
     """
 
@@ -178,7 +177,7 @@ class MySQLKVStore(SQLKVStore):
 
         def on_connect(connection: Any, _record: Any) -> None:
             if "read_timeout" not in self._url.query:
-                connection._read_timeout = limit  # the server has greeted, and bounds the rest
+                connection._read_timeout = limit  # from here on the server bounds its statements
             mariadb = "MariaDB" in connection.get_server_info()
             statement = 0.8 * limit
             with connection.cursor() as cursor:
@@ -195,7 +194,7 @@ class MySQLKVStore(SQLKVStore):
     def _prepare(self) -> None:
         if self._durable:
             self._check_durable()
-        # Quoting doubles a byte at the worst, and a condition comes with the old value.
+        # Quoting doubles the size at worst, and a condition also sends the old value.
         self._longest = self._run(lambda c: int(c.execute(_PACKET).scalar_one())) // 4 - 4096
         if not self._run(lambda c: c.execute(_EXISTS).scalar_one()):
             self._run(lambda c: c.execute(_CREATE).rowcount)
@@ -212,7 +211,7 @@ class MySQLKVStore(SQLKVStore):
 
     def _write_rows(self, partition: Any, rows: list[tuple[bytes, bytes]]) -> None:
         parameters = [{"partition": partition, "key": key, "value": value} for key, value in rows]
-        # PyMySQL makes statements of up to a megabyte of them.
+        # PyMySQL combines the rows into statements of up to one megabyte.
         self._run(lambda c: c.execute(self._sql.set, parameters).rowcount)
 
     def _rows(self, connection: Connection, statement: TextClause, parameters: Any) -> int:
@@ -220,7 +219,7 @@ class MySQLKVStore(SQLKVStore):
             return super()._rows(connection, statement, parameters)
         except IntegrityError as error:
             if statement is self._sql.set_absent and _number(error) == ER.DUP_ENTRY:
-                return 0  # the key is there
+                return 0  # the key exists
             raise
 
     def _failure(self, error: DBAPIError) -> Failure:
@@ -251,7 +250,7 @@ def _number(error: DBAPIError) -> int:
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:
-    # An idle connection has bytes to read only if the server has closed it.
+    # an idle connection is readable only if the server has closed it
     looking = select.poll()
     with suppress(AttributeError):
         looking.register(connection._sock, select.POLLIN)

@@ -1,4 +1,4 @@
-"""PostgreSQL, through SQLAlchemy and psycopg: many hosts on one lake."""
+"""PostgreSQL through SQLAlchemy and psycopg: many hosts can share a lake."""
 
 import re
 from collections.abc import Generator
@@ -36,7 +36,7 @@ _SESSION: Final = (
     "SELECT set_config('statement_timeout', '{statement:.0f}ms', false),"
     " set_config('lock_timeout', '{lock:.0f}ms', false)"
 )
-# Overrides the database and the role: a commit is acknowledged once it is on the disk.
+# Overrides the settings of the database and the role: a commit is acknowledged once it is on disk.
 _WAITING: Final = (
     ", set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
     " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
@@ -55,8 +55,8 @@ _UNSAFE: Final = text(
     " WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"
 )
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:lock)")
-# One table. Hashed by partition into 16 or 100 children, which was tried at 200,000 rows, a page
-# of a scan took 1.6 to 5 times as long, and nothing became faster.
+# A single table. Measured with 200,000 rows, 16 or 100 hash partitions make a page of a scan 1.6 to
+# 5 times slower, and nothing faster.
 _CREATE: Final = text(
     'CREATE TABLE IF NOT EXISTS graveler_kv (partition text COLLATE "C" NOT NULL,'
     " key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (partition, key))"
@@ -80,7 +80,7 @@ _KINDS: Final = {
     "XX002": Failure(CorruptionError, "rebuild the index of graveler_kv"),
     "42501": Failure(PermissionDeniedError, "grant it to the role"),
     "25006": Failure(InvalidInputError, "give the URL of the server that takes writes"),
-    # Serialization failure, deadlock, a lock waited for too long: nothing was done.
+    # Serialization failure, deadlock, lock timeout: nothing was executed.
     "40001": Failure(BackendUnavailableError, repeat=True),
     "40P01": Failure(BackendUnavailableError, repeat=True),
     "55P03": Failure(BackendUnavailableError, repeat=True),
@@ -90,8 +90,8 @@ _TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the
 _NOT_READY: Final = frozenset({"57P01", "57P02", "57P03"})  # stopping, crashed, starting
 _REFUSED: Final = Failure(PermissionDeniedError, "correct the user and the password")
 _NO_DATABASE: Final = Failure(InvalidInputError, "make the database, or name another one")
-# libpq gives no SQLSTATE for a connection that the server refuses, only the server's message. A
-# server of another language is unavailable.
+# For a refused connection libpq gives no SQLSTATE, only the server's message. A refusal in another
+# language counts as an unavailable server.
 _REFUSALS: Final = (
     (re.compile(r"authentication failed for user|no password supplied"), _REFUSED),
     (re.compile(r'FATAL: +role ".*" (does not exist|is not permitted to log in)'), _REFUSED),
@@ -105,7 +105,7 @@ _OPTIONS: Final = frozenset(
 
 
 class _BinaryCursor(psycopg.Cursor[Any]):
-    """A cursor that fetches bytes as bytes, not as twice as many hex digits."""
+    """A cursor that fetches bytes in binary form, not as hex digits."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -113,10 +113,10 @@ class _BinaryCursor(psycopg.Cursor[Any]):
 
 
 class _Connection(psycopg.Connection[Any]):
-    """A connection that gives a server up which does not answer.
+    """A connection with a timeout for a server that does not answer.
 
-    The server bounds its statements itself; a server that was stopped, or a network that drops
-    everything, cannot.
+    The server limits the time of its statements. A suspended server, or a network that drops all
+    packets, needs a limit of the client.
     """
 
     answer_s: float = NO_PROGRESS_S
@@ -125,7 +125,7 @@ class _Connection(psycopg.Connection[Any]):
         return super().wait(self._bounded(gen), *arguments, **options)
 
     def _bounded(self, gen: Any) -> Generator[Any, Any, Any]:
-        """Drive psycopg's generator until nothing has arrived or left for too long."""
+        """Run psycopg's generator. Raise an error if no bytes arrive or leave for too long."""
         last = monotonic()
         try:
             state = next(gen)
@@ -154,7 +154,7 @@ _SQL: Final = statements(
 
 
 def _take_turn(connection: Connection, name: str, patience: float) -> bool:
-    # No waiting at all would be no bound at all: 0 switches the timeout off.
+    # at least 1, because 0 switches the timeout off
     milliseconds = str(max(round(patience * 1000), 1))
     connection.execute(_TAKE_TURN, {"name": name, "milliseconds": milliseconds})
     return True
@@ -165,19 +165,18 @@ def _give_turn(connection: Connection, name: str) -> None:
 
 
 class PostgresKVStore(SQLKVStore):
-    """A key-value store in the table ``graveler_kv``, made when missing.
+    """A key-value store in the table ``graveler_kv``, which is created if missing.
 
     Args:
-        url: ``postgresql://user:password@host:port/database``, with libpq's own parameters
-            as its query; and ``durability=server`` for a server that need not keep what it
-            has acknowledged.
-        clock: Where pauses come from.
-        ids: Where the jitter of the pauses comes from.
+        url: ``postgresql://user:password@host:port/database``. The query may have parameters of
+            libpq, and ``durability=server`` to accept a server that can lose acknowledged writes.
+        clock: Measures the pauses.
+        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without an answer after which a call ends.
 
     Raises:
-        InvalidInputError: The URL cannot be read, the server is not durable, or has no such
-            database.
+        InvalidInputError: The URL cannot be read, the server is not durable, or the database does
+            not exist.
         PermissionDeniedError: The server refuses the user or the password.
         BackendUnavailableError: The server does not answer.
     """
@@ -193,7 +192,7 @@ class PostgresKVStore(SQLKVStore):
     )
 
     def _arguments(self) -> dict[str, Any]:
-        seconds = max(2, round(self._retrier.try_s))  # libpq takes no shorter time
+        seconds = max(2, round(self._retrier.try_s))  # the minimum of libpq is 2
         return {**_CONNECT, "connect_timeout": seconds, "cursor_factory": _BinaryCursor}
 
     def _configure(self, engine: Engine) -> None:
@@ -218,7 +217,7 @@ class PostgresKVStore(SQLKVStore):
             return
 
         def create(connection: Connection) -> None:
-            # Two that open an empty database at once: the second waits, then finds the table.
+            # If two processes open an empty database, the second waits and then finds the table.
             transactional = connection.execution_options(isolation_level="READ COMMITTED")
             with transactional.begin():
                 transactional.execute(_LOCK, {"lock": _CREATION_LOCK})
@@ -252,7 +251,7 @@ def _refusal(message: str) -> Failure | None:
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:
     try:
-        # The first call reads the server's last message, the second reaches the end of the stream.
+        # the first call reads the server's last message, the second finds the end of the stream
         connection.pgconn.consume_input()
         connection.pgconn.consume_input()
     except psycopg.OperationalError as error:

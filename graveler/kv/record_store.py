@@ -1,9 +1,9 @@
-"""Records of one kind in one partition, each changed by compare-and-set; and shared reads.
+"""Records of one kind in a partition, changed by compare-and-set, and shared reads.
 
-Threads that read one key at the same time can share one read of the store. A read is shared only by
-threads that called before it began, so each gets what a read of its own could have returned. The
-first thread never waits. Threads that call during its read wait for its end, and the first of them
-then reads for all of them.
+Threads that read the same key at the same time can share one read of the store. A read is shared
+only by threads that called before it began. So each thread gets a result that its own read could
+have returned. The first thread never waits. Threads that call during its read wait for its end, and
+the first of them then reads for all of them.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -31,12 +31,12 @@ Value = TypeVar("Value")
 
 
 class Place(NamedTuple):
-    """Where a record is, for a read of several at one moment.
+    """The location of a record, for a read of several records at one moment.
 
     Attributes:
-        partition: Its partition.
-        key: Its key.
-        decode: Returns the record of its bytes; raises CorruptionError.
+        partition: The partition of the record.
+        key: The key of the record.
+        decode: Returns the record for its bytes, or raises CorruptionError.
     """
 
     partition: str
@@ -45,18 +45,18 @@ class Place(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A record, and the predicate that replaces exactly this version of it."""
+    """A record, and the predicate for replacing exactly this version."""
 
     record: Any
     predicate: Predicate
 
 
 ABSENT_VERSION: Final = Version(None, ABSENT)
-"""What stands for a record that does not exist."""
+"""The version of a record that does not exist."""
 
 
 class _Versioned(Protocol):
-    """A `Version`, or one whose record has a type."""
+    """A `Version`, or a version whose record has a type."""
 
     @property
     def record(self) -> Any:
@@ -67,13 +67,13 @@ V = TypeVar("V", bound=_Versioned)
 
 
 def changed(known: V | None, present: Callable[[], V], change: Callable[[Any], R]) -> tuple[V, R]:
-    """Return a version of a record, and what `change` makes of it.
+    """Return a version of a record, and the result of `change` for it.
 
     Args:
-        known: A version that may be outdated; None for none. It is taken if `change` makes another
-            record of it.
-        present: Reads the present version, which is taken else.
-        change: Makes the new record, or returns the one that it was given.
+        known: A version that may be outdated, or None. It is used if `change` returns another
+            record for it.
+        present: Reads the current version, which is used otherwise.
+        change: Returns the new record, or its argument for no change.
     """
     if known is not None:
         with suppress(GravelerError):
@@ -85,7 +85,7 @@ def changed(known: V | None, present: Callable[[], V], change: Callable[[Any], R
 
 
 class Together:
-    """Reads of several records at one moment, which threads share; see `SharedReads`."""
+    """Reads of several records at one moment. Threads share them, see `SharedReads`."""
 
     def __init__(self, kv: KVStore) -> None:
         self._reads: SharedReads[tuple[tuple[str, bytes], ...], list[Stored | None]] = SharedReads(
@@ -93,7 +93,7 @@ class Together:
         )
 
     def read(self, *places: Place) -> list[Version | None]:
-        """Return what is at each place, all of one moment, in one round trip."""
+        """Return the version at each place, all at one moment, in one round trip."""
         found = self._reads.get(tuple((place.partition, place.key) for place in places))
         return [
             None if stored is None else Version(place.decode(stored.value), stored.predicate)
@@ -104,16 +104,16 @@ class Together:
 class RecordStore(Generic[K, R]):
     """The records of one kind.
 
-    The encoding of a record that several writers may change carries a nonce, which differs with
-    every write. A writer that lost the reply to a write reads the record back: the nonce
-    shows whether the write landed.
+    The encoding of a record with several writers contains a nonce, which differs with every write.
+    A writer that lost the reply to a write reads the record back. The nonce shows whether the write
+    landed.
 
     Args:
         kv: The key-value store.
         partition: The partition of the records.
-        key: Returns the key of the record of a name.
+        key: Returns the key for the name of a record.
         encode: Returns the bytes of a record.
-        decode: Returns the record of these bytes; raises CorruptionError.
+        decode: Returns the record for its bytes, or raises CorruptionError.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class RecordStore(Generic[K, R]):
         self._decode = decode
 
     def place(self, name: K) -> Place:
-        """Return where a record is, to read it with others."""
+        """Return the place of a record, to read it together with others."""
         return Place(self._partition, self._key(name), self._decode)
 
     def get(self, name: K) -> R | None:
@@ -141,28 +141,28 @@ class RecordStore(Generic[K, R]):
         return None if version is None else version[0]
 
     def find(self, name: K) -> tuple[R, Predicate] | None:
-        """Return the record with the predicate of this version of it, or None."""
+        """Return the record with the predicate of this version, or None."""
         stored = self._kv.get(self._partition, self._key(name))
         return None if stored is None else (self._decode(stored.value), stored.predicate)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, R]]:
-        """Yield the records whose key starts with `prefix`: the rest of the key, and the record."""
+        """Yield the rest of the key, and the record, for each key that starts with `prefix`."""
         for key, value in self._kv.scan_below(self._partition, prefix):
             yield key[len(prefix) :], self._decode(value)
 
     def write(self, name: K, record: R, predicate: Predicate = ABSENT) -> bool:
-        """Write the record if the stored one matches `predicate`; return whether it is written."""
+        """Write the record if the stored one matches `predicate`. Return whether it is written."""
         return self._write(name, record, predicate) is not None
 
     def _write(self, name: K, record: R, predicate: Predicate) -> Predicate | None:
-        """Write the record as `write` does, and return its predicate; None if it is not written.
+        """Write the record like `write`. Return its predicate, or None if it is not written.
 
-        A lost reply is read back, and the write is tried once more where it did not happen. Where
-        another writer has written since, the answer is None.
+        After a lost reply the record is read back. If the write did not land, it is tried once
+        more. If another writer has written since, the result is None.
 
         Raises:
-            OutcomeUnknownError: A reply was lost, and the store does not answer any more, or
-                the second reply was lost as well.
+            OutcomeUnknownError: A reply was lost, and the store no longer answers, or the second
+                reply was lost as well.
         """
         key, value = self._key(name), self._encode(record)
         try:
@@ -176,14 +176,14 @@ class RecordStore(Generic[K, R]):
             return stored.predicate
 
     def _write_again(self, key: bytes, value: bytes, predicate: Predicate) -> Predicate | None:
-        """Write where nothing was written: a store that fails each time is not tried 200 times."""
+        """Write a second time. A store that fails each time is then not tried 200 times."""
         try:
             return self._kv.set_if(self._partition, key, value, predicate)
         except PreconditionFailedError:
             return None
 
     def remove(self, name: K, predicate: Predicate) -> bool:
-        """Remove the record if it matches `predicate`; return whether it is gone."""
+        """Remove the record if it matches `predicate`. Return whether it is gone."""
         key = self._key(name)
         try:
             self._kv.delete_if(self._partition, key, predicate)
@@ -194,7 +194,7 @@ class RecordStore(Generic[K, R]):
         return True
 
     def _read_back(self, key: bytes, unknown: OutcomeUnknownError) -> Stored | None:
-        """Return what is stored after a lost reply; without an answer the outcome stays unknown."""
+        """Return the stored value after a lost reply. Without an answer, raise `unknown`."""
         try:
             return self._kv.get(self._partition, key)
         except BackendUnavailableError:
@@ -203,7 +203,7 @@ class RecordStore(Generic[K, R]):
     def update(
         self, name: K, change: Callable[[R | None], R], *, what: str, clock: Clock, ids: IdSource
     ) -> R:
-        """Replace the record by ``change(record)`` in one atomic step, and return it; see `updated`."""
+        """Replace the record by ``change(record)`` atomically, and return it. See `updated`."""
         record: R = self.updated(name, change, what=what, clock=clock, ids=ids).record
         return record
 
@@ -221,22 +221,21 @@ class RecordStore(Generic[K, R]):
 
         Args:
             name: The name of the record.
-            change: Makes the new record of the stored one, None where there is none. It runs
-                again after a lost race, so it must do no harm when repeated; an error that it
-                raises ends the update. If it returns the record that it was given, nothing is
-                written.
-            what: What the record is, for the error: ``run 'hourly'``.
-            clock: Measures the pauses between two tries.
+            change: Returns the new record for the stored one, which is None if there is none. It
+                runs again after a lost race, so it must be safe to repeat. An error that it raises
+                ends the update. If it returns its argument, nothing is written.
+            what: The name of the record in errors: ``run 'hourly'``.
+            clock: Measures the pauses between two attempts.
             ids: Draws the jitter of the pauses.
-            known: A version of the record, which may be outdated, for the first try: the record is
-                not read. It is read if `change` raises for this version or leaves it as it is.
+            known: A version of the record, which may be outdated. The first attempt uses it and
+                does not read the record, unless `change` raises for it or returns it unchanged.
 
         Returns:
             The record as written, and its predicate.
 
         Raises:
             ThrottledError: 200 races were lost in a row.
-            OutcomeUnknownError: A reply was lost, and the store does not answer any more.
+            OutcomeUnknownError: A reply was lost, and the store no longer answers.
         """
 
         def present() -> Version:
@@ -253,7 +252,7 @@ class RecordStore(Generic[K, R]):
 
 
 class _Read(Generic[Value]):
-    """One read of the store, by one thread for all that joined before it began."""
+    """A read of the store by one thread, for all threads that joined before it began."""
 
     __slots__ = ("done", "error", "next", "thread", "value")
 
@@ -266,10 +265,10 @@ class _Read(Generic[Value]):
 
 
 class SharedReads(Generic[Key, Value]):
-    """Shares the reads of threads that need one key at the same time.
+    """Shares the reads of threads that need the same key at the same time.
 
-    No thread waits for more than a second: it then reads by itself. It does so at once if its own
-    thread is the one that must read (a signal handler above an interrupted read).
+    A thread waits for at most a second, and then reads by itself. It reads at once if the pending
+    read belongs to the same thread, as in a signal handler that interrupts a read.
     """
 
     def __init__(self, read: Callable[[Key], Value]) -> None:
@@ -279,7 +278,7 @@ class SharedReads(Generic[Key, Value]):
         watch(self)
 
     def get(self, key: Key) -> Value:
-        """Return ``read(key)`` of a read that began after this call did.
+        """Return the result of a ``read(key)`` that began after this call.
 
         An error of a shared read is raised in every thread that shares it; if the reading thread
         was interrupted, the others read again.
@@ -304,14 +303,14 @@ class SharedReads(Generic[Key, Value]):
         return self.get(key)
 
     def after_fork_in_child(self) -> None:
-        """Drop the reads of the parent's threads, which a fork does not copy."""
+        """Discard the reads of the parent's threads, which a fork does not copy."""
         self._under_way = {}
         self._lock = RLock()
 
     def _read_after(self, key: Key, mine: "_Read[Value]", before: "_Read[Value]") -> Value:
         try:
             if not before.done.wait(_PATIENCE_S):
-                with self._lock:  # its thread may be gone: later threads join this read
+                with self._lock:  # the other thread may be gone: later threads join this read
                     if self._under_way.get(key) is before:
                         self._under_way[key] = mine
         except BaseException as error:
@@ -339,5 +338,5 @@ class SharedReads(Generic[Key, Value]):
                 else:
                     self._under_way[key] = mine.next
             elif before is not None and before.next is mine:
-                before.next = None  # interrupted while it waited
+                before.next = None  # interrupted while waiting
         mine.done.set()

@@ -24,7 +24,7 @@ def _path(uri: str) -> Path:
     return path
 
 
-# Module and class of each driver. A module is loaded when it is first used: it may need an extra.
+# Module and class of each driver. A module is loaded on first use, because it may need an extra.
 _SERVERS: Final[dict[str, tuple[str, str]]] = {
     "postgresql": ("postgres", "PostgresKVStore"),
     "postgresql+psycopg": ("postgres", "PostgresKVStore"),
@@ -40,7 +40,7 @@ _DRIVERS: Final[dict[str, tuple[str, str]]] = {
     **_SERVERS,
 }
 
-# OpenTelemetry's names of the databases, where they differ from the scheme.
+# OpenTelemetry's names of the databases that differ from the scheme.
 _SYSTEMS: Final = {
     "mem": "memory",
     "postgresql+psycopg": "postgresql",
@@ -53,7 +53,7 @@ def check_driver(uri: str) -> str:
     """Return the scheme of a URI that has a driver.
 
     Raises:
-        InvalidInputError: It has none.
+        InvalidInputError: The URI has no driver.
     """
     scheme, separator, _ = uri.partition("://")
     if not separator or scheme not in _DRIVERS:
@@ -65,21 +65,21 @@ def check_driver(uri: str) -> str:
 
 
 def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
-    """Open the key-value store at `uri`; what is not there yet is made.
+    """Open the key-value store at `uri`. It is created if missing.
 
     Args:
         uri: ``mem://`` (a new, empty store each time), ``sqlite:///folder/file.sqlite3``,
             ``rocksdb:///folder``, ``postgresql://user@host/database``,
             ``mysql://user@host/database`` or ``dynamodb://table?region=name``. Paths are
-            absolute and may be percent-encoded, as ``Path.as_uri`` gives them.
+            absolute and may be percent-encoded, as by ``Path.as_uri``.
         no_progress_s: Seconds without an answer after which a call on a server ends.
 
     Raises:
-        InvalidInputError: No driver of that name, or the path is not usable.
+        InvalidInputError: The driver is unknown, or the path is not usable.
         MissingDependencyError: The driver's extra is not installed.
-        LakeLockedError: The folder takes one process, and another one has it.
+        LakeLockedError: Another process has the folder open, and only one process may open it.
         BackendUnavailableError: The database does not answer.
-        CorruptionError: What is at the path is damaged, or no such database.
+        CorruptionError: The database at the path is damaged, or of another kind.
     """
     scheme = check_driver(uri)
     store = _opened(uri, scheme, no_progress_s)

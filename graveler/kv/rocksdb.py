@@ -1,11 +1,10 @@
-"""RocksDB: a folder for one process that writes hard.
+"""RocksDB: a folder for a single process with many writes.
 
-RocksDB lets one process at a time into a folder. Stores that this process opens on the
-same folder share one handle.
+Only one process at a time can open a RocksDB folder. Stores of this process on the same folder
+share one handle.
 
-RocksDB itself reads a folder that the process may not write to, but rocksdict keeps a note of its
-own beside the files and writes it whenever it opens one. So such a folder is read through links
-to its files.
+RocksDB can read a folder without write permission, but rocksdict cannot: it writes a file of its
+own into every folder that it opens. So such a folder is read through links to its files.
 """
 
 import fcntl
@@ -48,7 +47,7 @@ from graveler.kv.turns import Turns
 from graveler.privacy import make_folder, may_write
 from graveler.process import abandon, watch
 
-# The port documents the methods.
+# `KVStore` documents the methods.
 # ruff: noqa: D102
 
 
@@ -56,18 +55,18 @@ _log: Final = logging.getLogger(__name__)
 
 
 def _options() -> Options:
-    # Without raw mode rocksdict puts a type byte before each key and value.
+    # without raw mode, rocksdict puts a type byte before each key and value
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_keep_log_file_num(5)
-    # A torn last record was never acknowledged; damage before it is damage. The default
-    # would silently leave out all that follows the damage.
+    # A torn last record was never acknowledged. Earlier damage is an error. The default would
+    # silently omit all records after the damage.
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     return options
 
 
 def _prefix(partition: str) -> bytes:
-    # The length before the name: no name and key together read like another name and key.
+    # the length comes first, so that no name with its key reads like another name and key
     name = partition.encode()
     return len(name).to_bytes(2, "big") + name
 
@@ -78,7 +77,7 @@ def _end(prefix: bytes) -> bytes:
 
 
 class _Handle:
-    """An open folder and the lock that makes read, compare and write one step."""
+    """An open folder, and the lock that makes a compare-and-set atomic."""
 
     def __init__(self, folder: Path) -> None:
         self.lock = Lock()
@@ -91,8 +90,8 @@ class _Handle:
                 self._reader = LinkedReader(folder, _options())
                 self.db = self._reader.db
             else:
-                with suppress(OSError):  # RocksDB reports why it cannot be made
-                    make_folder(folder)  # RocksDB creates files that every user may read
+                with suppress(OSError):  # RocksDB reports why the folder cannot be created
+                    make_folder(folder)  # private, because every user may read RocksDB's files
                 self.db = Rdict(str(folder), _options())
         self.durably = WriteOptions()
         self.durably.sync = True
@@ -105,7 +104,7 @@ class _Handle:
 
 
 class _Handles:
-    """The folders this process has open."""
+    """The folders that this process has open."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -145,7 +144,7 @@ def _translated(folder: Path, *, conditional: bool = False) -> Iterator[None]:
     except DbClosedError as error:
         raise _closed(folder) from error
     except Exception as error:
-        if type(error) is not Exception:  # rocksdict raises nothing narrower
+        if type(error) is not Exception:  # rocksdict raises only bare Exceptions
             raise
         raise _translate(folder, str(error), conditional=conditional) from error
 
@@ -179,8 +178,8 @@ def _close(folder: Path, db: Rdict) -> None:
     except Exception as error:
         if type(error) is not Exception:
             raise
-        # What was acknowledged is in the log, so there is nothing the caller must do; and
-        # the error that led here, if any, is worth more to him than this one.
+        # Acknowledged writes are in the log, so the caller need not act. An error that led here
+        # is more important than this one.
         _log.warning("closing %s: %s", folder, error)
 
 
@@ -192,8 +191,8 @@ class RocksDBKVStore(Driver):
     """A key-value store in one RocksDB folder, for one process.
 
     Args:
-        folder: The folder; made when missing. One that may not be written to is read, as it is
-            now, and refuses writes with ReadOnlyError.
+        folder: The folder, created if missing. A folder without write permission is read in its
+            current state, and writes raise ReadOnlyError.
 
     Raises:
         LakeLockedError: Another process has the folder open.
@@ -211,7 +210,7 @@ class RocksDBKVStore(Driver):
         return value
 
     def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
-        with self._open() as handle, handle.lock:  # which every writer holds
+        with self._open() as handle, handle.lock:  # every writer holds this lock
             values = ((name, handle.db.get(_prefix(name[0]) + name[1])) for name in keys)
             return {name: value for name, value in values if value is not None}
 
@@ -256,7 +255,7 @@ class RocksDBKVStore(Driver):
         prefix = _prefix(partition)
         options = ReadOptions()
         options.set_iterate_upper_bound(_end(prefix))
-        # An iterator kept over a yield would pin old files, and the lock past close().
+        # an iterator that is kept over a yield would pin old files, and the lock after close()
         with self._open() as handle:
             items: Iterator[tuple[Any, bytes]] = handle.db.items(
                 from_key=prefix + start, read_opt=options
@@ -303,13 +302,13 @@ _LEFT_OUT: Final = ("LOCK", "LOG", "rocksdict-config.json")
 
 
 class LinkedReader:
-    """An open folder, read as it was when it was opened.
+    """An open folder that is read in the state at the time of opening.
 
     Attributes:
-        db: Refuses every write.
+        db: The database. It refuses every write.
 
     Raises:
-        LakeLockedError: Another process has the folder open: what it writes would be missing.
+        LakeLockedError: Another process has the folder open. Its writes would be missing.
     """
 
     def __init__(self, folder: Path, options: Options) -> None:
@@ -326,8 +325,8 @@ class LinkedReader:
             raise
 
     def remove(self) -> None:
-        """Remove the links, when `db` is closed."""
-        if self._process == os.getpid():  # else they are the parent's
+        """Remove the links after `db` is closed."""
+        if self._process == os.getpid():  # in a forked child they belong to the parent
             shutil.rmtree(self._links, ignore_errors=True)
 
 
@@ -335,7 +334,7 @@ def _check_unlocked(folder: Path) -> None:
     try:
         descriptor = os.open(folder / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # perhaps being restored from a backup: no process has it open
+        return  # no lock file, as in a folder restored from a backup: no process has it open
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:

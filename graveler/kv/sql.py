@@ -1,11 +1,11 @@
-"""What the databases behind SQLAlchemy share: one table, one statement for each operation.
+"""Shared parts of the SQL drivers: one table, one statement for each operation.
 
-Each operation is one statement in a transaction of its own: one round trip. A connection
-that the server has closed meanwhile is noticed before it is used, so that "outcome
-unknown" is left for what it means: the reply to a conditional write was lost.
+Each operation is one statement in its own transaction: one round trip. A connection that the server
+has closed is detected before it is used. So an unknown outcome always means that the reply to a
+conditional write was lost.
 """
 
-# The port documents the methods.
+# `KVStore` documents the methods.
 # ruff: noqa: D102
 
 from abc import abstractmethod
@@ -33,8 +33,8 @@ from graveler.retries import NO_PROGRESS_S, Retrier
 
 _T = TypeVar("_T")
 
-# Connections that are kept, and those that many threads at once may open beyond them; and no values
-# in the messages of errors.
+# The number of kept connections, the number of additional ones for many threads, and no values in
+# messages of errors.
 _POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
 
 _TRIES: Final = 4
@@ -45,11 +45,11 @@ _AS_CONFIGURED: Final = "server"
 
 
 class SQLKVStore(Driver):
-    """A key-value store in the table ``graveler_kv`` of some database.
+    """A key-value store in the table ``graveler_kv`` of a database.
 
     Args:
         url: The database, its user, and the options of the driver.
-        clock: Measures the pauses between two tries.
+        clock: Measures the pauses between two attempts.
         ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without an answer after which a call ends.
     """
@@ -98,7 +98,7 @@ class SQLKVStore(Driver):
         return self._run(lambda c: c.execute(self._sql.get, parameters).scalar_one_or_none())
 
     def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
-        # A statement reads one snapshot, whatever the isolation of its transaction.
+        # a single statement reads one snapshot at every isolation level
         parameters: dict[str, Any] = {}
         for number, (partition, key) in enumerate(keys):
             parameters[f"p{number}"], parameters[f"k{number}"] = self._coded(partition), key
@@ -113,8 +113,8 @@ class SQLKVStore(Driver):
     def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
         for key, value in chunk:
             self._check_value(key, value)
-        # One statement may touch a row only once. Rows are locked in one order, which prevents
-        # deadlocks.
+        # A statement may touch a row only once. All writers lock rows in the same order, which
+        # prevents deadlocks.
         self._write_rows(self._coded(partition), sorted(dict(chunk).items()))
 
     def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
@@ -151,7 +151,7 @@ class SQLKVStore(Driver):
     def partitions(self, prefix: str) -> Iterator[str]:
         self._check_open()
         start = prefix
-        # From name to name by the index, however much lies between two of them.
+        # the index leads from name to name, independent of the number of keys
         while True:
             parameters = {"start": self._coded(start)}
             coded = self._run(
@@ -161,7 +161,7 @@ class SQLKVStore(Driver):
             if name is None or not name.startswith(prefix):
                 return
             yield name
-            start = name + "\x01"  # a name holds no NUL
+            start = name + "\x01"  # a name contains no NUL
 
     def close(self) -> None:
         self._closed = True
@@ -169,7 +169,7 @@ class SQLKVStore(Driver):
         self._turns.close()
 
     def after_fork_in_child(self) -> None:
-        """Leave the parent's connections to it."""
+        """Discard the parent's connections without closing them."""
         abandon(self._engine)
         self._engine = self._new_engine(self._retrier.limit_s)
 
@@ -178,7 +178,7 @@ class SQLKVStore(Driver):
         try:
             url = make_url(given).set(drivername=dialect.driver)
         except (ArgumentError, ValueError):
-            # The URL stays out of the message: it may hold a password.
+            # the message does not show the URL, which may contain a password
             raise InvalidInputError(
                 f"cannot read the {dialect.name} URL: give "
                 f"{dialect.scheme}://user:password@host/database"
@@ -190,7 +190,7 @@ class SQLKVStore(Driver):
         return url
 
     def _read_options(self) -> bool:
-        """Check the options of the URL; return whether the server must be durable."""
+        """Check the options of the URL. Return whether the server must be durable."""
         durability = self._url.query.get(_DURABILITY)
         if durability not in {None, _AS_CONFIGURED}:
             raise InvalidInputError(
@@ -212,7 +212,7 @@ class SQLKVStore(Driver):
         )
 
     def _not_durable(self, settings: Iterable[str]) -> InvalidInputError:
-        """Return the error for these settings, each with the value that it must have."""
+        """Return the error for these settings, each with its required value."""
         return InvalidInputError(
             f"{self._name} can lose what it has acknowledged: {'; '.join(settings)}. Change it on "
             f"the server and open the lake again; or take the loss: put {_DURABILITY}="
@@ -234,26 +234,26 @@ class SQLKVStore(Driver):
 
     @abstractmethod
     def _arguments(self) -> dict[str, Any]:
-        """Return the arguments of a new connection; the options of the URL come before them."""
+        """Return the arguments of a new connection. Options of the URL take precedence."""
 
     @abstractmethod
     def _configure(self, engine: Engine) -> None:
-        """Have the connections of the engine bounded, and checked before they are used."""
+        """Set timeouts for the engine's connections, and a check before each use."""
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make the table where it is missing."""
+        """Create the table if it is missing."""
 
     @abstractmethod
     def _write_rows(self, partition: Any, rows: list[tuple[bytes, bytes]]) -> None:
-        """Write `rows`, of which each key comes once, in as few statements as it takes."""
+        """Write `rows` in as few statements as possible. Each key comes once."""
 
     @abstractmethod
     def _failure(self, error: DBAPIError) -> Failure:
-        """Return what an error of the database means."""
+        """Return the meaning of an error of the database."""
 
     def _check_value(self, key: bytes, value: bytes) -> None:
-        """Refuse a value that the database would not take."""
+        """Refuse a value that the database does not accept."""
 
     def _coded(self, partition: str) -> Any:
         return partition
@@ -262,7 +262,7 @@ class SQLKVStore(Driver):
         return str(partition)
 
     def _rows(self, connection: Connection, statement: TextClause, parameters: Any) -> int:
-        """Execute a statement and return how many rows it wrote."""
+        """Execute a statement and return the number of rows that it wrote."""
         return int(connection.execute(statement, parameters).rowcount)
 
     def _check_open(self) -> None:
@@ -273,7 +273,7 @@ class SQLKVStore(Driver):
         return self._run(lambda c: self._rows(c, statement, parameters))
 
     def _run(self, work: Callable[[Connection], _T], *, conditional: bool = False) -> _T:
-        """Do `work`, again where that is harmless and may help."""
+        """Do `work`. Repeat it if that is harmless and may help."""
         attempts = self._retrier.attempts(self._name)
         while True:
             self._check_open()
@@ -287,7 +287,7 @@ class SQLKVStore(Driver):
                         return done
                     finally:
                         if self._closed:
-                            # The pool that would have closed it is gone.
+                            # the pool that would close it is gone
                             connection.invalidate()
             except (AttributeError, TypeError, ValueError) as error:
                 if sent or isinstance(error, GravelerError):

@@ -1,11 +1,11 @@
-"""SQLite: one file, many processes of one host; the standard library's module.
+"""SQLite through the standard library: one file for many processes of one host.
 
-Write-ahead log with ``synchronous=FULL``, so that an acknowledged write survives a power
-cut and readers never wait for a writer. Writers take turns; one that waits too long gives
-up with BackendUnavailableError.
+A write-ahead log with ``synchronous=FULL`` lets an acknowledged write survive a power cut, and
+readers never wait for a writer. Writers take turns. A writer that waits too long raises
+BackendUnavailableError.
 """
 
-# The port documents the methods.
+# `KVStore` documents the methods.
 # ruff: noqa: D102
 
 import os
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS kv (
 _ANY: Final = "SELECT 1 FROM kv LIMIT 1"
 _GET: Final = "SELECT value FROM kv WHERE partition = ? AND key = ?"
 _GET_MANY: Final = "SELECT partition, key, value FROM kv WHERE "
-_ONE_OF: Final = "(partition = ? AND key = ?)"  # of pairs in a list, SQLite reads the whole table
+_ONE_OF: Final = "(partition = ? AND key = ?)"  # for a list of pairs, SQLite scans the table
 _SET: Final = (
     "INSERT INTO kv VALUES (?, ?, ?)"
     " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
@@ -67,10 +67,10 @@ _DROP_BEFORE: Final = "DELETE FROM kv WHERE partition = ? AND key < ?"
 
 
 class _Connections:
-    """Connections that one thread at a time uses: as many as there are threads at once.
+    """Connections, each used by one thread at a time: one for each concurrent thread.
 
-    No thread forks while one is in use. SQLite keeps the locks of a file in the memory of the
-    process: a child would inherit those of the other threads, and never release them.
+    Forks wait until no connection is in use. SQLite keeps the locks of a file in the memory of the
+    process. A child would inherit the locks of other threads and never release them.
     """
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
@@ -103,7 +103,7 @@ class _Connections:
             if self.closed:
                 raise StateError(f"the store in {self._path} is closed: open it again")
             if self._idle:
-                # The last one given back: its pages are still in its cache.
+                # the last returned connection still has pages in its cache
                 return self._idle.pop()
             connection = self._connect()
             self._all.append(connection)
@@ -133,11 +133,11 @@ class SQLiteKVStore(Driver):
     """A key-value store in one SQLite file.
 
     Args:
-        path: The file; it and its folder are made when missing. One that may not be written
-            to is read, and refuses writes with ReadOnlyError.
+        path: The file. It and its folder are created if missing. A file without write permission
+            is read, and writes raise ReadOnlyError.
         patience_seconds: Seconds that a write waits for other writers.
-        clock: Where pauses come from.
-        ids: Where the jitter of the pauses comes from.
+        clock: Measures the pauses.
+        ids: Draws the jitter of the pauses.
     """
 
     def __init__(
@@ -158,8 +158,8 @@ class SQLiteKVStore(Driver):
             raise InvalidInputError(f"cannot make the folder of {self._path}: {error}") from error
         self._writable = may_write(self._path)
         if self._writable:
-            with suppress(OSError):  # SQLite reports why the file cannot be made
-                create_file(self._path)  # its log and index get the same rights
+            with suppress(OSError):  # SQLite reports why the file cannot be created
+                create_file(self._path)  # its log and index get the same permissions
         self._turns = FileTurns(self._path.with_name(f"{self._path.name}-turns"), self._clock)
         self._connections = self._new_connections()
         try:
@@ -211,7 +211,7 @@ class SQLiteKVStore(Driver):
         return self._run_conditional(_DELETE_EQUAL, (partition, key, value))
 
     def _drop(self, partition: str) -> None:
-        # In parts, so that other writers get their turn in between.
+        # in parts, so that other writers can write in between
         while self._run(lambda c: self._drop_some(c, partition)):
             pass
 
@@ -221,18 +221,18 @@ class SQLiteKVStore(Driver):
     def partitions(self, prefix: str) -> Iterator[str]:
         self._check_open()
         start = prefix
-        # From name to name by the index, however much lies between two of them.
+        # the index leads from name to name, independent of the number of keys
         while row := self._run(lambda c: c.execute(_PARTITION, (start,)).fetchone()):  # noqa: B023
             if not row[0].startswith(prefix):
                 return
             yield row[0]
-            start = row[0] + "\x01"  # a name holds no NUL
+            start = row[0] + "\x01"  # a name contains no NUL
 
     def close(self) -> None:
         self._connections.close()
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's connections: SQLite does not allow them to be used after a fork."""
+        """Discard the parent's connections. SQLite does not allow their use after a fork."""
         abandon(self._connections)
         closed = self._connections.closed
         self._connections = self._new_connections()
@@ -270,7 +270,7 @@ class SQLiteKVStore(Driver):
         return row is not None
 
     def _run_conditional(self, statement: str, parameters: Sequence[str | bytes]) -> bool:
-        """Execute a write with a condition; return whether the condition held."""
+        """Execute a write with a condition. Return whether the condition held."""
         return self._run(lambda c: c.execute(statement, parameters).rowcount, conditional=True) == 1
 
     def _run(self, work: Callable[[sqlite3.Connection], _T], *, conditional: bool = False) -> _T:
@@ -305,14 +305,14 @@ class SQLiteKVStore(Driver):
                 f"{os.geteuid()}, and their disk not read-only"
             )
         if code == sqlite3.SQLITE_IOERR:
-            # The effect of a failed fsync is unknown.
+            # the effect of a failed fsync is unknown
             kind = OutcomeUnknownError if conditional else BackendUnavailableError
             return kind(f"{message}: check the disk and the system log")
         return InternalError(f"{message} ({getattr(error, 'sqlite_errorname', 'no code')})")
 
 
 def _no_room_for_index(error: sqlite3.Error) -> bool:
-    # A full disk met while the log's index is made is a code of its own.
+    # a disk that is full while the log's index is created has its own error code
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE
 
 

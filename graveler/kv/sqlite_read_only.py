@@ -1,13 +1,13 @@
 """Connections to a SQLite file that this process may not write to.
 
-A file in WAL mode needs two more beside it, which a reader creates if they are missing. If it
-may not:
+A file in WAL mode needs two more files, which a reader creates if they are missing. A reader that
+may not create them has three cases:
 
-- The log exists and its index too: a process has the file open, or died while it had. Both are
-  used as they are.
-- The log exists and no index: file and log are copied to a temporary folder, and read there.
-- No log, or an empty one: everything is in the file, which no process has open. It is read as
-  immutable; when a log appears, a process has the file open, and the first case applies.
+- The log and its index exist: a process has the file open, or died while it was open. Both are used
+  unchanged.
+- Only the log exists: file and log are copied to a temporary folder, and read there.
+- The log is missing or empty: all data is in the file, and no process has it open. The file is read
+  as immutable. When a log appears, a process has opened the file, and the first case applies.
 """
 
 import os
@@ -27,14 +27,14 @@ from graveler.process import held_off
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """How the file has to be read, and what must be the same for a connection to stay good."""
+    """How to read the file, and the state for which a connection stays valid."""
 
     way: str
     stamps: tuple[int, ...]
 
 
 class ReadOnlyConnections:
-    """Connections that read, each of one thread at a time; no thread forks while one is in use."""
+    """Reading connections, each used by one thread at a time. Forks wait while one is in use."""
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
         self._path = path
@@ -49,7 +49,7 @@ class ReadOnlyConnections:
 
     @contextmanager
     def borrow(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection to the file as it is now."""
+        """Lend a connection to the current state of the file."""
         with held_off:
             state, connection = self._take()
             try:
@@ -62,14 +62,14 @@ class ReadOnlyConnections:
                         self._idle.append((state, connection))
 
     def close(self) -> None:
-        """Close what is idle, and remove the copies; may be called twice."""
+        """Close idle connections, and remove the copies. The call may be repeated."""
         with held_off, self._lock:
             self.closed = True
             idle, self._idle = self._idle, []
             for _, connection in idle:
                 connection.close()
             copies, self._copies = self._copies, []
-            if self._process == os.getpid():  # else they are the parent's
+            if self._process == os.getpid():  # in a forked child they belong to the parent
                 for copy in copies:
                     shutil.rmtree(copy, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Turns: callers that request one turn get it in the order of their requests."""
+"""Turns: callers get a turn in the order of their requests."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ from graveler.process import watch
 _SLOTS: Final = 2**16
 _SHORTEST_PAUSE: Final = 0.0003
 _LONGEST_PAUSE: Final = 0.005
-_PAUSE_EACH: Final = 0.001  # for each one ahead but the first
+_PAUSE_EACH: Final = 0.001  # for each ticket ahead except the first
 _COUNTER: Final = struct.Struct("<Q")
 _TICKETS: Final = 2**40  # bytes for the tickets of a slot, beyond the end of the file
 _MOST: Final = 1 << 62
@@ -30,14 +30,14 @@ _KNOWN: Final = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
 
 
 class _Lines:
-    """The waiting threads by name; the first of each line has the turn."""
+    """The queues of waiting threads by name. The first thread of each queue has the turn."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.by_name: dict[str, deque[Lock]] = {}
 
     def join(self, name: str) -> Lock:
-        """Return a ticket: a lock that is released when it is called up."""
+        """Return a ticket: a lock that is released when the thread's turn comes."""
         ticket = Lock()
         with self.lock:
             line = self.by_name.setdefault(name, deque())
@@ -74,7 +74,7 @@ class Turns:
     def take(self, name: str, patience: float) -> Iterator[bool]:
         """Hold the turn at `name` during the block, or run without it after `patience` seconds.
 
-        A thread that already holds the turn would wait for itself: it, too, runs without it.
+        A thread that already holds the turn would wait for itself. Its block runs without the turn.
         """
         lines = self._lines
         ticket = lines.join(name)
@@ -85,19 +85,19 @@ class Turns:
                 lines.leave(name, ticket)
             yield had
         finally:
-            if lines is self._lines:  # else this is a fork, and the line is the parent's
+            if lines is self._lines:  # in a forked child the queue is the parent's
                 lines.leave(name, ticket)
 
     def after_fork_in_child(self) -> None:
-        """Start with no lines: the waiting threads are those of the parent."""
+        """Start with empty queues: the waiting threads are those of the parent."""
         self._lines = _Lines()
 
 
 class _Queue:
-    """A slot of a file: the number of its next ticket, and a locked byte for each one in use.
+    """A slot of a file: the number of its next ticket, and a locked byte for each ticket in use.
 
-    The locks are those of the open file, not of the process: threads and stores of one process
-    do not share them, and the kernel gives them back when the file is closed for the last time.
+    The locks belong to the open file, not to the process. Threads and stores of one process do not
+    share them. The kernel releases them when the last copy of the file is closed.
     """
 
     def __init__(self, path: Path, slot: int) -> None:
@@ -107,12 +107,12 @@ class _Queue:
 
     def close(self) -> None:
         with suppress(OSError):
-            # A forked child may have a copy of the file: closing it would not release the locks.
+            # a forked child may have a copy of the file: closing would not release the locks
             self._set(fcntl.F_UNLCK, 0, 0)
         self.forget()
 
     def forget(self) -> None:
-        """Close a copy that a fork made, which leaves the locks to the parent."""
+        """Close a copy in a forked child. The parent keeps the locks."""
         os.close(self._file)
 
     def draw(self) -> int | None:
@@ -121,7 +121,7 @@ class _Queue:
             return None
         content = os.pread(self._file, _COUNTER.size, self._counter)
         ticket: int = _COUNTER.unpack(content)[0] if len(content) == _COUNTER.size else 0
-        if ticket > _MOST:  # damaged: starting again at 0 only breaks the order
+        if ticket > _MOST:  # damaged file: starting again at 0 only breaks the order
             ticket = 0
         os.pwrite(self._file, _COUNTER.pack(ticket + 1), self._counter)
         self._set(fcntl.F_WRLCK, self._first + ticket, 1)
@@ -129,12 +129,12 @@ class _Queue:
         return ticket
 
     def ahead(self, ticket: int) -> int:
-        """Return how many may still be ahead; 0: it is the turn of this ticket."""
+        """Return how many tickets may be ahead. 0 means that it is the turn of this ticket."""
         if ticket == 0:
             return 0
         asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, self._first, ticket, 0)
         kind, _, start, *_ = _LOCK.unpack(fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked))
-        # Linux returns the oldest lock. Another one would only make pauses too short.
+        # Linux returns the oldest lock. Another lock would only make pauses too short.
         return 0 if kind == fcntl.F_UNLCK else self._first + ticket - int(start)
 
     def _set(self, kind: int, start: int, length: int) -> bool:
@@ -151,13 +151,13 @@ class _Queue:
 class FileTurns:
     """Turns of the threads of the processes of one host, granted in the order of requests.
 
-    Each process sends one thread at a time, which draws a number and checks how many are ahead:
-    seldom while there are many, often when it is next. So the turn changes hands at once, and a
-    long queue costs little. The numbers of a dead process are skipped.
+    In each process, one thread at a time draws a number and checks how many tickets are ahead. It
+    checks seldom while there are many, and often when it is next. So the next ticket gets the turn
+    at once, and a long queue costs little. The numbers of a dead process are skipped.
 
     Args:
-        path: The file whose bytes are locked; created when it is first needed, and never removed.
-        clock: Where pauses come from.
+        path: The file whose bytes are locked. It is created on first use and never removed.
+        clock: Measures the pauses.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -171,9 +171,9 @@ class FileTurns:
     def take(self, name: str, patience: float) -> Iterator[bool]:
         """Hold the turn at `name` during the block, or run without it after `patience` seconds.
 
-        Goes without, too, where the file cannot be written or locked, or the system is none that
-        is known to have such locks: Linux has them. Names share a slot once in 65,536 times, and
-        then wait for each other.
+        The block also runs without the turn if the file cannot be written or locked, or on a system
+        other than Linux, which has such locks. Two names share a slot with a probability of 1 in
+        65,536. They then wait for each other.
         """
         deadline = monotonic() + patience
         slot = crc32(name.encode()) % _SLOTS
@@ -185,13 +185,13 @@ class FileTurns:
                 self._leave(queue)
 
     def after_fork_in_child(self) -> None:
-        """Close the copies of the parent's files, which would outlive its death."""
+        """Close the copies of the parent's files, which would keep its locks after its death."""
         for queue in self._queues:
             queue.forget()
         self._queues = set()
 
     def _stand_in(self, slot: int, deadline: float) -> _Queue | None:
-        """Return the queue when its turn has come, or None when the patience is over."""
+        """Wait for the turn. Return the queue, or None after the deadline."""
         queue = None
         called = False
         try:
@@ -199,7 +199,7 @@ class FileTurns:
             self._queues.add(queue)
             called = self._wait(queue, deadline)
         except OSError:
-            pass  # a turn is a favour: what the disk does not allow is done without
+            pass  # turns are optional: without the file the block runs without the turn
         finally:
             if not called:
                 self._leave(queue)
@@ -217,6 +217,6 @@ class FileTurns:
         return True
 
     def _leave(self, queue: _Queue | None) -> None:
-        if queue in self._queues:  # else this is a fork, and has closed it
+        if queue in self._queues:  # in a forked child it is closed already
             self._queues.discard(queue)
             queue.close()
