@@ -1,4 +1,4 @@
-"""Object stores: whole immutable objects below one root, in memory, in a folder or on S3."""
+"""Object stores: immutable objects below a root, in memory, in a folder or on S3."""
 
 from graveler.objects.registry import open_store
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore

@@ -1,8 +1,9 @@
-"""Addresses and keys: one form for each, made where it enters, so that equal text is the same file.
+"""Addresses and keys. Each input is normalized, so that equal text means the same file.
 
-A file of the repository's own storage has its key for an address, ``data/…``. Any other file has
-a URI. Local paths are resolved: symbolic links, ``..``, ``.``, ``//``, ``file:/path``. An S3 key
-is taken as it stands, because two spellings of it are two objects; only the scheme has aliases.
+The address of a file in the repository's own storage is its key, ``data/…``. The address of any
+other file is a URI. Local paths are resolved: symbolic links, ``..``, ``.``, ``//``,
+``file:/path``. An S3 key stays unchanged, because two spellings name two objects. Only the scheme
+has aliases.
 """
 
 import os
@@ -14,12 +15,12 @@ from urllib.parse import unquote
 from graveler.errors import InvalidInputError
 from graveler.objects.store import check_key
 
-# Pathlib takes three times as long, and a call has up to 100,000 addresses.
+# pathlib takes three times as long, and a call has up to 100,000 addresses
 # ruff: noqa: PTH114, PTH116, PTH120
 
 
 DATA: Final = "data/"
-"""Where the files of entries lie in a repository's storage."""
+"""The folder of the files of entries in a repository's storage."""
 
 _FILE: Final = "file://"
 _ALIASES: Final = {"s3a": "s3", "s3n": "s3"}
@@ -35,17 +36,17 @@ def is_own(address: str | bytes) -> bool:
 
 
 def place_of(uri: str, places: Iterable[str]) -> str | None:
-    """Return the smallest of the places that a file lies below, all in their one form."""
+    """Return the innermost of the places that contain a file. All are normalized."""
     return max((place for place in places if uri.startswith(f"{place}/")), key=len, default=None)
 
 
 def root_of(place: str) -> str:
-    """Return the URI by which the store of a place is opened."""
+    """Return the URI with which the store of a place is opened."""
     return "file:///" if place == _FILE else place
 
 
 class AddressBook:
-    """Finds the one form of addresses; remembers the folders it has resolved.
+    """Normalizes addresses, and remembers the folders that it has resolved.
 
     Args:
         root: URI of the repository's own storage.
@@ -58,11 +59,11 @@ class AddressBook:
         self.root = self.place(root)
 
     def stored_form(self, address: str) -> str:
-        """Return the key of an own file, or the URI of another one.
+        """Return the key of an own file, or the URI of another file.
 
         Raises:
-            InvalidInputError: It names no file, or an own one in an unusual way; the message
-                has the spelling to use.
+            InvalidInputError: The address names no file, or an own file in an unusual spelling.
+                The message has the spelling to use.
         """
         if not address:
             raise InvalidInputError("address '': give a full URI, or a key below data/")
@@ -76,7 +77,7 @@ class AddressBook:
         return uri
 
     def uri(self, address: str) -> str:
-        """Return the one form of a full URI, or of an absolute path, that names a file."""
+        """Return the normalized form of a full URI or an absolute path that names a file."""
         scheme, rest = _parts(address)
         if scheme == "file":
             return _FILE + self._resolved(address, _local(address, rest))
@@ -85,7 +86,7 @@ class AddressBook:
         return f"{scheme}://{rest}"
 
     def place(self, address: str) -> str:
-        """Return the one form of a folder or prefix: without a slash at the end."""
+        """Return the normalized form of a folder or prefix, without a slash at the end."""
         scheme, rest = _parts(address)
         if scheme == "file":
             return _FILE + os.path.realpath(_local(address, rest)).rstrip("/")
@@ -94,7 +95,7 @@ class AddressBook:
         return f"{scheme}://{rest}".rstrip("/")
 
     def key_below(self, place: str, uri: str) -> str | None:
-        """Return the key of a file below a place, both normalized; None if it is not below it."""
+        """Return the key of a file below a place, or None. Both URIs are normalized."""
         if uri.startswith(place + "/"):
             return uri[len(place) + 1 :]
         if place.startswith(_FILE) and uri.startswith(_FILE):
@@ -123,10 +124,10 @@ class AddressBook:
         )
 
     def _refuse_unusual(self, address: str, uri: str) -> None:
-        """Refuse what some programs, but not the store, take for an own file."""
+        """Refuse an address that some programs, but not the store, take for an own file."""
         scheme, _, rest = uri.partition("://")
         if scheme == "file":
-            return  # it is resolved: there is no other spelling
+            return  # a resolved path has no other spelling
         for text in {rest, unquote(rest)}:
             key = self.key_below(self.root, f"{scheme}://{normpath(text)}")
             if key is not None:
@@ -146,7 +147,7 @@ class AddressBook:
         return os.path.realpath(file) if os.path.islink(file) else file
 
     def _folders_above(self, folder: str) -> dict[_Inode, str]:
-        """Return a folder and those above it, by their numbers on the disk."""
+        """Return a folder and the folders above it, by inode."""
         known = self._above.get(folder)
         if known is None:
             upper = self._folders_above(os.path.dirname(folder)) if folder.strip("/") else {}
@@ -166,7 +167,7 @@ class AddressBook:
 
 
 def _parts(address: str) -> tuple[str, str]:
-    """Return the scheme, without aliases, and what is behind it."""
+    """Return the scheme, without aliases, and the rest of an address."""
     try:
         address.encode()
     except UnicodeEncodeError as error:

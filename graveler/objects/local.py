@@ -1,12 +1,11 @@
 """Objects as files below a folder, shared by any number of processes of one machine.
 
-A put writes a temporary file beside the objects (in ``.graveler-tmp``), makes it
-durable, and gives it its name in one step: a reader finds an object whole or not at
-all, and a writer killed half-way leaves a temporary file that a later writer clears
-away. Other programs may read the files, and may add files of their own.
+A put writes a temporary file in ``.graveler-tmp``, makes it durable, and gives it its name
+atomically. So a reader finds a whole object or none. A killed writer leaves a temporary file, which
+a later writer removes. Other programs may read the files, and may add their own files.
 """
 
-# The port has the contract of each method.
+# `ObjectStore` documents the methods.
 # ruff: noqa: D102
 
 import errno
@@ -54,7 +53,7 @@ from graveler.objects.store import (
 from graveler.privacy import PRIVATE_FILE
 
 _TEMPORARY: Final = ".graveler-tmp"
-_ABANDONED_AFTER: Final = timedelta(days=1)  # and without an owner: a clock may have jumped
+_ABANDONED_AFTER: Final = timedelta(days=1)  # and only without an owner, because a clock can jump
 _MAX_PART_BYTES: Final = 255
 _PUBLISH_TRIES: Final = 100
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,11 +67,10 @@ class _Staged:
 
 
 class LocalStore(ObjectStore):
-    """Files below a folder; the folder is made by the first put.
+    """Files below a folder, which the first put creates.
 
-    Because a key's parts are folders, a key cannot be the beginning of another (``a`` and
-    ``a/b``), nor can a part be longer than 255 bytes. An object's time is that of the
-    clock passed in.
+    The parts of a key are folders. So a key cannot be the beginning of another one (``a`` and
+    ``a/b``), and a part has at most 255 bytes. The given clock sets the time of an object.
     """
 
     put_threads: ClassVar[int] = 0
@@ -112,14 +110,14 @@ class LocalStore(ObjectStore):
         return self._put_absent(objects)
 
     def _put_absent(self, objects: Sequence[tuple[str, Body]]) -> list[bool]:
-        """Write all files before the first is made durable: a disk takes many at once faster."""
+        """Write all files before any is made durable: a disk flushes many together faster."""
         paths = [self._path(key) for key, _ in objects]
         put = [False] * len(paths)
         with ExitStack() as stack:
             waiting = []
             for place, (path, (key, body)) in enumerate(zip(paths, objects, strict=True)):
                 if not self._exists(path):
-                    # the sum is not returned
+                    # the checksum is not needed
                     staged = stack.enter_context(self._staged(key, body, hashed=False, flush=False))
                     waiting.append((place, path, staged))
             for _, path, staged in waiting:
@@ -127,7 +125,7 @@ class LocalStore(ObjectStore):
                     os.fsync(staged.descriptor)
             for place, path, staged in waiting:
                 put[place] = self._move(path, partial(_link, staged.path, path))
-        # also of those that were there: their writer may have died before the name was durable
+        # also for existing files: their writer may have died before the name was durable
         for path in {path.parent: path for path in paths}.values():
             self._sync(path)
         return put
@@ -183,7 +181,7 @@ class LocalStore(ObjectStore):
         if folder is None or folder.partition("/")[0] == _TEMPORARY:
             return
         wanted, passed = prefix.encode(), after.encode()
-        # With a slash after the names of folders, their byte order is that of the keys.
+        # with a slash after the names of folders, their byte order is that of the keys
         todo = [f"{folder}/".encode() if folder else b""]
         while todo:
             name = todo.pop()
@@ -218,7 +216,7 @@ class LocalStore(ObjectStore):
         path = f"{self._folder}/{os.fsdecode(name)}"
         try:
             return os.stat(path)  # noqa: PTH116 - a Path for each file takes as long as the rest
-        except FileNotFoundError:  # deleted since
+        except FileNotFoundError:  # deleted meanwhile
             return None
         except OSError:
             with storage_errors(f"list file://{path}"):
@@ -263,7 +261,7 @@ class LocalStore(ObjectStore):
     def _staged(
         self, key: str, body: Body, *, hashed: bool = True, flush: bool = True
     ) -> Iterator[_Staged]:
-        """Write the body to a temporary file, durable with `flush`, which is gone when the block ends."""
+        """Write the body to a temporary file, durable with `flush`. The block's end removes it."""
         what = f"write {self.uri(key)}"
         with storage_errors(what, writing=True):
             if self._begun and not self._temporary.is_dir():
@@ -288,8 +286,8 @@ class LocalStore(ObjectStore):
                     with storage_errors(what, writing=True):
                         write_all(descriptor, piece)
                 with storage_errors(what, writing=True):
-                    # The kernel's clock advances every few milliseconds only: two versions
-                    # of an object could get one time. This clock is finer, and tests set it.
+                    # The kernel's clock advances only every few milliseconds, so two versions of
+                    # an object could get the same time. This clock is finer, and tests set it.
                     now = unix_us(self._clock.now()) * 1000
                     os.utime(descriptor, ns=(now, now))
                     if flush:
@@ -313,13 +311,13 @@ class LocalStore(ObjectStore):
                     path.unlink()
 
     def _publish(self, path: Path, move: Callable[[], bool]) -> bool:
-        """Give the staged file its name by `move`, durably; return what `move` returns."""
+        """Give the staged file its name by `move`, durably. Return the result of `move`."""
         moved = self._move(path, move)
         self._sync(path)
         return moved
 
     def _move(self, path: Path, move: Callable[[], bool]) -> bool:
-        """Give the staged file its name by `move`; return what `move` returns."""
+        """Give the staged file its name by `move`. Return the result of `move`."""
         what = f"write file://{path}"
         for _ in range(_PUBLISH_TRIES):
             try:
@@ -328,7 +326,7 @@ class LocalStore(ObjectStore):
                         make_folders(path.parent)
                         moved = move()
                     except FileNotFoundError:
-                        continue  # a delete found the folder empty just now
+                        continue  # a delete has just removed the empty folder
             except BaseException:
                 prune_folders(path.parent, self._folder)
                 raise
@@ -338,8 +336,8 @@ class LocalStore(ObjectStore):
         )
 
     def _replace(self, staged: Path, path: Path, etag: str | None = None) -> bool:
-        # Every step that replaces or removes an object holds the lock: no other write or delete
-        # happens between the check of the etag and the rename.
+        # Every replacement or removal of an object holds the lock, so that no other write or
+        # delete happens between the check of the etag and the rename.
         with exclusive(self._lock):
             if etag is not None:
                 _check_etag(path, etag)
@@ -350,7 +348,7 @@ class LocalStore(ObjectStore):
         try:
             self._folders.sync(path.parent)
         except FileNotFoundError:
-            return  # deleted since, with its folder
+            return  # deleted meanwhile, with its folder
         except OSError as error:
             raise OutcomeUnknownError(
                 f"file://{path} is there, but may not survive a power cut ({error.strerror}): "
@@ -359,7 +357,7 @@ class LocalStore(ObjectStore):
 
 
 def _link(staged: Path, path: Path) -> bool:
-    # unlike a rename, a link never replaces a file
+    # unlike a rename, a hard link never replaces a file
     try:
         path.hardlink_to(staged)
     except FileExistsError:
@@ -382,7 +380,7 @@ def _check_etag(path: Path, etag: str) -> None:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a regular file; a pipe, which would wait for its writer, is none."""
+    """Open a regular file. A pipe is refused, because opening it waits for a writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         _status_of_file(os.fstat(descriptor))
@@ -394,7 +392,7 @@ def _opened(path: Path) -> BinaryIO:
 
 def _status_of_file(status: os.stat_result) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
-        raise IsADirectoryError  # nor is a pipe or a device an object
+        raise IsADirectoryError  # a pipe or a device is not an object either
     return status
 
 

@@ -23,11 +23,11 @@ _MOST_KNOWN: Final = 8
 
 @contextmanager
 def storage_errors(what: str, *, writing: bool = False) -> Iterator[None]:
-    """Turn an OSError of the block into the error that names the next step."""
+    """Turn an OSError of the block into an error that names the next step."""
     try:
         yield
     except GravelerError:
-        raise  # some are OSErrors too
+        raise  # some of graveler's errors are OSErrors
     except OSError as error:
         raise _translated(error, what, writing=writing) from error
 
@@ -53,7 +53,7 @@ def _translated(error: OSError, what: str, *, writing: bool) -> GravelerError:
 
 
 def write_all(descriptor: int, piece: bytes) -> None:
-    """Write the whole piece; the kernel may take several calls."""
+    """Write the whole piece. The kernel may need several calls."""
     rest = memoryview(piece)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -68,7 +68,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Make the folder and those above it; each survives the machine when this returns."""
+    """Create the folder and those above it. All are durable on return."""
     if folder.is_dir():
         return
     make_folders(folder.parent)
@@ -80,7 +80,7 @@ def make_folders(folder: Path) -> None:
 
 
 class _OpenFolder:
-    """A folder held open: while it is, no other one gets its number."""
+    """An open folder. As long as it is open, no other folder gets its inode."""
 
     def __init__(self, folder: Path) -> None:
         self._descriptor = -1
@@ -91,7 +91,7 @@ class _OpenFolder:
             os.close(self._descriptor)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether it is this folder that has the name now."""
+        """Return whether the path still names this folder."""
         return os.path.samestat(os.fstat(self._descriptor), path.stat())
 
 
@@ -99,7 +99,7 @@ class DurableFolders:
     """Folders below a root, and which of them are known to have durable names.
 
     Args:
-        root: Where they end.
+        root: The folder above all of them.
     """
 
     def __init__(self, root: Path) -> None:
@@ -109,15 +109,15 @@ class DurableFolders:
     def sync(self, folder: Path) -> None:
         """Make the names in `folder` durable, and those of the folders up to the root.
 
-        All of them: another process may have made one a moment ago and not synced it yet. Each
-        costs a flush of the disk, though; so the name of a folder that is the very one whose
-        name was made durable here before is not synced again.
+        Another process may have just created any of them and not synced it yet. Each sync flushes
+        the disk. So a folder is skipped if this object has made its name durable before and the
+        name still belongs to the same folder.
         """
         _sync_folder(folder)
         known = self._known.get(folder)
         if folder == self._root or (known is not None and known.is_at(folder)):
             return
-        held = _OpenFolder(folder)  # before the sync: what takes its place later is another one
+        held = _OpenFolder(folder)  # before the sync, so that a later replacement is detected
         self.sync(folder.parent)
         if known is not None or len(self._known) < _MOST_KNOWN:
             self._known[folder] = held
@@ -128,16 +128,16 @@ class DurableFolders:
 
 
 def prune_folders(folder: Path, root: Path) -> None:
-    """Remove `folder` and those above it, below `root`, as far as they are empty."""
+    """Remove `folder` and the folders above it, below `root`, as long as they are empty."""
     with suppress(OSError):
         while folder != root:
-            with suppress(FileNotFoundError):  # not made yet, or gone already
+            with suppress(FileNotFoundError):  # not created yet, or removed already
                 folder.rmdir()
             folder = folder.parent
 
 
 def claim(descriptor: int) -> None:
-    """Mark an open file as in use, until it is closed or its process ends."""
+    """Mark an open file as in use until it is closed or its process ends."""
     with suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -156,7 +156,7 @@ def claimed(path: Path) -> bool:
 
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
-    """Hold the lock file against every other thread and process of this machine."""
+    """Lock out every other thread and process of this machine by a lock file."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

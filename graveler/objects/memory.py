@@ -1,6 +1,6 @@
-"""Objects in this process's memory, for tests and for lakes that may be lost."""
+"""Objects in the memory of this process, for tests and for lakes that may be lost."""
 
-# The port has the contract of each method.
+# `ObjectStore` documents the methods.
 # ruff: noqa: D102
 
 import io
@@ -31,7 +31,7 @@ class _Stored:
 
 
 class MemoryStore(ObjectStore):
-    """A dict behind the port: the reference for the other drivers."""
+    """A store in a dict: the reference for the other drivers."""
 
     def __init__(self, name: str = "private", *, clock: Clock | None = None) -> None:
         self._root = f"mem://{name}"
@@ -105,12 +105,12 @@ class MemoryStore(ObjectStore):
         yield from sorted(infos, key=lambda info: info.key.encode())
 
     def snapshot(self) -> Any:
-        """Return a copy of everything, for `restore`."""
+        """Return a copy of the whole store, for `restore`."""
         with self._lock:
             return self._writes, dict(self._objects)
 
     def restore(self, snapshot: Any) -> None:
-        """Replace everything by a snapshot."""
+        """Replace the content of the store by a snapshot."""
         with self._lock:
             self._writes, objects = snapshot
             self._objects = dict(objects)

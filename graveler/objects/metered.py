@@ -1,4 +1,4 @@
-"""An object store whose calls are measured, for programs that have set a meter provider."""
+"""An object store whose calls are measured, for programs with a meter provider."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -13,18 +13,18 @@ from graveler.telemetry import OBJECT_BYTES, OBJECT_CALLS, Call, Calls
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-# The port documents the methods.
+# `ObjectStore` documents the methods.
 # ruff: noqa: D102
 
 
 class MeteredObjects(ObjectStore):
     """A store that reports the seconds, bytes and errors of its calls.
 
-    The bytes of an opened object count when its stream is closed.
+    The bytes of an open object are counted when its stream is closed.
 
     Args:
         store: The driver.
-        driver: Its name: ``s3``, ``file`` or ``memory``.
+        driver: The name of the driver: ``s3``, ``file`` or ``memory``.
     """
 
     def __init__(self, store: ObjectStore, driver: str) -> None:
@@ -126,7 +126,7 @@ def _size(body: Body) -> int:
 
 
 class _Counted(io.RawIOBase):
-    """A stream whose reads count as one call, which ends when the stream is closed."""
+    """A stream whose reads count as a single call. Closing the stream ends the call."""
 
     def __init__(self, stream: BinaryIO, call: Call) -> None:
         super().__init__()

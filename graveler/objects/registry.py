@@ -1,4 +1,4 @@
-"""From the URI of a root to its driver; a driver's libraries load when it is opened."""
+"""The driver for the URI of a root. A driver's libraries are loaded when it is opened."""
 
 import threading
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from graveler.telemetry import is_metered
 
 _KNOWN = "file:///folder (or a plain path), mem://name, s3://bucket/prefix, s3a://bucket/prefix"
 
-_DRIVERS = {"s3a": "s3", "mem": "memory"}  # by scheme, where they differ
+_DRIVERS = {"s3a": "s3", "mem": "memory"}  # only schemes that differ
 
 _memory_stores: dict[str, MemoryStore] = {}
 _memory_lock = threading.Lock()
@@ -34,19 +34,18 @@ def open_store(
     No request is made: a folder is created with its first object, and a bucket must exist.
 
     Args:
-        uri: ``file:///folder`` or a plain path; ``s3://bucket/prefix`` (``s3a://`` is the
-            same store, under the name that Hadoop uses); ``mem://name``, which the
-            whole process shares and loses at its end. It is not decoded: ``%20`` is not
-            a space.
-        options: S3 only, where the usual AWS settings do not apply:
-            ``endpoint_url``, ``region``, ``access_key``, ``secret_key``, ``session_token``,
-            ``role_arn``, ``external_id``, ``path_style`` ("true" or "false"; unset: "true" with an endpoint_url).
-        clock: Where times come from.
-        ids: Where unique names and the spread of retries come from.
+        uri: ``file:///folder`` or a plain path, ``s3://bucket/prefix`` (``s3a://`` is Hadoop's
+            name of the same store), or ``mem://name``, which the whole process shares and which is
+            lost at its end. It is not decoded: ``%20`` is not a space.
+        options: Only for S3, instead of the usual AWS settings: ``endpoint_url``, ``region``,
+            ``access_key``, ``secret_key``, ``session_token``, ``role_arn``, ``external_id``,
+            ``path_style`` ("true" or "false", by default "true" with an endpoint_url).
+        clock: Gives times.
+        ids: Gives unique names and the jitter of retries.
         no_progress_s: Seconds without progress after which a call on a remote store ends.
 
     Raises:
-        InvalidInputError: The scheme or an option is unknown, or the URI incomplete.
+        InvalidInputError: The scheme or an option is unknown, or the URI is incomplete.
         MissingDependencyError: The driver's library is not installed.
     """
     scheme, store = _opened(uri, options, clock, ids, no_progress_s)

@@ -1,4 +1,4 @@
-"""Objects on S3, and on any store that speaks its protocol with conditional writes."""
+"""Objects on S3, and on any store with its protocol and conditional writes."""
 
 import io
 from collections.abc import Iterator
@@ -31,18 +31,18 @@ from graveler.objects.verified import READ_AHEAD_BYTES, RangedFile
 from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S, Retrier
 
-# The port has the contract of each method.
+# `ObjectStore` documents the methods.
 # ruff: noqa: D102
 
 
 class S3Store(ObjectStore):
-    """A prefix of a bucket; the bucket must be there.
+    """A prefix of a bucket. The bucket must exist.
 
-    Requests that fail by the store's or the network's fault are repeated a few times. A
-    body of 64 MiB or more is sent in parts, of which a crash may leave some behind: give
-    the bucket a lifecycle rule ``AbortIncompleteMultipartUpload``.
+    Requests that fail because of the store or the network are repeated. A body of 64 MiB or more is
+    sent in parts. A crash may leave parts behind: give the bucket a lifecycle rule
+    ``AbortIncompleteMultipartUpload``.
 
-    The lists of a *directory bucket* have no order: such a bucket is refused when listed.
+    Lists of a *directory bucket* have no order. Listing such a bucket is refused.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class S3Store(ObjectStore):
     def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         info = self.head(key)
         expected.check(self.uri(key), info)
-        # Of the version that was opened: never half of one and half of the next.
+        # all reads are of the version that was opened
         opened = Expected(info.size, f"etag:{info.etag}")
 
         def read_range(start: int, length: int) -> bytes:
@@ -130,7 +130,7 @@ class S3Store(ObjectStore):
             remove = partial(self._call, "delete", key, "delete_object", Key=name)
             self._retrier.run(f"delete {self.uri(key)}", remove)
         except ObjectNotFoundError:
-            return  # some stores report it
+            return  # some stores report a missing object
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)
@@ -141,7 +141,7 @@ class S3Store(ObjectStore):
         for item in self._listed(prefix, after):
             key = item["Key"].removeprefix(self._prefix)
             if not key or key.endswith("/"):
-                continue  # a marker of a folder, as consoles and Hadoop make
+                continue  # a folder marker of a console or Hadoop
             check_key(key)
             if key.encode() <= last:
                 raise InvalidInputError(
@@ -242,7 +242,7 @@ def _listed_info(key: str, item: dict[str, Any]) -> ObjectInfo:
 
 
 def _info_of(key: str, response: dict[str, Any]) -> ObjectInfo:
-    """Return the properties of the whole object from a reply, which may bring a part of it."""
+    """Return the properties of the whole object from a reply, also if it has only a part of it."""
     _, _, whole = str(response.get("ContentRange", "")).rpartition("/")
     size = int(whole) if whole.isdecimal() else response["ContentLength"]
     return ObjectInfo(key, size, response["ETag"], response["LastModified"].astimezone(UTC))

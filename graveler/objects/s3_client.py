@@ -1,4 +1,4 @@
-"""The connection to S3: settings, the library's client, one call, and its errors translated."""
+"""The connection to S3: settings, the library's client, single calls, translated errors."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -35,24 +35,24 @@ except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
 
-_CONNECTIONS: Final = MOST_THREADS  # kept open; threads beyond these open their own
+_CONNECTIONS: Final = MOST_THREADS  # kept open. Further threads open their own
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """Where and as whom; what is empty comes from the usual AWS settings.
+    """Endpoint and credentials. Empty attributes come from the usual AWS settings.
 
     Attributes:
         endpoint_url: A store other than AWS: ``http://127.0.0.1:9000``.
         region: Name of the region.
         access_key: Id of the key.
-        secret_key: The key itself.
-        session_token: For temporary credentials.
-        role_arn: A role to assume, with these keys or those of the usual AWS settings; its
-            temporary credentials are renewed before they end.
-        external_id: What the role asks for, if it does.
-        path_style: "true" puts the bucket into the path, "false" into the host name;
-            empty: into the path where there is an `endpoint_url`.
+        secret_key: The secret key.
+        session_token: The session token of temporary credentials.
+        role_arn: A role to assume, with these keys or those of the usual AWS settings. Its
+            temporary credentials are renewed before they expire.
+        external_id: The external id, if the role requires one.
+        path_style: "true" puts the bucket into the path, "false" into the host name. If it is
+            empty, an `endpoint_url` means "true". Otherwise the library decides.
     """
 
     endpoint_url: str = ""
@@ -66,10 +66,10 @@ class S3Settings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Take the options of :func:`graveler.objects.open_store`.
+        """Return the settings of the options of :func:`graveler.objects.open_store`.
 
         Raises:
-            InvalidInputError: One is unknown, or `path_style` is neither true nor false.
+            InvalidInputError: An option is unknown, or `path_style` is neither true nor false.
         """
         known = [option.name for option in fields(cls)]
         if unknown := sorted(set(options) - set(known)):
@@ -86,7 +86,7 @@ class S3Settings:
 
     @property
     def addressing_style(self) -> str:
-        """What the library calls it."""
+        """The library's name of the path style."""
         if not self.path_style:
             return "path" if self.endpoint_url else "auto"
         return "path" if self.path_style == "true" else "virtual"
@@ -101,7 +101,7 @@ def _keys(settings: S3Settings) -> dict[str, str | None]:
 
 
 def _assume(settings: S3Settings) -> Any:
-    """Return a session with the credentials of a role, which the library renews."""
+    """Return a session with credentials of a role. The library renews them."""
     source = boto3.Session(region_name=settings.region or None, **_keys(settings))
     credentials = source.get_credentials()
     if credentials is None:
@@ -123,12 +123,12 @@ def _assume(settings: S3Settings) -> Any:
 
 
 class S3Client:
-    """Calls for one bucket. Threads share it; a forked child gets connections of its own.
+    """Calls for one bucket. Threads share the client. A forked child gets its own connections.
 
     Args:
-        bucket: Its name.
-        settings: Where and as whom.
-        silence_s: Seconds for which a connection may be silent.
+        bucket: The name of the bucket.
+        settings: Endpoint and credentials.
+        silence_s: Maximum seconds of silence on a connection.
     """
 
     def __init__(self, bucket: str, settings: S3Settings, silence_s: float) -> None:
@@ -142,13 +142,13 @@ class S3Client:
         """Send one request for the bucket, once.
 
         Args:
-            what: For error messages: ``read s3://bucket/key``.
-            operation: The library's name of it: ``get_object``.
-            **parameters: The library's, without the bucket.
+            what: The action in error messages: ``read s3://bucket/key``.
+            operation: The library's name of the operation: ``get_object``.
+            **parameters: The parameters for the library, without the bucket.
         """
         if self._process != os.getpid():
             self._client = self._connect()
-            self._process = os.getpid()  # not before: another thread would use the parent's
+            self._process = os.getpid()  # last, so that no thread uses the parent's client
         with s3_errors(what):
             return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
 
@@ -158,10 +158,10 @@ class S3Client:
 
     def _connect(self) -> Any:
         settings = self._settings
-        # boto3.client, not a session of our own: what the program has set up for boto3 holds
-        # here too, and the second client costs 4 ms, not 60. Making one is not thread-safe.
+        # boto3.client uses the default session with the settings of the program. A second client
+        # then costs 4 ms, not 60. Creating a client is not thread-safe.
         with held_off, aws.MAKING, s3_errors(f"connect to S3 for bucket {self._bucket}"):
-            # a role has a session of its own, whose credentials are renewed
+            # a role has its own session, whose credentials are renewed
             make = _assume(settings).client if settings.role_arn else boto3.client
             client = make(
                 "s3",
@@ -169,10 +169,10 @@ class S3Client:
                 region_name=settings.region or None,
                 **({} if settings.role_arn else _keys(settings)),
                 config=Config(
-                    # the driver retries by itself, because a repeated conditional write needs a check
+                    # the driver retries, because a repeated conditional write needs a check
                     retries={"mode": "standard", "total_max_attempts": 1},
                     s3={"addressing_style": settings.addressing_style},
-                    # many stores that speak S3 refuse the newer checksums; we send MD5
+                    # many stores refuse the newer checksums, so the driver sends MD5
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
                     connect_timeout=self._silence_s,
@@ -185,7 +185,7 @@ class S3Client:
 
 
 def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
-    # otherwise the library holds the bytes of a stream back until the store sends 100-continue
+    # with this header, the library sends a stream only after the store has sent 100-continue
     params["headers"].pop("Expect", None)
 
 
@@ -202,7 +202,7 @@ _OTHER_STORE: Final = (
 
 
 class PastTheEndError(InvalidInputError):
-    """A range starts where the object has ended; inside the driver only."""
+    """A range starts at or after the end of the object. Only the driver uses this error."""
 
 
 _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
@@ -217,11 +217,11 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
     # two concurrent writes to one key: S3 requires the same request to be sent again
     "ConditionalRequestConflict": (ThrottledError, _WAIT),
     "OperationAborted": (ThrottledError, _WAIT),
-    # damaged or cut off on the way, although the status blames the client
+    # the request was damaged or cut off in transfer, although the status blames the client
     "RequestTimeout": (BackendUnavailableError, _REPEAT),
     "IncompleteBody": (BackendUnavailableError, _REPEAT),
     "BadDigest": (BackendUnavailableError, _REPEAT),
-    # comes with the status 200 at the end of an upload in parts
+    # can come with status 200 at the end of a multipart upload
     "InternalError": (BackendUnavailableError, _REPEAT),
     "QuotaExceeded": (StorageFullError, _ROOM),
     "XMinioStorageFull": (StorageFullError, _ROOM),
@@ -244,10 +244,10 @@ _STATUSES: Final[dict[int, tuple[type[GravelerError], str]]] = {
 
 @contextmanager
 def s3_errors(what: str) -> Iterator[None]:
-    """Turn what the library raises in the block into graveler's errors.
+    """Turn errors of the library in the block into errors of graveler.
 
     Args:
-        what: What was tried, for the message: ``read s3://bucket/key``.
+        what: The action for the message: ``read s3://bucket/key``.
     """
     try:
         yield
@@ -270,7 +270,7 @@ def _refused(error: boto.ClientError, what: str) -> GravelerError:
     otherwise = (
         (BackendUnavailableError, _REPEAT)
         if refusal.is_broken
-        else (InvalidInputError, "the store does not take this request")
+        else (InvalidInputError, "the store refuses this request")
     )
     kind, way_out = _CODES.get(refusal.code) or _STATUSES.get(refusal.status) or otherwise
     return kind(f"{what}: {error}; {way_out}")

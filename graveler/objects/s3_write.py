@@ -1,4 +1,4 @@
-"""Writing to S3: whole or in parts, once only although replies get lost."""
+"""Writing to S3: whole or in parts, exactly once even if replies are lost."""
 
 import hashlib
 import logging
@@ -25,7 +25,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 PART_BYTES: Final = 64 << 20
-"""Longest body that is sent whole, and the first parts of a longer one: 64 MiB."""
+"""The size from which on a body is sent in parts, and the size of the first parts: 64 MiB."""
 
 _WRITE_ID: Final = "graveler-write"
 
@@ -33,15 +33,15 @@ _WRITE_ID: Final = "graveler-write"
 def part_bytes(number: int, first: int = PART_BYTES) -> int:
     """Return the size of part `number` (from 1).
 
-    It grows by one `first` every 500 parts, so that the 10,000 parts that S3 allows make
-    105,000 times `first`: 6.4 TiB at 64 MiB, more than the 5 TiB that it stores.
+    The size grows by `first` every 500 parts. So the 10,000 parts that S3 allows have 105,000 times
+    `first`: 6.4 TiB at 64 MiB, more than the 5 TiB of the largest object.
     """
     return first * (1 + (number - 1) // 500)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written."""
+    """The result of a write."""
 
     etag: str
     size: int
@@ -50,17 +50,17 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One write to one key.
+    """A write to a key.
 
-    The object carries `write_id` as metadata. If a reply is lost and the repeated request
-    finds the key taken, the metadata shows whether this write took it.
+    The object has `write_id` as metadata. If a reply is lost and the repeated request finds an
+    object at the key, the metadata shows whether this write stored it.
 
     Attributes:
-        client: Of the bucket.
+        client: The client of the bucket.
         retrier: Repeats requests.
-        uri: The object, for messages.
-        name: Its full key in the bucket.
-        write_id: Unique to this write.
+        uri: The URI of the object, for messages.
+        name: The full key in the bucket.
+        write_id: An id that is unique to this write.
         condition: ``IfNoneMatch`` or ``IfMatch``, or nothing.
     """
 
@@ -136,7 +136,7 @@ class Writer:
             )
 
     def _settled(self, send: Callable[[], Any]) -> str:
-        """Send until there is an answer; return the etag of what this write left."""
+        """Send until there is an answer. Return the etag of the object that this write stored."""
         landed = lost = False
 
         def attempt() -> str:
@@ -150,7 +150,7 @@ class Writer:
             except ThrottledError:
                 raise
             except (RetryableError, ObjectNotFoundError):
-                # An earlier try of ours may be what this one met.
+                # the conflicting object may come from an earlier attempt of this write
                 if landed and (etag := self._own_etag()):
                     return etag
                 raise
@@ -176,11 +176,11 @@ class Writer:
         return str(head["ETag"]) if head["Metadata"].get(_WRITE_ID) == self.write_id else ""
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        if "Body" in parameters:  # of bytes all would have to leave within the time of silence
+        if "Body" in parameters:  # a stream: bytes would have to be sent within the time of silence
             parameters["Body"] = BytesIO(parameters["Body"])
         return self.client.call(f"write {self.uri}", operation, Key=self.name, **parameters)
 
 
 def _md5(content: bytes) -> str:
-    # S3's own check against damage on the way, older and wider known than its others
+    # S3's oldest and most widely supported check against damage in transfer
     return b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()

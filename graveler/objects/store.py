@@ -1,12 +1,12 @@
-"""The object store port: whole immutable objects under text keys, below one root.
+"""The object store interface: immutable objects with text keys, below a root.
 
-Durability: when a put returns, the object survives the death of process and machine
-(memory driver: of neither). An object is there whole or not at all.
+Durability: when a put has returned, the object survives the death of the process and a crash of the
+machine. The memory driver survives neither. An object exists whole or not at all.
 
-Concurrency: any number of threads and processes may share a root. Of several
-``put_if_absent`` to one key, exactly one wins.
+Concurrency: any number of threads and processes may share a root. Of several ``put_if_absent`` for
+the same key, exactly one wins.
 
-A driver reads the four kinds of body in one way: in pieces, hashed on the way.
+A driver reads all kinds of body in the same way: in pieces, hashed while they are read.
 """
 
 import io
@@ -25,19 +25,19 @@ _ETAG: Final = "etag:"
 _MTIME: Final = "mtime:"
 
 Body = bytes | bytearray | memoryview | Path | BinaryIO
-"""What can be stored: bytes, a file on disk, or an open binary stream (read to its end)."""
+"""The body of an object: bytes, a file on disk, or an open binary stream (read to its end)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What the store reports of an object without reading it.
+    """The properties of an object that the store knows without reading it.
 
     Attributes:
         key: Key below the store's root.
-        size: Bytes.
-        etag: Changes whenever the object does; opaque.
-        mtime: When it was written, UTC.
-        checksum: ``algorithm:hex`` of the content if the store has one for free, else "".
+        size: Size in bytes.
+        etag: An opaque text that changes with every change of the object.
+        mtime: The time of the write, UTC.
+        checksum: ``algorithm:hex`` of the content if the store has it without a read, else "".
     """
 
     key: str
@@ -49,11 +49,11 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a reader expects of an object; the reply with its bytes is checked against it.
+    """The properties that a reader expects of an object. The reply with its bytes is checked.
 
     Attributes:
-        size: Bytes; None if unknown.
-        version: ``etag:<ETag>`` or ``mtime:<µs since 1970>``; "" if unknown.
+        size: Size in bytes, or None if unknown.
+        version: ``etag:<ETag>`` or ``mtime:<µs since 1970>``, or "" if unknown.
     """
 
     size: int | None = None
@@ -61,14 +61,14 @@ class Expected:
 
     @property
     def etag(self) -> str:
-        """The ETag, "" where the version is none."""
+        """The ETag, or "" if the version is not an ETag."""
         return self.version.removeprefix(_ETAG) if self.version.startswith(_ETAG) else ""
 
     def check(self, uri: str, info: ObjectInfo) -> None:
-        """Refuse an object that is another one.
+        """Refuse an object with other properties.
 
         Raises:
-            PreconditionFailedError: With what was found and what was expected.
+            PreconditionFailedError: The message has the actual and the expected property.
         """
         if self.size is not None and info.size != self.size:
             raise PreconditionFailedError(f"{uri} has {info.size} bytes, not {self.size}")
@@ -82,12 +82,12 @@ ANYTHING: Final = Expected()
 
 
 def version_of(info: ObjectInfo, like: str) -> str:
-    """Return the version of an object, of the kind of another version: its ETag, or its time."""
+    """Return the version of an object in the form of `like`: its ETag, or its time."""
     return f"{_ETAG}{info.etag}" if like.startswith(_ETAG) else f"{_MTIME}{unix_us(info.mtime)}"
 
 
 MAX_KEY_BYTES: Final = 1024
-"""Longest key, in UTF-8: what S3 takes, the prefix of the root included."""
+"""Maximum length of a key in UTF-8: the limit of S3, including the prefix of the root."""
 
 
 _NO_NAMES: Final = frozenset({"", ".", ".."})
@@ -108,7 +108,7 @@ def _fault(key: str) -> str:
 
 
 def check_key(key: str) -> None:
-    """Refuse a key that some driver could not store, or that could lead out of its root.
+    """Refuse a key that a driver cannot store, or that could lead out of the root.
 
     Raises:
         InvalidInputError: The message has the key and the fault.
@@ -118,13 +118,13 @@ def check_key(key: str) -> None:
 
 
 def check_range(start: int, length: int) -> None:
-    """Refuse a negative start or length: raise InvalidInputError."""
+    """Raise InvalidInputError for a negative start or length."""
     if start < 0 or length < 0:
         raise InvalidInputError(f"{length} bytes from {start}: give numbers from 0")
 
 
 def check_prefix(prefix: str) -> None:
-    """Refuse a prefix that UTF-8 cannot hold: raise InvalidInputError."""
+    """Raise InvalidInputError for a prefix that cannot be encoded in UTF-8."""
     try:
         prefix.encode()
     except UnicodeEncodeError as error:
@@ -132,9 +132,9 @@ def check_prefix(prefix: str) -> None:
 
 
 def folder_of_prefix(prefix: str) -> str | None:
-    """Return the folder that holds every key of `prefix` ("" is the root).
+    """Return the folder that holds every key with `prefix` ("" is the root).
 
-    None where no key can start so: ``a//b``, ``../``.
+    The result is None if no key can have the prefix: ``a//b``, ``../``.
     """
     folder = prefix.rpartition("/")[0]
     if not folder:
@@ -143,28 +143,28 @@ def folder_of_prefix(prefix: str) -> str | None:
 
 
 class ObjectStore(ABC):
-    """Bytes under keys.
+    """A store of objects by key.
 
-    Keys are relative, ``/``-separated, without empty, ``.`` or ``..`` parts, NUL or backslash;
-    1 to 1024 bytes of UTF-8, the root's prefix included. Keys that every driver can
-    hold are never the beginning of one another (``a`` and ``a/b``), because a folder cannot hold
-    such keys, and their parts have fewer than 256 bytes. An invalid key raises InvalidInputError.
+    Keys are relative and ``/``-separated, without empty, ``.`` or ``..`` parts, NUL or backslash.
+    They have 1 to 1024 bytes of UTF-8, including the root's prefix. An invalid key raises
+    InvalidInputError. To be portable to every driver, a key must not be the beginning of another
+    one (``a`` and ``a/b``), and its parts must have fewer than 256 bytes: a folder requires this.
 
-    A store may be pickled, with the credentials that it was given: the copy is opened in the process
-    that unpickles it. A store in memory raises InvalidInputError.
+    A store can be pickled, together with its credentials. The copy is opened in the process that
+    unpickles it. A store in memory raises InvalidInputError.
 
     Attributes:
-        put_threads: By how many threads many objects are put best; 0: several in one call, by the
-            caller's own or by one thread beside it.
+        put_threads: The best number of threads for many puts. 0 means that several objects are
+            put in one call, by the caller or by one other thread.
     """
 
     put_threads: ClassVar[int] = 4
 
     def local_file(self, key: str) -> Path | None:
-        """Return the local file that holds the whole object, or None if the store has no local files.
+        """Return the local file that holds the object, or None if the store has no local files.
 
-        A file is replaced, never changed: a hard link to it keeps the earlier content. Whether
-        the object exists is not checked.
+        A file is replaced, never changed, so a hard link to it keeps the earlier content. The
+        method does not check whether the object exists.
         """
         return None
 
@@ -175,21 +175,21 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def put(self, key: str, body: Body) -> ObjectInfo:
-        """Store the object, replacing an earlier one at the key."""
+        """Store the object. An earlier object at the key is replaced."""
 
     @abstractmethod
     def put_if_absent(self, key: str, body: Body) -> bool:
-        """Store the object unless the key is taken; return whether it was stored.
+        """Store the object unless the key is taken. Return whether it was stored.
 
         Raises:
-            OutcomeUnknownError: The replies were lost, or the disk failed at the last step;
-                read the key to find the outcome.
+            OutcomeUnknownError: The replies were lost, or the disk failed at the last step. Read
+                the key to find the outcome.
         """
 
     def put_all_if_absent(self, objects: Sequence[tuple[str, bytes]]) -> Sequence[bool]:
-        """Do what :meth:`put_if_absent` does for each key and its bytes, in any order.
+        """Call :meth:`put_if_absent` for each key and its bytes, in any order.
 
-        All are durable when it returns. Where it raises, some may be stored.
+        On return, all objects are durable. After an error, some may be stored.
         """
         return [self.put_if_absent(key, body) for key, body in objects]
 
@@ -207,45 +207,45 @@ class ObjectStore(ABC):
         """Return the whole object.
 
         Raises:
-            ObjectNotFoundError: Nothing at the key.
-            PreconditionFailedError: The object differs from `expected`. The reply with the bytes shows
-                it, without another request; the same holds for the two methods below.
+            ObjectNotFoundError: The key has no object.
+            PreconditionFailedError: The object differs from `expected`. The check needs no further
+                request. The same holds for the next two methods.
         """
 
     @abstractmethod
     def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
-        """Return up to `length` bytes from byte `start`; less only where the object ends."""
+        """Return `length` bytes from byte `start`, or fewer at the end of the object."""
 
     @abstractmethod
     def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
-        """Return a readable, seekable stream of the object; the caller closes it."""
+        """Return a readable, seekable stream of the object. The caller closes it."""
 
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
-        """Return what is known of the object without its bytes."""
+        """Return the properties of the object without reading it."""
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove the object; no error if it does not exist."""
+        """Remove the object. A missing object is not an error."""
 
     @abstractmethod
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix`, in byte order of their keys.
 
-        Those up to and including the key `after`, which need not be there, are left out.
+        The list starts after the key `after`, which need not exist.
 
-        Objects stored or deleted meanwhile may be among them or not.
+        Objects that are stored or deleted meanwhile may be missing or included.
 
         Raises:
-            InvalidInputError: Another program has put something there whose name cannot be a
-                key: an error is better than a gap.
+            InvalidInputError: Another program has stored something whose name cannot be a key.
+                The error prevents a silent gap.
         """
 
     def level(self, folder: str = "") -> Iterator[ObjectInfo | str]:
-        """Yield the objects directly in a folder, and the folders there as text that ends with '/'.
+        """Yield the objects directly in a folder, and its folders as text that ends with '/'.
 
         Args:
-            folder: Start of the keys: "" or with a slash at its end.
+            folder: The start of the keys: "" or a text with a slash at its end.
         """
         last = ""
         for info in self.list(folder):
@@ -261,22 +261,22 @@ class ObjectStore(ABC):
         return f"{self.root}/{key}"
 
     def close(self) -> None:
-        """Give back connections; may be called twice."""
+        """Release connections. The call may be repeated."""
         return
 
 
 PIECE_BYTES: Final = 1 << 20
-"""What a driver holds of a body while it copies it: 1 MiB."""
+"""The size of the pieces in which a driver copies a body: 1 MiB."""
 
 
 class BodyReader:
-    """Reads a body once, front to end; a file on disk is opened and closed here.
+    """Reads a body once, from start to end. It opens and closes a file on disk.
 
-    A stream is read from where it stands and stays open. What it raises passes unchanged:
-    it is the caller's own fault to handle.
+    A stream is read from its current position and stays open. Its errors pass unchanged, because
+    the caller handles them.
 
     Attributes:
-        size: Bytes read so far.
+        size: Number of bytes read so far.
     """
 
     def __init__(self, body: Body, *, hashed: bool = True) -> None:
@@ -288,20 +288,20 @@ class BodyReader:
 
     @property
     def checksum(self) -> str:
-        """``sha256:<hex>`` of what was read so far; "" if it is not computed."""
+        """``sha256:<hex>`` of the bytes read so far, or "" if it is not computed."""
         return f"sha256:{self._hash.hexdigest()}" if self._hashed else ""
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, fewer only at the end.
+        """Return the next `size` bytes, or fewer at the end.
 
         Raises:
-            InvalidInputError: The stream is closed, gives text, or nothing without having ended; or
-                the file cannot be read.
+            InvalidInputError: The stream is closed, returns text, or is non-blocking and has no
+                bytes, or the file cannot be read.
         """
         first = self._piece(size)
         if len(first) in {0, size}:
             return first
-        # pipes and sockets give what they have
+        # pipes and sockets return fewer bytes
         pieces = [first]
         missing = size - len(first)
         while missing and (piece := self._piece(missing)):
@@ -310,7 +310,7 @@ class BodyReader:
         return b"".join(pieces)
 
     def pieces(self, size: int = PIECE_BYTES) -> Iterator[bytes]:
-        """Yield the body in pieces of `size` bytes, the last one shorter."""
+        """Yield the body in pieces of `size` bytes. The last one may be shorter."""
         while piece := self.read(size):
             yield piece
 

@@ -1,6 +1,6 @@
 """Files read by ranges, and bytes verified as they are read.
 
-Bytes are compared with the size and checksum that they had when they were stored.
+The bytes are compared with the size and the checksum at the time of storing.
 """
 
 import hashlib
@@ -30,20 +30,20 @@ _XXHASH: Final = frozenset({"xxh32", "xxh64", "xxh128", "xxh3_64", "xxh3_128"})
 
 
 class Hash(Protocol):
-    """What `hashlib` and `xxhash` have in common."""
+    """The common interface of `hashlib` and `xxhash`."""
 
     def update(self, data: bytes | memoryview, /) -> None:
-        """Take more bytes."""
+        """Add bytes."""
 
     def hexdigest(self) -> str:
-        """Return the checksum of what was taken, in hexadecimal digits."""
+        """Return the checksum of the added bytes in hexadecimal digits."""
 
 
 def new_hash(algorithm: str) -> Hash | None:
-    """Return a fresh hash; None for an algorithm that is not known here.
+    """Return a new hash, or None for an unknown algorithm.
 
     Args:
-        algorithm: As `hashlib` names it, or ``xxh32``, ``xxh64``, ``xxh3_64``, ``xxh128``.
+        algorithm: A name of `hashlib`, or ``xxh32``, ``xxh64``, ``xxh3_64``, ``xxh128``.
     """
     name = algorithm.lower()
     if name in _XXHASH:
@@ -54,13 +54,13 @@ def new_hash(algorithm: str) -> Hash | None:
 
 
 def check_declared(checksum: str) -> None:
-    """Refuse a checksum that no reader could ever verify.
+    """Refuse a checksum that no reader can verify.
 
     Args:
         checksum: ``algorithm:hex``, or "" for none.
 
     Raises:
-        InvalidInputError: It has another form, an unknown algorithm or the wrong length.
+        InvalidInputError: The checksum has another form, an unknown algorithm or a wrong length.
     """
     if not checksum:
         return
@@ -79,16 +79,15 @@ def check_declared(checksum: str) -> None:
 
 
 class Verifier:
-    """Compares the bytes of a file, as far as they are read in order, with its size and checksum.
+    """Compares the bytes of a file that is read in order with its size and checksum.
 
-    Bytes that are read again are skipped; a gap ends the comparison, and bytes from the start
-    begin it again. Any number of threads may add bytes.
+    Bytes that are read again are skipped. A gap ends the comparison, and bytes from the start begin
+    it again. Any number of threads may add bytes.
 
     Args:
-        size: Bytes that the file must have.
-        checksum: ``algorithm:hex``; with "" or an unknown algorithm only the size is compared.
-        refusal: Makes the error of what was found, and what was expected instead: ``13 bytes``,
-            ``sha256:…``.
+        size: The required size of the file.
+        checksum: ``algorithm:hex``. With "" or an unknown algorithm only the size is compared.
+        refusal: Makes the error for a found and an expected value: ``13 bytes``, ``sha256:…``.
     """
 
     def __init__(self, size: int, checksum: str, refusal: Callable[[str, str], Exception]) -> None:
@@ -102,15 +101,14 @@ class Verifier:
         self._over = False
 
     def stop(self) -> None:
-        """Compare no further: what comes next is not what follows."""
+        """End the comparison: the next bytes are not the following ones."""
         self._over = True
 
     def feed(self, start: int, piece: bytes | memoryview) -> None:
-        """Take the bytes at `start`; none at all mean that the file ends there.
+        """Add the bytes at `start`. An empty piece means that the file ends there.
 
         Raises:
-            Exception: The refusal, once all bytes are there and are not the right ones; and from
-                then on, always.
+            Exception: The refusal, when all bytes are read and are wrong, and in every later call.
         """
         with self._lock:
             if self._error is not None:
@@ -177,7 +175,7 @@ class _VerifiedBytes(io.RawIOBase):
         self._verifier.feed(self._position, content)
         self._position += len(content)
         if content:
-            self._verifier.feed(self._position, b"")  # nothing follows
+            self._verifier.feed(self._position, b"")  # the end of the file
         return content
 
     def close(self) -> None:
@@ -187,22 +185,22 @@ class _VerifiedBytes(io.RawIOBase):
 
 
 def verified_stream(stream: BinaryIO, verifier: Verifier) -> BinaryIO:
-    """Return a stream that closes `stream` with it, and whose bytes the verifier compares.
+    """Return a stream whose bytes the verifier compares. Closing it closes `stream`.
 
-    The read that takes the last byte of the file from the store raises. A seek elsewhere than to
-    the start ends the comparison; a reading from the start begins it again.
+    The read that gets the last byte of the file raises the refusal. A seek to a place other than
+    the start ends the comparison. Reading from the start begins it again.
     """
     return cast("BinaryIO", io.BufferedReader(_VerifiedBytes(stream, verifier), _BUFFER_BYTES))
 
 
 READ_AHEAD_BYTES: Final = 1 << 20
-"""What a small read fetches: a request costs as much as a megabyte does."""
+"""The minimum size of a fetch: a request costs as much as the transfer of a megabyte."""
 
 
 class RangedFile(io.RawIOBase):
-    """Reads an object of known size by a function (start, length) -> bytes.
+    """A file that reads an object of known size by a function (start, length) -> bytes.
 
-    Wrap it in :class:`io.BufferedReader`, else each read is a request.
+    Wrap it in :class:`io.BufferedReader`. Otherwise each read is a request.
     """
 
     def __init__(self, size: int, read_range: Callable[[int, int], bytes]) -> None:
@@ -220,7 +218,7 @@ class RangedFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, origin: int = io.SEEK_SET, /) -> int:
-        """Move to `offset` from the start, from here or from the end."""
+        """Move to `offset` from the start, the current position or the end."""
         origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
         if origin not in origins or origins[origin] + offset < 0:
             raise ValueError(f"cannot seek to {offset} from {origin}: it is before the start")
@@ -228,14 +226,14 @@ class RangedFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        """Fill the buffer from here, by one request."""
+        """Fill the buffer from the current position with one request."""
         target = memoryview(buffer).cast("B")
         piece = self._next(len(target))
         target[: len(piece)] = piece
         return len(piece)
 
     def readall(self) -> bytes:
-        """Return the rest, by one request."""
+        """Return the rest of the object with one request."""
         return self._next(self._size)
 
     def _next(self, length: int) -> bytes:
