@@ -6,8 +6,8 @@
 
     frame = pd.read_parquet("grav://flights/main/input/2013/01/01/05:00/", storage_options={"lake": "./lake"})
 
-pandas, polars, pyarrow, DuckDB and Dask take such addresses as they take those of any other store:
-every ref can be read, a branch can be written, and a transaction is one commit.
+pandas, polars, pyarrow, DuckDB and Dask accept such addresses like those of any other store. Every
+ref can be read, a branch can be written, and a transaction is one commit.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graveler.lake.shared import close_lakes as close_lakes
     from graveler.lake.shared import share_lake as share_lake
 
-# addresses need no fsspec
+# addresses work without fsspec
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {

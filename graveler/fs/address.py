@@ -27,11 +27,11 @@ PROTOCOL: Final = "grav"
 
 
 class Address(NamedTuple):
-    """A place in a lake; missing parts at the end are "".
+    """A place in a lake. Missing parts at the end are "".
 
     Attributes:
         repository: Name of the repository.
-        ref: Branch, tag, commit or ref expression; none of them holds a slash.
+        ref: Branch, tag, commit or ref expression. None of them contains a slash.
         path: Path in the tree, or the start of paths.
     """
 
@@ -53,23 +53,23 @@ class Address(NamedTuple):
 
     @property
     def tree(self) -> str:
-        """The prefix of every path of the tree: repository and ref, with a slash at the end."""
+        """The prefix of all paths of the tree: repository and ref, with a slash at the end."""
         return f"{self.repository}/{self.ref}/"
 
     @property
     def folder(self) -> str:
-        """The prefix, within the tree, of the paths below this one."""
+        """The prefix, within the tree, of the paths below this path."""
         return f"{self.path}/" if self.path else ""
 
 
 def url(view: View, path: PathText = "") -> str:
     """Return the address of `path` in a branch, a run, a step or a ref.
 
-    A ref's address is that of its commit: it shows the same tree even if the branch moves.
+    The address of a ref is that of its commit. It shows the same tree even if the branch moves.
 
     Raises:
-        InvalidInputError: It is a gate's candidate, and the gate does not declare
-            ``reads="anything"``: an address shows the whole tree.
+        InvalidInputError: The view is a gate's candidate, and the gate does not declare
+            ``reads="anything"``, because an address shows the whole tree.
     """
     if not isinstance(view, View):
         raise InvalidInputError(f"view={view!r}: give a branch, a run, a step or a ref")
@@ -80,7 +80,7 @@ def url(view: View, path: PathText = "") -> str:
 def storage_options(view: View) -> dict[str, Any]:
     """Return the storage options of the address, as plain data that can be sent elsewhere.
 
-    Those of a run or of a step let their holder write to it, until a newer attempt is opened.
+    The options of a run or a step let their holder write to it until a newer attempt is opened.
     """
     stores = view.repository
     options: dict[str, Any] = {"lake": stores.location}
@@ -92,7 +92,7 @@ def storage_options(view: View) -> dict[str, Any]:
 
 
 class InvalidPathError(OSError, ValueError):
-    """The address is not valid in a lake: fix it."""
+    """The address is not valid in a lake. Fix the address."""
 
 
 _ERRORS: Final[tuple[tuple[type[GravelerError], type[OSError], int], ...]] = (
@@ -110,7 +110,7 @@ _ERRORS: Final[tuple[tuple[type[GravelerError], type[OSError], int], ...]] = (
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Raise a graveler error of the block as an OSError about `path`, with itself as the cause."""
+    """Raise a graveler error of the block as an OSError about `path`, caused by that error."""
     try:
         yield
     except GravelerError as error:

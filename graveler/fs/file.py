@@ -1,4 +1,4 @@
-"""An open file: read through fsspec's block cache, or written and named when it is closed."""
+"""An open file: read through fsspec's block cache, or written and made visible by its close."""
 
 import errno
 import tempfile
@@ -18,7 +18,7 @@ _IN_MEMORY_BYTES: Final = 16 << 20
 
 
 class FileHost(Protocol):
-    """What a file needs of its filesystem."""
+    """The methods of a filesystem that its files need."""
 
     def entry(self, path: str) -> Entry:
         """Return the entry of a file."""
@@ -27,19 +27,19 @@ class FileHost(Protocol):
         """Return the repository that a path is in."""
 
     def info_of(self, path: str, entry: Entry) -> dict[str, Any]:
-        """Return what ``info`` returns for a file with this entry."""
+        """Return the result of ``info`` for a file with this entry."""
 
     def info(self, path: str) -> dict[str, Any]:
-        """Return what is known of a file or folder."""
+        """Return the details of a file or folder."""
 
     def exists(self, path: str) -> bool:
-        """Return whether there is such a file or folder."""
+        """Return whether the file or folder exists."""
 
     def open(self, path: str, mode: str) -> Any:
         """Open a file."""
 
     def check_writable(self, path: str) -> None:
-        """Refuse a write before it costs anything."""
+        """Raise an error if the path cannot be written, before bytes are stored."""
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry."""
@@ -48,9 +48,9 @@ class FileHost(Protocol):
 class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file of a tree.
 
-    Reading: the file is the version that was opened, even if its path is written to
-    meanwhile. Writing: nothing is visible before ``close``; a ``with`` block that an
-    exception leaves, and a file that is never closed, leave nothing.
+    Reading: the file shows the version that was opened, even if its path is written meanwhile.
+    Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block, or
+    the file is never closed, nothing is kept.
     """
 
     fs: FileHost
@@ -81,7 +81,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             raise
 
     def _begin(self) -> None:
-        """Check that the file may be written, before anything is."""
+        """Check that the file may be written, before bytes are written."""
         self.fs.check_writable(self.path)
         self._spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115 - closed with the file
         if self.mode == "xb" and self.fs.exists(self.path):
@@ -102,7 +102,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     @property
     def details(self) -> dict[str, Any]:
-        """What ``info`` returned when the file was opened."""
+        """The result of ``info`` at the time of opening."""
         if self.mode == "rb":
             return self.fs.info_of(self.path, self._entry)
         return self.fs.info(self.path)
@@ -123,7 +123,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         return True
 
     def _finish(self, spool: BinaryIO) -> None:
-        """Store the bytes and give them their name: in a transaction, at its end."""
+        """Store the bytes and make the file visible. A transaction does so at its end."""
         current = self._current() if self.mode in {"xb", "ab"} else None
         if self.mode == "xb" and current is not None:
             raise FileExistsError(errno.EEXIST, "there is a file by now", self.path)
@@ -135,24 +135,24 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         self.fs.write_stream(self.path, spool)
 
     def flush(self, force: bool = False) -> None:
-        """Write what is buffered; the name is given at the end."""
+        """Write buffered bytes. The file becomes visible when it is closed."""
         if not self.closed:
             super().flush(force)
 
     def close(self) -> None:
-        """Finish the file: from now on readers see it."""
+        """Finish the file. From then on readers see it."""
         try:
             super().close()
         finally:
             self._drop_spool()
 
     def discard(self) -> None:
-        """Discard the file: nothing of it is kept."""
+        """Discard the file. Nothing is kept."""
         self.closed = True
         self._drop_spool()
 
     def commit(self) -> None:
-        """Do nothing: the transaction commits all of its files at once."""
+        """Do nothing. The transaction commits all of its files at once."""
 
     def _drop_spool(self) -> None:
         spool, self._spool = self._spool, None

@@ -22,21 +22,20 @@ from graveler.repository.branch import check_writable
 class GravelerFileSystem(ReadOnlyFileSystem):
     """The trees of a lake as files: ``grav://repository/ref/path``.
 
-    A ref is anything that names a commit (``main``, ``v1``, ``main~2``, ``main@{1}``, a commit id),
-    and the name of a branch is the branch with what is staged on it. Branches can be written;
-    what is written is staged, for ``commit`` or a run to commit, unless it is written in a
-    transaction, which is one commit.
+    A ref is any name of a commit (``main``, ``v1``, ``main~2``, ``main@{1}``, a commit id). The
+    name of a branch includes its staged writes. Branches can be written. Writes are staged until
+    ``commit`` or a run commits them. Writes in a transaction become one commit.
 
     Args:
-        lake: The lake: its folder or its ``graveler.toml``; else the one of GRAVELER_LAKE.
-        run: The handle of a run (the object or its JSON), to write to its branch.
-        fences: What lets its holder write to a run's or step's branch, by ``repository/branch``;
-            made by ``graveler.fs.storage_options``.
-        options: fsspec's own.
+        lake: The folder of the lake, or its ``graveler.toml``. The default is GRAVELER_LAKE.
+        run: The handle of a run (the object or its JSON), for writing to its branch.
+        fences: The permissions to write to branches of runs and steps, by ``repository/branch``.
+            ``graveler.fs.storage_options`` makes them.
+        options: Options of fsspec.
     """
 
     def check_writable(self, path: str) -> None:
-        """Refuse a write before it costs anything."""
+        """Raise an error if the path cannot be written, before bytes are stored."""
         path = self._strip_protocol(path)
         with translated(path):
             target = self._target(Address.parse(path))
@@ -44,7 +43,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
             check_writable(branch)
 
     def write_stream(self, path: str, body: Body) -> Entry:
-        """Store bytes and stage their entry; in a transaction, note it."""
+        """Store bytes and stage their entry. A transaction keeps the entry until its end."""
         path = self._strip_protocol(path)
         address = Address.parse(path)
         with translated(path):
@@ -64,7 +63,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         mode: str = "overwrite",
         **_: Any,
     ) -> None:
-        """Store a local file; do nothing for a local folder."""
+        """Store a local file. A local folder is skipped."""
         local = Path(lpath)
         if mode == "create" and self.exists(rpath):
             raise FileExistsError(errno.EEXIST, "there is a file", rpath)
@@ -76,7 +75,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         callback.relative_update(size)
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
-        """Make an empty file; without `truncate`, write an existing one again."""
+        """Create an empty file. Without `truncate`, write an existing file again."""
         if truncate or not self.exists(path):
             self.write_stream(path, b"")
             return
@@ -84,12 +83,12 @@ class GravelerFileSystem(ReadOnlyFileSystem):
             self.write_stream(path, body.read())
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copy a file; bytes are copied only into another repository."""
+        """Copy a file. Bytes are copied only to another repository."""
         source, dest = (Address.parse(self._strip_protocol(path)) for path in (path1, path2))
         try:
             entry = self.entry(path1)
         except IsADirectoryError:
-            return  # folders come with the files in them
+            return  # folders exist with their files
         if self._batch.moved is not None:
             self._batch.moved.append((source.text, dest.text))
         if self._batch.links is not None and source.repository == dest.repository:
@@ -105,7 +104,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
                 target.put(dest.path, body)
 
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> None:
-        """Copy files without copying bytes, staged all together."""
+        """Copy files without copying bytes. All copies are staged together."""
         with self._remembering(), self._linking_together():
             super().copy(path1, path2, *args, **kwargs)
 
@@ -129,7 +128,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         maxdepth: int | None = None,
         **_: Any,
     ) -> None:
-        """Move files without copying bytes; a file moved onto itself stays."""
+        """Move files without copying bytes. A file that is moved onto itself stays."""
         if self._strip_protocol(path1) == self._strip_protocol(path2):
             return
         self._check_removable(path1, recursive=recursive)
@@ -145,10 +144,10 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         self._delete([source for source, _ in moved if source not in kept])
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Delete files; with `recursive`, folders and what is in them.
+        """Delete files. With `recursive`, delete folders and their files.
 
-        A branch may be emptied as a bucket may. What is in several branches is deleted branch by
-        branch: neither a repository is deleted here, nor what a pattern finds in more than one ref.
+        All files of a branch can be deleted, like those of a bucket. A call deletes files of a
+        single branch: deleting a repository, or files of several refs by a pattern, is refused.
         """
         self._check_removable(path, recursive=recursive)
         files = []
@@ -163,7 +162,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         self._delete(files)
 
     def _check_removable(self, paths: Any, *, recursive: bool) -> None:
-        """Refuse what would be deleted in every branch of a repository."""
+        """Refuse a deletion that affects every branch of a repository."""
         stripped = self._strip_protocol(paths)
         for path in stripped if isinstance(stripped, list) else [stripped]:
             address = Address.parse(path)
@@ -203,14 +202,14 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         self.makedirs(path)
 
     def rmdir(self, path: str) -> None:
-        """Do nothing: a folder ceases to exist with its last file."""
+        """Do nothing. A folder disappears with its last file."""
         if self.isdir(path) and self.ls(path):
             raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
 
     def commit(
         self, path: str, message: str, *, metadata: Mapping[str, str] | None = None
     ) -> Commit:
-        """Commit what is staged on a branch (``repository/branch``) and return the commit."""
+        """Commit the staged writes of a branch (``repository/branch``) and return the commit."""
         path = self._strip_protocol(path)
         with translated(path):
             return self._branch(Address.parse(path)).commit(message, metadata=metadata)

@@ -1,4 +1,4 @@
-"""The view of a transaction: its own writes over the branch."""
+"""The view of a transaction: the branch with the transaction's writes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ from graveler.values import TOMBSTONE, decode_entry, stage_entry, staged_value
 
 
 class OverlayView(View):
-    """The writes of a transaction over the branch they are meant for.
+    """The branch of a transaction with the transaction's writes.
 
-    Bytes are stored immediately; their entries stay here until the transaction is committed.
+    Bytes are stored at once. Their entries stay in this view until the transaction commits.
     """
 
     def __init__(self, branch: Branch) -> None:
@@ -31,14 +31,14 @@ class OverlayView(View):
         return self.branch.name
 
     def _find_value(self, key: bytes) -> bytes | None:
-        """Return the value record at the key, ours before the branch's."""
+        """Return the value record at the key, from the transaction or else from the branch."""
         write = self._writes.get(key)
         return find_value(self.branch, key) if write is None else staged_value(write)
 
     @contextmanager
     def _snapshot(self, start: bytes, prefix: bytes) -> Iterator[Scan]:
-        """Give the branch below `prefix` with the transaction's writes over it."""
-        writes = list(self._writes.items())  # at once: other threads may write meanwhile
+        """Return the branch below `prefix` with the transaction's writes."""
+        writes = list(self._writes.items())  # a copy, because other threads may write meanwhile
         ours = sorted(item for item in writes if item[0].startswith(prefix))
         with snapshot(self.branch, start, prefix) as scan:
             yield Scan(
@@ -46,27 +46,27 @@ class OverlayView(View):
             )
 
     def put(self, path: str, body: Body) -> Entry:
-        """Store bytes, to be committed at `path`."""
+        """Store bytes that will be committed at `path`."""
         entry = self.branch.store(path, body)
         self.link_many([entry])
         return entry
 
     def link_many(self, entries: Iterable[Entry]) -> int:
-        """Note entries to be committed; return how many."""
+        """Keep entries for the commit. Return their number."""
         count = 0
-        for count, entry in enumerate(entries, 1):  # noqa: B007 - the count is what is asked for
+        for count, entry in enumerate(entries, 1):  # noqa: B007 - only the count is used
             key = check_path(entry.path)
             self._writes[key] = stage_entry(key, entry)
         return count
 
     def delete_many(self, paths: Iterable[str]) -> int:
-        """Note deletions; return how many paths were named."""
+        """Keep deletions for the commit. Return the number of paths."""
         keys = [path_key(path) for path in paths]
         self._writes.update(dict.fromkeys(keys, TOMBSTONE))
         return len(keys)
 
     def commit(self, message: str, metadata: dict[str, str]) -> Commit | None:
-        """Commit all of it in one step; None where it changes nothing."""
+        """Commit all writes in one commit. Return it, or None if nothing changes."""
         entries, deleted = [], []
         for key, write in self._writes.items():
             value = staged_value(write)

@@ -35,8 +35,8 @@ class ReadOnlyFileSystem(TreeFileSystem):
         """Return the entry of a file.
 
         Raises:
-            IsADirectoryError: It is the start of paths.
-            FileNotFoundError: There is nothing.
+            IsADirectoryError: The path is a folder.
+            FileNotFoundError: The path does not exist.
         """
         path = self._strip_protocol(path)
         if self._batch.seen is not None and path in self._batch.seen:
@@ -62,7 +62,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
                 raise
 
     def _check_folder(self, address: Address) -> None:
-        """Check that an address without a path names something."""
+        """Check that an address without a path exists."""
         if address.ref:
             self._view(address)
         elif address.repository:
@@ -70,7 +70,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
 
     @contextmanager
     def _remembering(self) -> Iterator[None]:
-        """Remember what `find` lists in the block, so that files are not looked up one by one."""
+        """Keep the results of `find` in the block, so that files are not looked up one by one."""
         before = self._batch.seen
         self._batch.seen = {} if before is None else before
         try:
@@ -80,14 +80,14 @@ class ReadOnlyFileSystem(TreeFileSystem):
 
     @contextmanager
     def _one_version(self, address: Address) -> Iterator[None]:
-        """Make all listings in the block, at or below an address, show one version."""
+        """Make all listings at or below an address show the same version during the block."""
         batch = self._batch
         if not address.ref or has_magic(address.tree) or batch.tree:
             yield
             return
         try:
             view = self._view(address)
-        except NotFoundError:  # as a listing will say
+        except NotFoundError:  # a listing will raise it
             yield
             return
         first = first_key(address.folder)
@@ -99,7 +99,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
                 batch.tree, batch.scan = "", None
 
     def _listing(self, address: Address) -> Iterator[Entry | Prefix]:
-        """Yield what is directly below an address."""
+        """Yield the entries and folders directly below an address."""
         scan = self._batch.scan
         if scan is None or self._batch.tree != address.tree:
             with self._recording():
@@ -130,7 +130,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return _folder(path)
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Return whether there is such a file or folder."""
+        """Return whether the file or folder exists."""
         try:
             self.info(path)
         except (FileNotFoundError, ValueError):
@@ -138,11 +138,11 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return True
 
     def isfile(self, path: str) -> bool:
-        """Return whether there is such a file; fsspec's own takes every error for a no."""
+        """Return whether the file exists. Unlike fsspec's method, it raises other errors."""
         return self._type_of(path) == "file"
 
     def isdir(self, path: str) -> bool:
-        """Return whether there is such a folder; fsspec's own takes every error for a no."""
+        """Return whether the folder exists. Unlike fsspec's method, it raises other errors."""
         return self._type_of(path) == "directory"
 
     def _type_of(self, path: str) -> str:
@@ -152,7 +152,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return ""
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """Return the entries directly below a folder; for a file, the file itself."""
+        """Return the entries directly below a folder. For a file, return the file itself."""
         path = self._strip_protocol(path)
         address = Address.parse(path)
         with translated(path):
@@ -189,7 +189,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         detail: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Return the files below a folder, in one reading of the tree."""
+        """Return the files below a folder in one scan of the tree."""
         path = self._strip_protocol(path)
         address = Address.parse(path)
         if maxdepth is not None or not address.ref:
@@ -225,7 +225,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return dict(sorted(infos.items()))
 
     def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
-        """Return what matches a pattern; only folders that match their part of it are listed."""
+        """Return the paths that match a pattern. Only folders that match their part are listed."""
         parts = self._strip_protocol(path).split("/")
         first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
         with translated(path), self._one_version(Address.parse("/".join(parts[:first]))):
@@ -241,7 +241,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         infos: dict[str, _Info] = {}
         detail = kwargs.pop("detail", False)
         for folder in super().glob("/".join(parts[: first + 1]) + "/"):
-            if has_magic(folder):  # its name looks like a pattern: leave it to fsspec
+            if has_magic(folder):  # the name looks like a pattern: leave it to fsspec
                 infos.update(super().glob(f"{escape(folder)}/{rest}", detail=True, **kwargs))
             else:
                 infos.update(self.glob(f"{folder}/{rest}", detail=True, **kwargs))
@@ -256,20 +256,20 @@ class ReadOnlyFileSystem(TreeFileSystem):
         withdirs: bool = False,
         **_: Any,
     ) -> Any:
-        """Return the bytes of the files below a folder."""
+        """Return the size of the files below a folder."""
         infos = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
         sizes = {name: info["size"] for name, info in infos.items()}
         return sum(sizes.values()) if total else sizes
 
     def modified(self, path: str) -> datetime:
-        """Return when the bytes of a file were written."""
+        """Return the time at which the bytes of a file were written."""
         moment = self.entry(path).mtime
         if moment is None:
             raise FileNotFoundError(errno.ENOENT, "the time of writing is unknown", path)
         return moment
 
     def created(self, path: str) -> datetime:
-        """Return the same time: a file that is written again is a new file."""
+        """Return the same as `modified`: a file that is written again is a new file."""
         return self.modified(path)
 
     def ukey(self, path: str) -> str:
@@ -282,7 +282,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return "" if value is None else value_identity(value).hex()
 
     def checksum(self, path: str) -> int:
-        """Return the same as a number."""
+        """Return the key of `ukey` as a number."""
         return int(self.ukey(path), 16)
 
     def _open(
@@ -305,7 +305,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
     def get_file(
         self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, **kwargs: Any
     ) -> None:
-        """Write a file to a local one, which is removed again if its bytes are damaged."""
+        """Write a file to a local file. If the bytes are damaged, the local file is removed."""
         path = self._strip_protocol(rpath)
         if isfilelike(lpath) or kwargs or self.isdir(path):
             super().get_file(path, lpath, callback=callback, **kwargs)
@@ -320,7 +320,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Return the bytes of a file, verified, or those from `start` up to `end`."""
+        """Return the verified bytes of a file, or those from `start` up to `end`."""
         path = self._strip_protocol(path)
         entry = self.entry(path)
         first, last, _step = slice(start, end).indices(entry.size)
@@ -330,12 +330,12 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return read_range(self.stores_of(path), entry, first, max(last - first, 0))
 
     def cat(self, path: Any, recursive: bool = False, **kwargs: Any) -> Any:
-        """Return the bytes of files, of those below a folder as one listing shows them."""
+        """Return the bytes of files. All files below a folder are of the same listing."""
         with self._remembering():
             return super().cat(path, recursive, **kwargs)
 
     def get(self, rpath: Any, lpath: Any, recursive: bool = False, **kwargs: Any) -> None:
-        """Write files to local ones, those below a folder as one listing shows them."""
+        """Write files to local files. All files below a folder are of the same listing."""
         with self._remembering():
             super().get(rpath, lpath, recursive, **kwargs)
 
@@ -348,9 +348,9 @@ class ReadOnlyFileSystem(TreeFileSystem):
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
-        """Return the bytes of many ranges, several at a time."""
+        """Return the bytes of many ranges, read concurrently."""
         if max_gap is not None:
-            raise NotImplementedError("cat_ranges with max_gap")  # as fsspec's own does
+            raise NotImplementedError("cat_ranges with max_gap")  # like fsspec
         if not isinstance(paths, list):
             raise TypeError("paths: give a list")
         firsts = starts if isinstance(starts, list) else [starts] * len(paths)

@@ -1,4 +1,4 @@
-"""``with fs.transaction:`` one commit, or nothing."""
+"""``with fs.transaction:`` makes one commit, or none."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_none_open(fs: Any) -> None:
-    """Refuse a transaction within another: fsspec has one, and the inner one's end would end both.
+    """Refuse a nested transaction. fsspec has one, and the end of the inner one would end both.
 
     Raises:
         StateError: The filesystem has an open transaction.
@@ -29,7 +29,7 @@ def check_none_open(fs: Any) -> None:
 
 
 class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """All writes, moves and deletions of the block become visible in one commit, or none do.
+    """All writes, moves and deletions of the block become visible in one commit, or none.
 
     ::
 
@@ -38,10 +38,11 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
             fs.rm("flights/dev/b")
         transaction.commits["flights/dev"].id
 
-    The block itself reads what it has written. Each branch it writes to gets a commit of its own.
+    The block reads its own writes. Each branch that it writes to gets its own commit.
 
     Attributes:
-        commits: After the block: the commit by ``repository/branch``; none where nothing changed.
+        commits: After the block, the commits by ``repository/branch``. Unchanged branches are
+            missing.
     """
 
     def __init__(self, fs: object) -> None:
@@ -62,7 +63,7 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         return self
 
     def pending(self, place: str, branch: "Branch") -> OverlayView:
-        """Return the transaction's view of the branch, to read and write."""
+        """Return the transaction's view of the branch, for reading and writing."""
         return self._pending.setdefault(place, OverlayView(branch))
 
     def known(self, place: str) -> OverlayView | None:
@@ -70,10 +71,10 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         return self._pending.get(place)
 
     def complete(self, commit: bool = True) -> None:
-        """Commit what was written, or discard it.
+        """Commit the writes, or discard them.
 
         Raises:
-            OSError: A file is still open: nothing is committed.
+            OSError: A file is still open. Nothing is committed.
         """
         files: list[GravelerFile] = [file for file in self.files if not file.closed]
         pending, self._pending = self._pending, {}

@@ -1,4 +1,4 @@
-"""From the paths of a filesystem to the trees of a lake."""
+"""The mapping from paths of a filesystem to trees of a lake."""
 
 import errno
 import os
@@ -26,16 +26,16 @@ from graveler.runs import OpenStep, RunHandle, StepEnvironment
 
 
 class Batch(threading.local):
-    """The state that one call on many files shares with the calls it makes.
+    """The state that a call on many files shares with its inner calls.
 
-    Of one thread: pyarrow works on one instance with many.
+    It is per thread, because pyarrow uses one instance in many threads.
 
     Attributes:
-        seen: The entry of each path that was listed, None for a folder; None: not recorded.
-        links: Entries to be staged together, by ``repository/branch``; None: at once.
-        moved: From where to where files go, while they are moved.
-        tree: Of which tree (``repository/ref/``) one version is read; "": a new version each time.
-        scan: That version.
+        seen: The entry of each listed path, or None for a folder. None if listings are not kept.
+        links: Entries to stage together, by ``repository/branch``. None if they are staged at once.
+        moved: Source path to target path during a move.
+        tree: The tree (``repository/ref/``) that is read in one version, or "" for none.
+        scan: The version.
     """
 
     seen: dict[str, Entry | None] | None = None
@@ -46,7 +46,7 @@ class Batch(threading.local):
 
 
 class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """What reading and writing share: the lake, the branch, the rights."""
+    """The shared parts of reading and writing: the lake, the branch, the permissions."""
 
     protocol: ClassVar[str] = PROTOCOL
     transaction_type = CommitTransaction
@@ -79,7 +79,7 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             return location_of(self._named)
 
     def _check_lake(self) -> None:
-        """Refuse a filesystem without a lake when it is made."""
+        """Raise an error if the filesystem has no lake."""
         _ = self.location
 
     def _open_lake(self) -> Lake:
@@ -110,18 +110,18 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
 
     @property
     def fsid(self) -> str:
-        """Name of the lake among all filesystems."""
+        """The name of the lake among all filesystems."""
         return f"{PROTOCOL}+{self.location}"
 
     def start_transaction(self) -> CommitTransaction:
-        """Begin a transaction that `end_transaction` commits; ``with fs.transaction:`` is better."""
+        """Begin a transaction that `end_transaction` commits. Prefer ``with fs.transaction:``."""
         check_none_open(self)
         begun: CommitTransaction = super().start_transaction()
         return begun
 
     def _repository(self, name: str) -> Repository:
         lake = self._open_lake()
-        if lake is not self._lake:  # a fork, and close_lakes, bring another one
+        if lake is not self._lake:  # a fork or close_lakes changes it
             self._lake, self._repositories, self._run, self._step = lake, {}, None, None
         repository = self._repositories.get(name)
         if repository is None:
@@ -129,12 +129,12 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return repository
 
     def _branch(self, address: Address) -> Branch:
-        """Return the branch an address is in, as its writers have it."""
+        """Return the branch of an address, for writing."""
         repository = self._repository(address.repository)
         place = f"{address.repository}/{address.ref}"
         handle = self._handle
         if handle is not None and place == f"{handle.repository}/{handle.branch}":
-            if self._run is None:  # one for all, for it remembers what was read and its lease
+            if self._run is None:  # shared, because it keeps its inputs and its lease
                 self._run = repository.runs.attach(handle)
             return self._run
         step = self._open_step(repository)
@@ -146,25 +146,25 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return repository.branch(address.ref)
 
     def _open_step(self, repository: Repository) -> OpenStep | None:
-        """Return the open step that the environment names, if it is of the repository."""
+        """Return the open step that the environment names, if it belongs to the repository."""
         given = StepEnvironment.of()
         if given.repository != repository.name or not given.branch:
             return None
-        if self._step is None or self._given != given:  # one, for it remembers what was read
+        if self._step is None or self._given != given:  # shared, because it keeps its inputs
             self._step, self._given = repository.runs.open_step(given), given
         return self._step
 
     @contextmanager
     def _recording(self) -> Iterator[None]:
-        """Record what the open step reads in a block as inputs of its run."""
+        """Record the reads of the open step in the block as inputs of its run."""
         try:
             yield
         finally:
-            if self._step is not None:  # at once: a forked worker ends without further notice
+            if self._step is not None:  # at once: a forked worker can end at any time
                 self._step.record_reads()
 
     def _view(self, address: Address) -> View:
-        """Return the tree an address is in, as its readers have it."""
+        """Return the tree of an address, for reading."""
         pending = self._known_pending(address)
         if pending is not None:
             return pending
@@ -183,11 +183,11 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return overlay
 
     def _target(self, address: Address) -> Branch | OverlayView:
-        """Return the branch to write to, or what stands for it in a transaction.
+        """Return the branch to write to, or its view in a transaction.
 
         Raises:
-            FileNotFoundError: There is no such ref.
-            OSError: It is no branch: nothing else can be written.
+            FileNotFoundError: The ref does not exist.
+            OSError: The ref is not a branch. Only branches can be written.
         """
         if not address.path:
             raise IsADirectoryError(errno.EISDIR, "no path to write to", address.text)

@@ -7,13 +7,13 @@ from upath.implementations.cloud import CloudPath
 from graveler.fs.address import PROTOCOL
 from graveler.fs.filesystem import GravelerFileSystem
 
-# universal_pathlib warns about a protocol that fsspec has not loaded
+# universal_pathlib warns about protocols that are not registered in fsspec
 register_implementation(PROTOCOL, GravelerFileSystem, clobber=True)
 # the repository is the drive of a path, like the bucket of an S3 path; no public setting does this
 WrappedFileSystemFlavour.protocol_config["netloc_is_anchor"].add(PROTOCOL)
 
 
 class GravelerPath(CloudPath):
-    """A path in a lake; its bucket is the repository."""
+    """A path in a lake. Its bucket is the repository."""
 
     __slots__ = ()

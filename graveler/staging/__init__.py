@@ -1,4 +1,4 @@
-"""Uncommitted entries: one key-value partition per staging token."""
+"""Uncommitted entries, with a key-value partition for each staging token."""
 
 from graveler.staging.area import HOLD, StagingArea, combine, is_laid, laid_token
 

@@ -1,4 +1,4 @@
-"""Where staged writes live: partition ``staging:<repository uid>:<token>``, key = path."""
+"""The storage of staged writes: partition ``staging:<repository uid>:<token>``, key = path."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,12 +22,12 @@ def _aged(age: int, items: Iterable[tuple[bytes, T]]) -> Iterator[tuple[bytes, i
 
 
 def combine(newest_first: Sequence[Iterable[tuple[bytes, T]]]) -> Iterator[tuple[bytes, T]]:
-    """Return (key, staged write) ascending; of equal keys only the one of the newest stream.
+    """Return (key, staged write) ascending. Of equal keys, the newest stream wins.
 
     Args:
-        newest_first: Streams of (key, staged write), each ascending without repeats.
+        newest_first: Streams of (key, staged write), each ascending without repeated keys.
     """
-    if len(newest_first) == 1:  # the usual case costs nothing
+    if len(newest_first) == 1:  # the usual case needs no merge
         return iter(newest_first[0])
     return _combine(newest_first)
 
@@ -42,16 +42,16 @@ def _combine(newest_first: Sequence[Iterable[tuple[bytes, T]]]) -> Iterator[tupl
 
 
 HOLD: Final = "hold-"
-"""Start of the tokens that no branch names, under which entries are kept for a moment."""
+"""Prefix of tokens that no branch names, for entries that are kept for a short time."""
 
 _LAID: Final = "laid-"
 _REMEMBERED: Final = 1_000
 
 
 def laid_token(ids: IdSource) -> str:
-    """Return a new token for the voids that a commit puts over older staged writes.
+    """Return a new token for the voids with which a commit hides older staged writes.
 
-    It follows the tokens of these writes in the branch's record.
+    The token comes after the tokens of these writes in the branch's record.
     """
     return f"{_LAID}{ids.unique()}"
 
@@ -72,8 +72,8 @@ def _without_voids(
 class StagingArea:
     """The staged writes of one repository, by token.
 
-    Values are opaque here except `VOID`. Under a laid token it replaces all older writes of its key, and is
-    never returned.
+    Values are opaque here, except `VOID`. Under a laid token, a void replaces all older writes of
+    its key, and is never returned.
 
     Attributes:
         background: Runs the clean-up.
@@ -92,13 +92,13 @@ class StagingArea:
         self._fill(token)
 
     def set_many(self, token: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Stage many writes under `token`, in as few round trips as the driver can."""
+        """Stage many writes under `token`, in as few round trips as possible."""
         refuse_writes("staged writes")
         self._kv.set_many(self._prefix + token, items)
         self._fill(token)
 
     def withdraw(self, token: str, key: bytes, value: bytes) -> None:
-        """Remove a staged write unless another one has taken its place.
+        """Remove a staged write unless another one has replaced it.
 
         Raises:
             OutcomeUnknownError: The reply was lost.
@@ -111,12 +111,12 @@ class StagingArea:
             self._kv.delete_if(self._prefix + token, key, stored.predicate)
 
     def remove(self, token: str, key: bytes) -> None:
-        """Remove what is staged at a key under a token that no other process writes to."""
+        """Remove the staged write of a key under a token that no other process writes to."""
         self._filled.discard(token)
         self._kv.delete(self._prefix + token, key)
 
     def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:
-        """Return the newest staged write of `key` among the tokens, or None; mostly one round trip."""
+        """Return the newest staged write of `key`, or None, mostly in one round trip."""
         for tokens in batches(newest_first, MAX_KEYS):
             for stored in self._kv.get_many([(self._prefix + token, key) for token in tokens]):
                 if stored is not None:
@@ -124,7 +124,7 @@ class StagingArea:
         return None
 
     def get_many(self, newest_first: Sequence[str], keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the newest staged write of each key that has one among the tokens."""
+        """Return the newest staged write of each key that has one under the tokens."""
         if len(newest_first) * len(keys) <= MAX_KEYS:
             places = [(token, key) for key in keys for token in reversed(newest_first)]
             found = self._kv.get_many([(self._prefix + token, key) for token, key in places])
@@ -149,14 +149,14 @@ class StagingArea:
         return combine([self._kv.scan(self._prefix + token, start) for token in newest_first])
 
     def all(self, newest_first: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield what `scan` yields, to a caller that reads all of it."""
+        """Yield the same as `scan`, for a caller that reads all of it."""
         streams = [self._kv.scan_all(self._prefix + token) for token in newest_first]
         return _without_voids(newest_first, combine(streams))
 
     def is_filled(self, token: str) -> bool:
-        """Return whether this process has staged a write under `token`, which is then not empty.
+        """Return whether this process has staged a write under `token`, so that it is not empty.
 
-        Only withdrawals and drops remove writes, and drops come when no branch names the token.
+        Only withdrawals and drops remove writes. A token is dropped only when no branch names it.
         """
         return token in self._filled
 
@@ -170,14 +170,14 @@ class StagingArea:
         return next(self._kv.scan(self._prefix + token), None) is None
 
     def tokens(self) -> Iterator[str]:
-        """Yield the tokens under which something is staged, those that no branch names too."""
+        """Yield all tokens with staged writes, including those that no branch names."""
         for partition in self._kv.partitions(self._prefix):
             yield partition[len(self._prefix) :]
 
     def drop(self, *tokens: str) -> None:
-        """Remove all that is staged under tokens that no branch names any more.
+        """Remove all staged writes under tokens that no branch names any more.
 
-        It runs in the background: what a dead process leaves behind is garbage that nothing reads.
+        This runs in the background. Writes that a dead process leaves behind are never read.
         """
         for token in tokens:
             self._filled.discard(token)
