@@ -1,6 +1,6 @@
-"""Import of lakeFS's repositories: their ranges, metaranges and dumps of refs, read as they are.
+"""Import of lakeFS repositories: reading their ranges, metaranges and dumps of refs.
 
-``docs/formats/lakefs.md`` has the byte tables of what is read.
+``docs/formats/lakefs.md`` has the byte tables of these files.
 """
 
 from graveler.lakefs.importing import Imported, Terms, check_names, import_lakefs

@@ -1,10 +1,9 @@
-"""Entries of graveler made of lakeFS's: addresses, checksums, times.
+"""Conversion of lakeFS entries to graveler entries: addresses, checksums, times.
 
-An ETag of 32 hexadecimal digits at a relative address is an MD5 that lakeFS computed of what it
-stored: it becomes the declared checksum, which reads verify. Any other ETag, of a multipart upload
-or of an object that was imported, is what S3 calls the version of the object: it is kept as the
-entry's version, by which a read tells whether the object was replaced. In a folder an ETag is
-nothing of either, and is left out.
+An ETag of 32 hexadecimal digits at a relative address is the MD5 of the content that lakeFS stored.
+It becomes the declared checksum, which reads verify. Any other ETag, of a multipart upload or of an
+imported object, identifies the version of an S3 object. It becomes the entry's version, by which a
+read detects a replaced object. In a folder, an ETag is neither of these and is omitted.
 """
 
 import re
@@ -22,9 +21,10 @@ from graveler.repository.links import Owners
 
 _MD5: Final = re.compile(r"[0-9a-f]{32}")
 _SHORT: Final = min(CONTENT_TYPE_BYTES, ADDRESS_BYTES) // 6
-"""Characters that fit into a record whatever they are; checking each entry costs a third."""
+"""The number of characters that always fit into a record. Checking every entry would take a third
+of the time."""
 _VERSION: Final = re.compile(r"[!#-\[\]-~]{1,200}")
-"""ETags that are kept: no quotes, backslashes or controls, and short enough for a version."""
+"""ETags that are kept: without quotes, backslashes or control characters, and not too long."""
 _FIRST_US, _LAST_US = map(unix_us, TIMES)
 
 
@@ -33,9 +33,9 @@ class EntryMaker:
 
     Args:
         stores: The repository.
-        root: URI of the storage namespace, in its one form.
-        places: Where files may be linked from, in their one form.
-        etags: Whether ETags are what lakeFS or S3 said of the object that is there now.
+        root: Normalized URI of the storage namespace.
+        places: Normalized places to which entries may link.
+        etags: Whether the ETags describe the current objects.
     """
 
     def __init__(self, stores: Stores, root: str, places: tuple[str, ...], *, etags: bool) -> None:
@@ -49,8 +49,8 @@ class EntryMaker:
         """Refuse a namespace whose files may not be linked.
 
         Raises:
-            PermissionDeniedError: It lies in no declared place.
-            InvalidInputError: It lies in the repository's own storage, or in another one's.
+            PermissionDeniedError: The namespace is in no declared place.
+            InvalidInputError: The namespace is in the storage of this or another repository.
         """
         self._address(f"{self._root}/data/any")
 
@@ -58,8 +58,8 @@ class EntryMaker:
         """Return the entry at a path.
 
         Raises:
-            InvalidInputError: A field is more than an entry holds, or the address is none.
-            PermissionDeniedError: The file lies in no declared place.
+            InvalidInputError: A field exceeds the limits of an entry, or the address is invalid.
+            PermissionDeniedError: The file is in no declared place.
         """
         address = self._address(
             f"{self._root}/{found.address}" if found.relative else found.address
@@ -119,7 +119,7 @@ class EntryMaker:
 
 
 def odd_path(key: bytes) -> InvalidInputError | None:
-    """Return why a key of lakeFS is no path of graveler; None: it is one."""
+    """Return the reason why a lakeFS key is not a valid path, or None if it is valid."""
     try:
         check_path(key.decode())
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""The import of a lakeFS repository: first its trees, then, in few steps, commits, tags and branches.
+"""The import of a lakeFS repository: first its trees, then its commits, tags and branches.
 
-Until the first branch or tag is written, no reader sees any of it. An import that ended early is
-repeated: trees that were converted are not read again. A branch that an earlier import brought in
-moves forward with lakeFS's, unless it has commits of its own.
+Readers see nothing of the import before the first branch or tag is written. An incomplete import
+can be repeated: converted trees are not read again. A branch of an earlier import moves forward
+with the branch of lakeFS, unless it has commits of its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,12 +39,12 @@ _RENAMED: Final = "lakefs:"
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How entries and trees are taken.
+    """The options of an import.
 
     Attributes:
-        etags: ETags are what lakeFS or S3 said of the objects that are there now.
-        skip_odd_paths: Entries are left out whose paths graveler does not take.
-        expire_missing: Commits whose trees lack files become expired ones.
+        etags: Whether the ETags describe the current objects.
+        skip_odd_paths: Whether entries with paths that graveler does not allow are omitted.
+        expire_missing: Whether commits whose trees lack files become expired commits.
     """
 
     etags: bool = True
@@ -54,17 +54,17 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import brought in.
+    """The result of an import. All counts are numbers.
 
     Attributes:
         repository: Name of the repository.
         commits: Commits that branches and tags reach.
-        new_commits: Those that the repository did not have.
+        new_commits: Commits that the repository did not have.
         branches: Branches.
         tags: Tags.
-        ranges: Ranges that were converted; earlier imports and other trees share theirs.
-        objects: Entries in these.
-        skipped: Entries that were left out, because of their paths.
+        ranges: Ranges that were converted, without those that an earlier import converted.
+        objects: Entries in the converted ranges.
+        skipped: Entries that were omitted because of their paths.
         expired: Commits whose trees lack files.
     """
 
@@ -80,10 +80,10 @@ class Imported:
 
 
 def check_names(refs: LakefsRefs) -> None:
-    """Refuse names of branches and tags that graveler's cannot have.
+    """Refuse names of branches and tags that graveler does not allow.
 
     Raises:
-        InvalidInputError: With the name, and how to rename it.
+        InvalidInputError: The message has the name, and how to rename it.
     """
     for names, check in ((refs.branches, check_users_branch), (refs.tags, check_tag)):
         for name in names:
@@ -105,23 +105,23 @@ def import_lakefs(
     terms: Terms,
     progress: Progress = no_progress,
 ) -> Imported:
-    """Bring commits, branches, tags and trees into a repository.
+    """Import commits, branches, tags and trees into a repository.
 
     Args:
         stores: The repository.
         namespace: The files of lakeFS.
-        root: URI of the namespace in its one form, below which relative addresses are.
-        refs: The refs, with names that `check_names` takes.
-        terms: How entries and trees are taken.
+        root: Normalized URI of the namespace, the root of relative addresses.
+        refs: The refs, with names that `check_names` accepts.
+        terms: The options of the import.
         progress: Called with the progress.
 
     Raises:
         ObjectNotFoundError: The namespace lacks a file.
-        CorruptionError: A file is damaged, or is not what its id says.
-        InvalidInputError: An entry or a commit holds more than graveler's do.
-        PermissionDeniedError: A file lies in no declared place.
-        AlreadyExistsError: Branches or tags of the same names are at other commits.
-        ProtectedBranchError: A rule of the repository concerns a branch.
+        CorruptionError: A file is damaged, or does not match its id.
+        InvalidInputError: An entry or a commit exceeds the limits of graveler.
+        PermissionDeniedError: A file is in no declared place.
+        AlreadyExistsError: Branches or tags with the same names have other commits.
+        ProtectedBranchError: A rule of the repository matches a branch.
     """
     refuse_writes("an import from lakeFS")
     maker = EntryMaker(stores, root, tuple(stores.refs.links.list()), etags=terms.etags)
@@ -164,7 +164,7 @@ def import_lakefs(
 
 
 def _forget_lost(stores: Stores, state: ImportState) -> None:
-    """Forget what the storage no longer has, or garbage collection has condemned."""
+    """Forget converted tables that are missing from the storage or condemned."""
     if not state.ranges and not state.metaranges:
         return
     folder = stores.ranges.key(b"")
@@ -193,7 +193,7 @@ def _check_heads(refs: LakefsRefs, missing: Mapping[str, ObjectNotFoundError]) -
 def _commits(
     refs: LakefsRefs, state: ImportState, missing: Mapping[str, ObjectNotFoundError]
 ) -> dict[str, Commit]:
-    """Return graveler's commits by lakeFS's ids, parents before children."""
+    """Return the new commits by lakeFS id, parents before children."""
     commits: dict[str, Commit] = {}
     for theirs in refs.commits.values():
         parents = [commits[parent] for parent in theirs.parents]
@@ -229,7 +229,7 @@ def _commit(theirs: LakefsCommit, parents: list[Commit], tree: str) -> Commit:
 
 
 def _moment(microseconds: int) -> datetime:
-    """Return the time, or the nearest that a record holds."""
+    """Return the time, or the nearest time that a record can hold."""
     first, last = TIMES
     return from_unix_us(min(max(microseconds, unix_us(first)), unix_us(last)))
 
@@ -237,7 +237,7 @@ def _moment(microseconds: int) -> datetime:
 def _land(
     stores: Stores, refs: LakefsRefs, commits: Mapping[str, Commit], expired: set[str]
 ) -> int:
-    """Write commits, tags and branches; return how many commits are new."""
+    """Write commits, tags and branches. Return the number of new commits."""
     ours = {commit.id: commit for commit in commits.values()}
     now = unix_us(stores.clock.now())
     contents = RefSet(
@@ -252,7 +252,7 @@ def _land(
     check_room(stores.refs, contents, follows)
     for name, _ in list(stores.refs.expired.list()):
         found = stores.refs.expired.find(name) if name in ours and name not in expired else None
-        if found is not None:  # its tree is there again
+        if found is not None:  # its tree is stored again
             stores.refs.expired.remove(name, found[1])
     new = [commit for name, commit in ours.items() if stores.refs.commits.find(name) is None]
     restore_refs(stores.refs, contents, new, action=_IMPORT, follows=follows)
@@ -260,7 +260,7 @@ def _land(
 
 
 def _ancestors(commits: Mapping[str, Commit], head: str) -> Iterator[str]:
-    """Yield a commit and those that it descends from, each once."""
+    """Yield a commit and its ancestors, each once."""
     todo, seen = [head], {head}
     while todo:
         identifier = todo.pop()

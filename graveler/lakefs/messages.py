@@ -1,6 +1,6 @@
-"""lakeFS's records: value records, entries, ranges, commits, refs; and the ids made of them.
+"""The records of lakeFS: value records, entries, ranges, commits, refs, and their ids.
 
-An id is SHA-256 over typed items: a type byte, then the item. Everything raises `WireError`.
+An id is the SHA-256 of typed items: a type byte, then the item. All functions raise `WireError`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ _TEXTS: Final = b"\x03"
 _PAIRS: Final = b"\x04"
 _EMBEDDED: Final = b"\x05"
 _OLD_PARENTS: Final = 0
-"""Version of commits whose main parent is the last one; in version 1 it is the first one."""
+"""The version of commits whose main parent is the last one. In version 1 it is the first one."""
 
 
 def decode_value(raw: bytes) -> tuple[bytes, bytes]:
-    """Return (identity, data) of a value record; what is behind them is ignored."""
+    """Return (identity, data) of a value record. Further bytes are ignored."""
     size, at = read_signed(raw, 0)
     identity = raw[at : at + size]
     if size < 0 or len(identity) != size:
@@ -36,11 +36,11 @@ class LakefsEntry(NamedTuple):
     """The entry of an object.
 
     Attributes:
-        address: Where it is: relative to the namespace, or a full URI.
-        relative: Which of the two.
-        mtime_us: Last modified, microseconds since 1970; None where it is not known.
-        size: Bytes.
-        etag: A checksum of its content, or what its store calls its version.
+        address: The address of the object, relative to the namespace or a full URI.
+        relative: Whether the address is relative.
+        mtime_us: Time of the last change, microseconds since 1970, or None if unknown.
+        size: Size in bytes.
+        etag: A checksum of its content, or the version of the object in its store.
         metadata: The user's pairs.
         content_type: Media type, or "".
     """
@@ -76,7 +76,7 @@ def decode_entry(data: bytes) -> LakefsEntry:
 
 
 class LakefsRange(NamedTuple):
-    """A range, as its metarange records it.
+    """A range, from the record of its metarange.
 
     Attributes:
         id: 64 hex digits.
@@ -104,9 +104,9 @@ class LakefsCommit(NamedTuple):
         committer: Its committer.
         message: Its message.
         created_us: Its date, microseconds since 1970.
-        metarange: Id of its tree, "" for an empty one.
+        metarange: Id of its tree, or "" for an empty tree.
         metadata: The user's pairs.
-        parents: Ids, the main parent first.
+        parents: Ids of the parents, the main parent first.
     """
 
     id: str
@@ -119,7 +119,7 @@ class LakefsCommit(NamedTuple):
 
 
 def decode_commit(key: bytes, value: bytes) -> LakefsCommit:
-    """Return a commit of a dump, if it is what its id says."""
+    """Return a commit of a dump, or raise an error if it does not match its id."""
     message = Message(decode_value(value)[1], "CommitData")
     identifier = message.text(1)
     if identifier.encode() != key:
@@ -153,7 +153,7 @@ def decode_ref(key: bytes, value: bytes) -> tuple[str, str]:
 
 
 def checked_id(identifier: str) -> str:
-    """Return an id of 64 hex digits."""
+    """Return an id, or raise an error if it has not 64 hex digits."""
     if len(identifier) != 64 or not set(identifier) <= set("0123456789abcdef"):
         raise WireError(f"{identifier[:80]!r} is no id of 64 hexadecimal digits")
     return identifier
@@ -173,7 +173,7 @@ def _texts(values: Sequence[str]) -> bytes:
 
 
 def framed_pairs(pairs: Mapping[str, str]) -> bytes:
-    """Return a map of texts as an item of an id, by its keys as bytes."""
+    """Return a map of texts as an item of an id, sorted by the bytes of its keys."""
     items = sorted(pairs.items(), key=lambda pair: pair[0].encode())
     return _PAIRS + _number(len(items)) + b"".join(_text(key) + _text(one) for key, one in items)
 
@@ -184,11 +184,11 @@ def framed_record(key: bytes, value: bytes) -> bytes:
 
 
 def commit_id(commit: LakefsCommit, seconds: int) -> str:
-    """Return the id of a commit, its parents in the order in which they are stored.
+    """Return the id of a commit whose parents are in the stored order.
 
     Args:
-        commit: The commit; its id is not read.
-        seconds: Its date, whole seconds since 1970.
+        commit: The commit. Its id is not read.
+        seconds: Its date in whole seconds since 1970.
     """
     parents = sha256(_texts(commit.parents)).digest()
     return sha256(

@@ -1,6 +1,6 @@
 """The files of a lakeFS repository: ranges and metaranges in the folder ``_lakefs`` of its storage.
 
-A file is named by its id, which is computed again from its records.
+The name of a file is its id, which is computed again from its records.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,10 +15,10 @@ from graveler.objects.store import ObjectStore
 from graveler.sstable import TableReader
 
 FILE_BYTES: Final = 512 << 20
-"""Largest file that is read; lakeFS ends a range at 20 MiB unless its settings say otherwise."""
+"""Largest file that is read. By default, lakeFS ends a range at 20 MiB."""
 RANGES: Final = "ranges"
 METARANGES: Final = "metaranges"
-"""What a file says of itself."""
+"""The kinds of files, as their properties state them."""
 
 _STATS: Final = frozenset({"min_key", "max_key", "count", "estimated_size_bytes"})
 _FOREIGN: Final = ("rocksdb.", "pebble.")
@@ -29,11 +29,11 @@ class Namespace:
     """The storage namespace of a lakeFS repository.
 
     Attributes:
-        store: Its objects.
+        store: The object store of the namespace.
 
     Args:
-        store: Opened at its root.
-        prefix: Its folder of ranges and metaranges: ``committed.block_storage_prefix`` of lakeFS.
+        store: The object store, opened at the root of the namespace.
+        prefix: The folder of ranges and metaranges: ``committed.block_storage_prefix`` of lakeFS.
     """
 
     def __init__(self, store: ObjectStore, *, prefix: str = "_lakefs") -> None:
@@ -48,12 +48,12 @@ class Namespace:
         """Return a file of the folder.
 
         Args:
-            name: Of the file.
-            needed_by: What names it, for errors.
+            name: The name of the file.
+            needed_by: The object that refers to the file, for errors.
 
         Raises:
-            ObjectNotFoundError: There is none.
-            CorruptionError: It is too large.
+            ObjectNotFoundError: The file does not exist.
+            CorruptionError: The file is too large.
         """
         try:
             data = self.store.get_range(f"{self._prefix}/{name}", 0, FILE_BYTES + 1)
@@ -67,11 +67,11 @@ class Namespace:
         return data
 
     def ranges(self, metarange: str, *, needed_by: str) -> tuple[LakefsRange, ...]:
-        """Return the ranges of a metarange in key order; "" has none.
+        """Return the ranges of a metarange in key order, none for "".
 
         Raises:
             ObjectNotFoundError: The metarange is missing.
-            CorruptionError: It is damaged, or is not what its id says.
+            CorruptionError: The metarange is damaged, or does not match its id.
         """
         if not metarange:
             return ()
@@ -89,15 +89,15 @@ class Namespace:
         return found
 
     def records(self, data: bytes, identifier: str, kind: str) -> list[tuple[bytes, bytes]]:
-        """Return the records of a file, if they are those that its id names.
+        """Return the records of a file that matches its id.
 
         Args:
-            data: The file.
-            identifier: Its id.
+            data: The content of the file.
+            identifier: The id of the file.
             kind: ``ranges`` or ``metaranges``.
 
         Raises:
-            CorruptionError: The file is damaged, of another kind, or not what its id says.
+            CorruptionError: The file is damaged, of another kind, or does not match its id.
         """
         uri = self.uri(identifier)
         with self._damage(identifier):
@@ -134,10 +134,10 @@ class Namespace:
     def decoded(
         self, identifier: str, decode: Callable[[bytes, bytes], _T], key: bytes, value: bytes
     ) -> _T:
-        """Return what `decode` makes of a record of a file.
+        """Return the decoded record of a file.
 
         Raises:
-            CorruptionError: It is no such record.
+            CorruptionError: The record cannot be decoded.
         """
         with self._damage(identifier, key):
             return decode(key, value)

@@ -1,4 +1,4 @@
-"""lakeFS's dump of refs: a manifest that names three metaranges, of commits, branches and tags."""
+"""The dump of refs of lakeFS: a manifest with the metaranges of commits, branches and tags."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class LakefsRefs:
     """The refs of a lakeFS repository.
 
     Attributes:
-        commits: All that branches and tags reach, by id, parents before children.
-        branches: Commit ids, by name.
-        tags: Commit ids, by name.
+        commits: All commits that branches and tags reach, by id, parents before children.
+        branches: Branch name to commit id.
+        tags: Tag name to commit id.
     """
 
     commits: Mapping[str, LakefsCommit]
@@ -30,10 +30,10 @@ class LakefsRefs:
     tags: Mapping[str, str]
 
     def default_branch(self) -> str:
-        """Return the branch to begin with: main, master or the only one.
+        """Return the default branch: main, master or the only branch.
 
         Raises:
-            InvalidInputError: There is no such branch.
+            InvalidInputError: No branch qualifies.
         """
         only = list(self.branches) if len(self.branches) == 1 else []
         for name in ["main", "master", *only]:
@@ -45,10 +45,10 @@ class LakefsRefs:
         )
 
     def renamed(self, names: Mapping[str, str]) -> "LakefsRefs":
-        """Return the refs under other names; those renamed to "" are left out.
+        """Return the refs under other names. A ref that is renamed to "" is omitted.
 
         Raises:
-            InvalidInputError: There is no ref of that name, or two would have the same one.
+            InvalidInputError: A ref does not exist, or two refs would have the same name.
         """
         unknown = names.keys() - self.branches.keys() - self.tags.keys()
         if unknown:
@@ -70,16 +70,16 @@ def _renamed(refs: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str
 
 
 def read_refs(namespace: Namespace, manifest: bytes | None = None) -> LakefsRefs:
-    """Return the refs of a dump, all of it checked.
+    """Check a whole dump and return its refs.
 
     Args:
         namespace: The storage namespace.
-        manifest: The JSON of the dump; None: the one that lakeFS left in the namespace.
+        manifest: The JSON of the dump, or None for the one that lakeFS left in the namespace.
 
     Raises:
-        ObjectNotFoundError: There is no dump, or a file of it is missing.
-        CorruptionError: A file is damaged, or a commit is not what its id says.
-        InvalidInputError: The manifest is none.
+        ObjectNotFoundError: The dump or a file of it is missing.
+        CorruptionError: A file is damaged, or a commit does not match its id.
+        InvalidInputError: The manifest is invalid.
     """
     if manifest is None:
         try:
@@ -139,7 +139,7 @@ def _check_whole(
 def _ordered(commits: Mapping[str, LakefsCommit], heads: Iterable[str]) -> dict[str, LakefsCommit]:
     """Return the commits that the heads reach, parents before children.
 
-    There is no circle: the id of each commit covers those of its parents.
+    There is no cycle, because the id of each commit covers the ids of its parents.
 
     Raises:
         CorruptionError: A parent is missing.

@@ -1,8 +1,8 @@
-"""The state of imports: what each range and metarange of lakeFS became, in ``lakefs:<uid>``.
+"""The state of imports: the converted ranges and metaranges of lakeFS, in ``lakefs:<uid>``.
 
-The key is ``range/<source>/<id>`` or ``metarange/<source>/<id>``, with lakeFS's id. The source is a
-digest of the namespace and of the terms on which entries are made, so that the same range on other
-terms is another one. A record never changes, and one that is lost is made again.
+The key is ``range/<source>/<id>`` or ``metarange/<source>/<id>``, with the id of lakeFS. The source
+is a digest of the namespace and of the options that affect entries. So the same range with other
+options has another key. A record never changes. A lost record is made again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,20 +19,20 @@ _METARANGE: Final = "metarange"
 _FLUSHED: Final = 64
 
 NOTHING: Final = RangeInfo(b"", b"", b"", 0, 0)
-"""What a range becomes of which no entry is kept."""
+"""The result of converting a range without any kept entry."""
 
 
 class ImportState:
-    """What was converted, of one source.
+    """The converted ranges and metaranges of one source.
 
     Attributes:
-        ranges: The ranges of graveler, by the ids of lakeFS's.
-        metaranges: Ids of graveler's metaranges, hex, by the ids of lakeFS's.
+        ranges: lakeFS id to the range of graveler.
+        metaranges: lakeFS id to the hex id of graveler's metarange.
 
     Args:
         kv: The key-value store.
         uid: The repository.
-        source: Names the namespace and the terms.
+        source: Texts that identify the namespace and the options.
     """
 
     def __init__(self, kv: KVStore, uid: str, source: Iterable[str]) -> None:
@@ -48,18 +48,18 @@ class ImportState:
         self._waiting: list[tuple[bytes, bytes]] = []
 
     def add_range(self, name: str, info: RangeInfo) -> None:
-        """Remember what a range became."""
+        """Record a converted range."""
         record = b"" if info is NOTHING else encode_range_info(info)
         self.ranges[name] = info
         self._add(_RANGE, name, {"last": info.max_key.hex(), "range": record.hex()})
 
     def add_metarange(self, name: str, metarange: str) -> None:
-        """Remember what a metarange became."""
+        """Record a converted metarange."""
         self.metaranges[name] = metarange
         self._add(_METARANGE, name, {"metarange": metarange})
 
     def flush(self) -> None:
-        """Write what waits to be written."""
+        """Write the pending records."""
         if self._waiting:
             self._kv.set_many(self._partition, self._waiting)
             self._waiting = []

@@ -1,7 +1,7 @@
-"""Trees: each range of lakeFS becomes one of graveler, and each metarange one of those.
+"""Conversion of trees: each lakeFS range becomes one range, and each metarange one metarange.
 
-History shares ranges, so each is converted once, and so is each metarange: what was converted is in
-the `ImportState`, by lakeFS's ids.
+Commits share ranges, so each range and each metarange is converted once. `ImportState` has the
+results by lakeFS id.
 """
 
 from collections import deque
@@ -36,18 +36,18 @@ class Trees:
     """Converts the trees of one import.
 
     Attributes:
-        ranges: Ranges converted.
-        objects: Entries converted.
-        skipped: Entries left out, because of their paths.
-        missing: By metarange: the error of the file that is missing.
+        ranges: Number of converted ranges.
+        objects: Number of converted entries.
+        skipped: Number of entries that were omitted because of their paths.
+        missing: Metarange to the error of its missing file.
 
     Args:
         stores: The repository.
         namespace: The files of lakeFS.
         maker: Makes the entries.
-        state: What was converted before.
-        skip_odd_paths: Leave out entries whose paths graveler does not take.
-        expire_missing: Note in `missing` what lacks files, and go on.
+        state: The earlier conversions.
+        skip_odd_paths: Omit entries with paths that graveler does not allow.
+        expire_missing: Record metaranges with missing files in `missing`, and continue.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class Trees:
         """Convert metaranges that were not converted before.
 
         Args:
-            wanted: What needs each of them, by its id.
-            progress: Called after each.
+            wanted: Metarange id to the object that refers to it, for errors.
+            progress: Called after each metarange.
         """
         known = self._state.metaranges
         fresh = {name: by for name, by in wanted.items() if name not in known}
@@ -118,7 +118,7 @@ class Trees:
             return error
 
     def _range(self, info: LakefsRange, needed_by: str) -> tuple[RangeInfo, int, int]:
-        """Convert a range; return it, its number of entries, and how many were left out."""
+        """Convert a range. Return it, its number of entries, and the number of omitted entries."""
         data = self._namespace.read(info.id, needed_by=f"metarange {needed_by}")
         rows = self._namespace.records(data, info.id, RANGES)
         skipped: list[bytes] = []
@@ -153,7 +153,7 @@ class Trees:
             yield key, record_id(key, record), record
 
     def _written(self, records: Iterator[Record], largest: int) -> RangeInfo:
-        """Publish one range of all the records, whatever the splitting rule says."""
+        """Publish all records as one range, independent of the splitting policy."""
         store = self._stores.ranges
         scratch = Scratch(store.cache.scratch, largest=largest)
         ids, digest = bytearray(), RecordsDigest()
@@ -188,10 +188,10 @@ class Trees:
 
 
 class _Workers:
-    """Threads that make requests a little ahead of what needs their answers.
+    """Threads that make requests ahead of their use.
 
     Args:
-        count: Threads; 0 for none, where the stores are the caller's own disk.
+        count: Number of threads, or 0 for none, for stores on the local disk.
     """
 
     def __init__(self, count: int) -> None:
@@ -206,7 +206,7 @@ class _Workers:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def map(self, work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-        """Yield ``work(item)`` of each item, in order."""
+        """Yield ``work(item)`` for each item, in order."""
         if self._pool is None:
             yield from map(work, items)
             return
@@ -224,5 +224,5 @@ def _decode(_key: bytes, value: bytes) -> LakefsEntry:
 
 
 def tree_of(state: ImportState, name: str) -> str:
-    """Return the id of what a metarange became; "" is the empty tree."""
+    """Return the id of a converted metarange. "" is the empty tree."""
     return state.metaranges[name] if name else EMPTY_METARANGE

@@ -1,11 +1,11 @@
 """The wire format of Protocol Buffers, as far as lakeFS's messages use it.
 
-Decoded by hand: the messages have a few plain fields, so a library would bring generated code and
-a version to agree on with everything else that is installed, for one page of code.
+The messages have a few plain fields, so this module decodes them itself. A library would need
+generated code, and a version that is compatible with all installed packages.
 
-A field is a varint ``number << 3 | type``, then by its type: 0 a varint; 1 eight bytes; 2 a varint
-length and so many bytes; 5 four bytes. Unknown fields are skipped. A scalar that is repeated has
-its last value, one that is missing is 0 or empty.
+A field is a varint ``number << 3 | type``, followed by its value. By type, the value is: 0 a
+varint, 1 eight bytes, 2 a varint length and that many bytes, 5 four bytes. Unknown fields are
+skipped. A repeated scalar has its last value. A missing scalar is 0 or empty.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _NANOS: Final = 1_000_000_000
 
 
 class WireError(Exception):
-    """Bytes that are no such message. The caller adds where they are."""
+    """The bytes are not a valid message. The caller adds their place."""
 
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
@@ -60,7 +60,7 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
             continue
         if kind == _BYTES:
             size, at = read_varint(raw, at)
-        elif kind in _FIXED:  # no field of this type is read
+        elif kind in _FIXED:  # fields of this type are skipped
             size = _FIXED[kind]
         else:
             raise WireError(f"field {number} has the type {kind}")
@@ -71,14 +71,14 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 class Message:
-    """One message: its fields by number, each read as the type that it must have.
+    """A message: its fields by number. Each field is read as its required type.
 
     Args:
-        raw: Its bytes.
-        what: What it is, for errors.
+        raw: The bytes of the message.
+        what: The name of the message in errors.
 
     Raises:
-        WireError: The bytes are no message.
+        WireError: The bytes are not a message.
     """
 
     __slots__ = ("_fields", "what")
@@ -101,19 +101,19 @@ class Message:
         return values[-1]
 
     def number(self, number: int) -> int:
-        """Return a signed number of 64 bits, 0 where the field is missing."""
+        """Return a signed number of 64 bits, or 0 if the field is missing."""
         value = self._last(number, int) or 0
         assert isinstance(value, int)  # noqa: S101 - for the type checker
         return value - _LIMIT if value >= _SIGN else value
 
     def binary(self, number: int) -> bytes:
-        """Return bytes, b"" where the field is missing."""
+        """Return bytes, or b"" if the field is missing."""
         value = self._last(number, bytes) or b""
         assert isinstance(value, bytes)  # noqa: S101 - for the type checker
         return value
 
     def text(self, number: int) -> str:
-        """Return text, "" where the field is missing."""
+        """Return text, or "" if the field is missing."""
         return self._decoded(number, self.binary(number))
 
     def texts(self, number: int) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class Message:
         return pairs
 
     def moment_us(self, number: int) -> tuple[int, int] | None:
-        """Return a Timestamp as whole seconds, and as microseconds, since 1970; None: missing."""
+        """Return a Timestamp in whole seconds and in microseconds since 1970, or None."""
         if number not in self._fields:
             return None
         time = Message(self.binary(number), f"{self.what}, field {number}")

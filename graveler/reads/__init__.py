@@ -1,4 +1,4 @@
-"""Reads of a repository: its stores, views of its trees, listings, files."""
+"""Reading a repository: its stores, views of its trees, listings, files."""
 
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, View

@@ -1,14 +1,13 @@
-"""What commits change: differences of two trees, and the commits that changed a path.
+"""Changes of commits: differences of two trees, and the commits that changed a path.
 
-The history of a path is found without opening most trees.
+The history of a path is found without opening most trees. A commit records the stretches of keys in
+which it differs from its first parent. If the path is in none of them, the commit did not change
+it, and its tree is not read. Otherwise the trees are compared, first by the ids of ranges, then by
+entries.
 
-A commit records the stretches of keys in which it differs from its first parent. If the path lies in
-none of them, the commit did not change it, and its tree is not read. Otherwise the trees are
-compared, first by the ids of ranges, then by entries.
-
-History is simplified as git does it. If a commit has the same content at the path as one of its
-parents, only that parent is followed, so that a side branch is entered only if the merge took
-something from it. A merge is shown if the path differs from every parent.
+History is simplified like in git. If a commit has the same content at the path as one of its
+parents, only that parent is followed. So a side branch is followed only if the merge took content
+from it. A merge is shown if the path differs from every parent.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,7 +30,7 @@ _FAR: Final = 2_000
 
 
 def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
-    """Return the change of a key from one value record to another; None for absent."""
+    """Return the change of a key from one value record to another. None means absent."""
     return Change(
         path=key.decode(),
         kind=ChangeKind.of(before, after),
@@ -43,9 +42,9 @@ def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
 def diff_commits(
     stores: Stores, left: Commit, right: Commit, *, prefix: str = ""
 ) -> Iterator[Change]:
-    """Yield what differs from `left` to `right` below `prefix`, in byte order of the paths.
+    """Yield the changes from `left` to `right` below `prefix`, in byte order of the paths.
 
-    Cost: both metaranges and the ranges that differ.
+    The cost is reading both metaranges and the ranges that differ.
     """
     raw_prefix = path_key(prefix) if prefix else b""
     for change in diff(stores.ranges, left.metarange, right.metarange, prefix=raw_prefix):
@@ -53,7 +52,7 @@ def diff_commits(
 
 
 def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:
-    """Return how many of a commit's ranges its first parent does not have, and how many it has."""
+    """Return the number of a commit's ranges that its first parent lacks, and that it has."""
     parents = {
         info.id
         for parent in commit.parents[:1]
@@ -67,17 +66,17 @@ def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:
 def trace(
     stores: Stores, start: Commit, *, path: str = "", prefix: str = "", first_parent: bool = False
 ) -> Iterator[Commit]:
-    """Yield the commits from `start` back that changed what is at a path or below a prefix.
+    """Yield the commits, from `start` back, that changed a path or paths below a prefix.
 
     Args:
         stores: The repository.
         start: Where to begin.
-        path: An exact path; give `path` or `prefix`.
+        path: An exact path. Give `path` or `prefix`.
         prefix: The start of the paths.
-        first_parent: Follow first parents only: a merge then counts with all it brought.
+        first_parent: Follow only first parents. A merge then counts with all its changes.
 
     Raises:
-        ExpiredError: A tree that must be compared was removed by garbage collection.
+        ExpiredError: Garbage collection has removed a tree that must be compared.
     """
     key = path_key(path or prefix)
     tracer = _Tracer(stores, key, exact=bool(path), first_parent=first_parent)
@@ -85,15 +84,15 @@ def trace(
 
 
 def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[bytes, Commit]:
-    """Return, by key, the commit on the line of `start` that changed it last.
+    """Return, for each key, the last commit on the line of `start` that changed it.
 
-    One walk for all keys, by first parents. A key is missing where that commit is further than
-    2,000 commits away, or its tree was removed by garbage collection.
+    All keys are found in one walk along first parents. A key is missing if the commit is more than
+    2,000 commits away, or garbage collection has removed its tree.
 
     Args:
         stores: The repository.
         start: Where to begin.
-        keys: In ascending order.
+        keys: The keys in ascending order.
     """
     changes: dict[bytes, Commit] = {}
     left = list(keys)
@@ -139,7 +138,7 @@ class _Tracer:
     first_parent: bool
 
     def visit(self, commit: Commit) -> tuple[bool, Sequence[str]]:
-        """Return whether the commit changed the path, and where to look further."""
+        """Return whether the commit changed the path, and the parents to visit."""
         parents = commit.parents[:1] if self.first_parent else commit.parents
         if not parents:
             return self._differs(commit.metarange, EMPTY_METARANGE), ()

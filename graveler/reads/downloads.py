@@ -1,4 +1,4 @@
-"""A folder of a tree into a folder of the local disk: what differs, each file whole or not at all."""
+"""Downloading a folder of a tree to a local folder: only files that differ, each one atomically."""
 
 import errno
 import os
@@ -28,12 +28,12 @@ from graveler.reads.listing import Scan, first_key
 from graveler.values import decode_entry
 
 PIECE_BYTES: Final = 8 << 20
-"""What is read of a file at a time: 8 MiB."""
+"""The size of the pieces in which a file is read: 8 MiB."""
 
 _WINDOW: Final = 1_000
 _SHOWN: Final = 5
 MOST_FAULTS: Final = 100
-"""Files that may fail before a call for many ends."""
+"""The number of failed files after which a call for many files ends."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -43,11 +43,11 @@ class Source:
     """The tree that is downloaded.
 
     Attributes:
-        name: Of the view, for messages.
-        folder: Start of the paths, with a slash at its end; "" for the whole tree.
+        name: The name of the view in messages.
+        folder: The start of the paths, with a slash at its end, or "" for the whole tree.
         snapshot: One version of the tree below the folder.
         get: Returns the bytes of an entry's file.
-        open: Opens it.
+        open: Opens an entry's file.
     """
 
     name: str
@@ -79,12 +79,12 @@ def download(  # noqa: PLR0913 - one call
     progress: Progress,
     kept: Sequence[Path] = (),
 ) -> Transfer:
-    """Write the files below a folder of a tree into a local one, those that differ only.
+    """Write the files below a folder of a tree that differ from those of a local folder.
 
-    Nothing is written to what is `kept`.
+    Files and folders in `kept` are never written.
 
     Raises:
-        ObjectNotFoundError: Nothing is below the folder, or an object is gone from the store.
+        ObjectNotFoundError: The folder is empty, or an object is missing from the store.
         CorruptionError: A file differs from its entry. The others are written.
         InvalidInputError: A file cannot be written. The others are written.
         StorageFullError: The disk is full.
@@ -153,11 +153,11 @@ def _written(
 
 
 def failure(faults: Sequence[tuple[str, Exception]], rest: str) -> GravelerError:
-    """Return the error of some files of many, of the kind of the first one.
+    """Return one error for several failed files, of the kind of the first error.
 
     Args:
-        faults: The path of each file, and what went wrong.
-        rest: What became of the others, and the way out.
+        faults: The path and the error of each failed file.
+        rest: The state of the other files, and the way out.
     """
     shown = "; ".join(f"{path!r}: {_reason(error)}" for path, error in faults[:_SHOWN])
     more = f" and {len(faults) - _SHOWN:,} more" if len(faults) > _SHOWN else ""
@@ -177,16 +177,16 @@ def _reason(error: Exception) -> str:
 
 
 class _Mirror:
-    """Deletes what stands in the place of a file or of its folders, if the tree does not have it.
+    """Deletes local files and folders that block the place of a file and are not in the tree.
 
     Args:
         root: The local folder.
         scan: The tree.
         start: Key of the folder in the tree.
-        exclude: What stays.
+        exclude: Names that are not deleted.
 
     Attributes:
-        deleted: Files that were deleted.
+        deleted: Number of deleted files.
     """
 
     def __init__(self, root: Path, scan: Scan, start: bytes, exclude: Pattern) -> None:
@@ -198,7 +198,7 @@ class _Mirror:
         self._folder = ""
 
     def make_way(self, name: str) -> None:
-        """Delete local files where folders of a name belong, and a folder where its file does."""
+        """Delete files in the place of a name's folders, and a folder in the place of its file."""
         folder = name.rpartition("/")[0]
         if folder != self._folder:
             self._make_folders_free(f"{folder}/")
@@ -215,18 +215,18 @@ class _Mirror:
                 self.deleted += 1
 
     def _has(self, name: str) -> bool:
-        """Return whether the tree has a file of a name, or one below a name with a slash at its end."""
+        """Return whether the tree has the file, or a file below a name that ends with a slash."""
         key = self._start + name.encode()
         found, _ = next(self._scan(key), (b"", b""))
         return found.startswith(key) if name.endswith("/") else found == key
 
     def _remove(self, folder: Path, start: str) -> None:
-        """Remove a folder, but for what is excluded."""
+        """Remove a folder, except excluded names."""
         for file in walk(folder, Links.LIST, self._exclude, lambda *_: None, start=start):
             file.path.unlink(missing_ok=True)
             self.deleted += 1
         for at, _, _ in os.walk(folder, topdown=False):
-            with suppress(OSError):  # something is excluded
+            with suppress(OSError):  # not empty: it has excluded files
                 Path(at).rmdir()
 
 
@@ -240,7 +240,7 @@ class _Files:
         self._mirror = mirror
 
     def job(self, name: str, entry: Entry) -> _Job:
-        """Make the folders for a file; only one thread does."""
+        """Create the folders for a file. Only one thread calls this."""
         try:
             if self._mirror is not None:
                 self._mirror.make_way(name)
@@ -249,7 +249,7 @@ class _Files:
             return _Job(entry, None, _unless_full(error))
 
     def write(self, job: _Job) -> _Done:
-        """Write a file, unless it is there."""
+        """Write a file unless it exists with the same content."""
         entry, place, fault = job
         if place is None:
             return _Done(entry, written=False, fault=fault)
@@ -290,7 +290,7 @@ def _unless_full(error: Exception) -> Exception:
 def holds(place: Path, entry: Entry) -> bool:
     """Return whether a local file has the size and the checksum of an entry.
 
-    False where it cannot be said: no checksum, or one by an algorithm that is unknown here.
+    The result is False if the entry has no checksum, or one with an unknown algorithm.
     """
     try:
         status = place.lstat()
@@ -309,7 +309,7 @@ def holds(place: Path, entry: Entry) -> bool:
 
 
 def _delete_others(root: Path, names: Iterator[str], exclude: Pattern) -> int:
-    """Delete the local files of other names, and the folders that get empty; return how many."""
+    """Delete the local files with other names, and empty folders. Return the number of files."""
     faults: list[tuple[str, Exception]] = []
     deleted = 0
     local = walk(

@@ -1,8 +1,8 @@
-"""A tree as plain files in a folder or a bucket: their copies, and the record that all of them are there.
+"""Exporting a tree as plain files to a folder or a bucket, with a record of completeness.
 
-The record, ``_SUCCESS``, is removed first and put last. Meanwhile another one says which export has begun, so
-that only this one is repeated on top of what it left. Any number of processes may copy, each file may be
-copied again, and a file is there whole or not at all.
+The record, ``_SUCCESS``, is removed first and put last. Meanwhile another record names the export
+that has begun, so that only the same export can continue it. Any number of processes may copy. A
+file may be copied again. Each file exists whole or not at all.
 """
 
 from dataclasses import asdict, dataclass
@@ -27,16 +27,16 @@ BEGUN: Final = ".graveler-export"
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What was exported.
+    """The description of an export.
 
     Attributes:
         repository: Name of the repository.
         commit: Id of the commit.
-        prefix: Folder of the tree, with a slash at its end; "" for all of it.
-        since: The commit of which the files were there; "" if none had to be.
-        files: Files that were copied.
-        bytes: Their bytes.
-        deleted: Files that were deleted.
+        prefix: Folder of the tree, with a slash at its end, or "" for the whole tree.
+        since: The commit whose files the target had before, or "" for a full export.
+        files: Number of copied files.
+        bytes: Size of the copied files.
+        deleted: Number of deleted files.
     """
 
     repository: str
@@ -49,10 +49,10 @@ class Export:
 
 
 def destination(stores: Stores, place: str | Path) -> ObjectStore:
-    """Return the store of a folder or a prefix of a bucket that files are exported to.
+    """Return the store of a folder or bucket prefix, the target of an export.
 
     Raises:
-        InvalidInputError: It is no place, or a repository of the lake is kept there.
+        InvalidInputError: The place is invalid, or overlaps the storage of a repository of the lake.
     """
     named = str(place) if "://" in str(place) else str(expand_home(place).absolute())
     uri = AddressBook(stores.storage).place(named)
@@ -69,12 +69,12 @@ def destination(stores: Stores, place: str | Path) -> ObjectStore:
 
 
 def begin(target: ObjectStore, export: Export) -> None:
-    """Remove the record of an earlier export: from now on files are missing.
+    """Remove the record of an earlier export, because files will be missing from now on.
 
     Raises:
-        StateError: It is of another commit or folder than those files which the export changes, or there is
-            none.
-        CorruptionError: It is no record of an export.
+        StateError: The export needs the files of `export.since`, and the record is missing or of
+            another commit or folder.
+        CorruptionError: The record cannot be read.
     """
     if export.since:
         _check_there(target, export)
@@ -83,7 +83,7 @@ def begin(target: ObjectStore, export: Export) -> None:
 
 
 def _check_there(target: ObjectStore, export: Export) -> None:
-    """Check that the files of `export.since` are there, but for what this same export has done before."""
+    """Check that the target has the files of `export.since`, or an incomplete copy of `export`."""
     there, begun = _read(target, RECORD), _read(target, BEGUN)
     if there is not None:
         same = (there.repository, there.prefix) == (export.repository, export.prefix)
@@ -110,7 +110,7 @@ def _check_there(target: ObjectStore, export: Export) -> None:
 
 
 def _read(target: ObjectStore, key: str) -> Export | None:
-    """Return what a record says, without the counts; None where there is none."""
+    """Return the export of a record, without the counts, or None if there is no record."""
     what = f"{target.uri(key)}, where the record of an export should be,"
     try:
         fields = Fields(decode_json(target.get(key), what, stamped=True), what)
@@ -127,19 +127,19 @@ def _encoded(export: Export) -> bytes:
 
 
 def end(target: ObjectStore, export: Export) -> None:
-    """Put the record: all files are there."""
+    """Put the record of completeness."""
     target.put(RECORD, _encoded(export))
     target.delete(BEGUN)
 
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies and deletes files; another process may get it.
+    """Copies and deletes files. It can be sent to another process.
 
     Attributes:
         files: Where the files are.
-        target: Where they go.
-        prefix: Start of the paths, which names at the target lack.
+        target: Where the copies go.
+        prefix: The start of the paths, which is removed from names at the target.
     """
 
     files: FileStores
@@ -147,12 +147,12 @@ class Copier:
     prefix: str
 
     def copy(self, entry: Entry) -> None:
-        """Copy a file; its size, version and checksum are compared.
+        """Copy a file. Its size, version and checksum are verified.
 
         Raises:
-            CorruptionError: It differs from its entry, and is not copied.
-            ObjectNotFoundError: It is gone.
-            InvalidInputError: The target cannot have a file of that name.
+            CorruptionError: The file differs from its entry. It is not copied.
+            ObjectNotFoundError: The file is missing.
+            InvalidInputError: The target cannot have a file with this name.
         """
         key = self._key(entry.path)
         if entry.size <= PIECE_BYTES:  # one request
@@ -162,7 +162,7 @@ class Copier:
             self.target.put(key, stream)
 
     def delete(self, path: str) -> None:
-        """Delete the copy of the file at a path; no error if there is none."""
+        """Delete the copy of the file at a path. A missing copy is not an error."""
         self.target.delete(self._key(path))
 
     def _key(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""The files of a repository, read by their entries and compared with them."""
+"""Reading the files of a repository by their entries, and verifying them."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ from graveler.reads.stores import FilePlaces
 
 
 def read_entry(stores: FilePlaces, entry: Entry) -> bytes:
-    """Return the bytes of an entry's file; size, version and checksum are compared.
+    """Return the bytes of an entry's file. Size, version and checksum are verified.
 
     Raises:
         CorruptionError: The file differs from its entry.
-        ObjectNotFoundError: There is none.
+        ObjectNotFoundError: The file is missing.
     """
     store, key = stores.locate(entry.address)
     with _as_stored(stores, entry, store, key):
@@ -29,23 +29,23 @@ def read_entry(stores: FilePlaces, entry: Entry) -> bytes:
 
 
 def read_range(stores: FilePlaces, entry: Entry, start: int, length: int) -> bytes:
-    """Return up to `length` bytes of an entry's file; the size and version are compared."""
+    """Return up to `length` bytes of an entry's file. Size and version are verified."""
     store, key = stores.locate(entry.address)
     with _as_stored(stores, entry, store, key):
         return store.get_range(key, start, length, _expected(entry))
 
 
 def open_entry(stores: FilePlaces, entry: Entry) -> BinaryIO:
-    """Return a readable, seekable stream of an entry's file; the caller closes it.
+    """Return a readable, seekable stream of an entry's file. The caller closes it.
 
-    Size and version are compared when it is opened, the checksum as
-    :func:`graveler.objects.verified.verified_stream` says.
+    Size and version are verified on opening, and the checksum while reading: see
+    :func:`graveler.objects.verified.verified_stream`.
     """
     return verified_stream(open_unverified(stores, entry), verifier_of(stores, entry))
 
 
 def open_unverified(stores: FilePlaces, entry: Entry) -> BinaryIO:
-    """Return such a stream of which the checksum is not compared: of a local file, the open file."""
+    """Return a stream without checking the checksum. For a local file, this is the open file."""
     store, key = stores.locate(entry.address)
     with _as_stored(stores, entry, store, key):
         return store.open(key, _expected(entry))
@@ -54,13 +54,13 @@ def open_unverified(stores: FilePlaces, entry: Entry) -> BinaryIO:
 def download(
     stores: FilePlaces, entry: Entry, target: Path, progress: Callable[[int], object] = int
 ) -> None:
-    """Write an entry's file to a local one, which appears whole or stays as it was.
+    """Write an entry's file to a local file, which is replaced atomically.
 
     Args:
         stores: Where the file is.
         entry: The entry.
-        target: The local file; an existing one is replaced, a device or a pipe is written to.
-        progress: Called with the bytes of each piece.
+        target: The local file. An existing file is replaced. A device or a pipe is written to.
+        progress: Called with the size of each piece.
     """
     with open_entry(stores, entry) as source, _written(target) as out:
         while piece := source.read(PIECE_BYTES):
@@ -70,12 +70,12 @@ def download(
 
 @contextmanager
 def _written(target: Path) -> Iterator[BinaryIO]:
-    place = Path(os.path.realpath(target))  # a link stays, what it points to is replaced
+    place = Path(os.path.realpath(target))  # a link stays, and its target is replaced
     if place.exists() and not place.is_file():
         with place.open("wb") as out:
             yield out
         return
-    with suppress(OSError):  # a folder that cannot be listed, or is not there
+    with suppress(OSError):  # the folder cannot be listed or does not exist
         remove_parts(place.parent)
     with whole_file(place) as out:
         yield out

@@ -1,7 +1,7 @@
-"""Folders of the local disk: what lies below one, and files that appear in one whole.
+"""Folders of the local disk: walking them, and writing files into them atomically.
 
-A file is written beside its place and renamed. A process that is killed leaves the part that it
-has written; its lock is gone with it, so the next one that writes into the folder removes the part.
+A file is written beside its place and renamed. A killed process leaves the part that it has
+written, but its lock is released. So the next process that writes into the folder removes the part.
 """
 
 import fcntl
@@ -30,18 +30,18 @@ class Links(Enum):
     """What a walk does with a symbolic link."""
 
     FOLLOW = "follow"
-    """It stands for what it points to."""
+    """The link represents its target."""
     LEAVE_OUT = "leave out"
-    """It is left out."""
+    """The link is omitted."""
     LIST = "list"
-    """It is a file itself, and so is a pipe, a socket or a device."""
+    """The link is listed as a file, and so is a pipe, a socket or a device."""
 
 
 class LocalFile(NamedTuple):
     """A file below a folder.
 
     Attributes:
-        name: Its path from the folder on, with slashes.
+        name: The path relative to the folder, with slashes.
         path: The file.
     """
 
@@ -50,21 +50,21 @@ class LocalFile(NamedTuple):
 
 
 class Pattern:
-    """Names that are left out: those that a pattern matches, and what lies below such a folder.
+    """A pattern of excluded names: those that match, and all names below a matching folder.
 
     Args:
-        globs: As of a shell, over the whole name: ``*`` stands for slashes too.
+        globs: Shell patterns of whole names. ``*`` also matches slashes.
     """
 
     def __init__(self, globs: Iterable[str] = ()) -> None:
         self._globs = tuple(globs)
 
     def matches(self, name: str) -> bool:
-        """Return whether a file or folder is left out; that of its parents is not asked."""
+        """Return whether a file or folder is excluded by its own name. Its parents do not count."""
         return any(fnmatchcase(name, glob) for glob in self._globs)
 
     def leaves_out(self, name: str) -> bool:
-        """Return whether a file is left out, or a folder that it lies in."""
+        """Return whether a file, or a folder above it, is excluded."""
         if not self._globs:
             return False
         cuts = [at for at, letter in enumerate(name) if letter == "/"]
@@ -72,7 +72,7 @@ class Pattern:
 
 
 class _Folder(NamedTuple):
-    """A folder on the way of a walk: its number on the disk, and what is left of it."""
+    """A folder on the path of a walk: its inode, and its remaining entries."""
 
     device: int
     inode: int
@@ -89,16 +89,16 @@ def walk(
 ) -> Iterator[LocalFile]:
     """Yield the files below a folder, in byte order of their names.
 
-    One folder at a time is in memory. A file that appears or vanishes meanwhile is among them or
-    not. Pipes, sockets and devices are left out, unless they are listed.
+    Only the entries of the current folders are in memory. A file that appears or vanishes meanwhile
+    may be missing or included. Pipes, sockets and devices are omitted, unless links are listed.
 
     Args:
         root: The folder.
-        links: What to do with symbolic links.
-        exclude: What to leave out.
-        fault: Called with a name and a reason for what cannot be walked: a link that leads nowhere
-            or into a folder that it lies in, a folder that cannot be read.
-        start: What names begin with.
+        links: How to handle symbolic links.
+        exclude: The excluded names.
+        fault: Called with a name and a reason for each link or folder that cannot be walked: a
+            broken link, a link to a folder above it, or an unreadable folder.
+        start: The prefix of all names.
     """
     follow = links is Links.FOLLOW
     open_folders = [_listed(root, start, fault, follow=follow)]
@@ -129,7 +129,7 @@ def walk(
 def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
     try:
         return entry.is_dir(follow_symlinks=follow)
-    except OSError:  # a link that leads to itself
+    except OSError:  # a link to itself
         return False
 
 
@@ -151,16 +151,16 @@ def _listed(
 
 
 def check_apart(folder: Path, lake: str, storage: ObjectStore, exclude: Pattern) -> None:
-    """Refuse a folder that holds a lake, or that the lake's own files are kept in.
+    """Refuse a folder that contains the lake's own files, or that is inside the lake's storage.
 
     Args:
-        folder: The folder to upload, or to make a mirror in.
-        lake: What opens the lake; the folder of it, where it has one.
-        storage: The repository's own.
-        exclude: What is left out of the folder.
+        folder: The folder to upload, or the folder of a mirror.
+        lake: The location of the lake, a folder if it has one.
+        storage: The storage of the repository.
+        exclude: The excluded names of the folder.
 
     Raises:
-        InvalidInputError: It holds them, and does not leave them out.
+        InvalidInputError: The folder contains the lake's files and does not exclude them.
     """
     sample = storage.local_file("data")
     own = [place for place in (Path(lake), sample and sample.parent) if place and place.exists()]
@@ -180,11 +180,11 @@ def check_apart(folder: Path, lake: str, storage: ObjectStore, exclude: Pattern)
 
 
 def lake_files(lake: str, storage: ObjectStore) -> list[Path]:
-    """Return the files and folders of this host that a lake keeps itself in.
+    """Return the local files and folders of a lake.
 
     Args:
-        lake: What opens the lake.
-        storage: A repository's own.
+        lake: The location of the lake.
+        storage: The storage of a repository.
     """
     sample = storage.local_file("data")
     found = [] if sample is None else [sample.parent]
@@ -200,7 +200,7 @@ def lake_files(lake: str, storage: ObjectStore) -> list[Path]:
 
 
 def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> Iterator[_T]:
-    """Yield what has none of the keys; both are in byte order."""
+    """Yield the items whose key is not in `keys`. Both are in byte order."""
     other = next(keys, None)
     for key, item in keyed:
         while other is not None and other < key:
@@ -210,11 +210,11 @@ def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> It
 
 
 class Place:
-    """A folder into which files are written, and never beside it.
+    """A folder into which files are written. Nothing is written outside of it.
 
     Args:
-        root: The folder; it is made with the first file.
-        kept: Files and folders that nothing is written to, resolved.
+        root: The folder. It is created with the first file.
+        kept: Resolved files and folders that are never written.
     """
 
     def __init__(self, root: Path, kept: Iterable[Path] = ()) -> None:
@@ -226,12 +226,12 @@ class Place:
         self._known: set[str] = set()
 
     def of(self, name: str) -> Path:
-        """Return where a file goes, and make the folders on the way to it.
+        """Return the path for a file, and create the folders above it.
 
         Raises:
-            InvalidInputError: The name leads out of the folder, by its parts or by a link, or to
-                what is kept.
-            OSError: A folder cannot be made.
+            InvalidInputError: The name leads out of the folder, by its parts or by a link, or to a
+                file or folder that is kept.
+            OSError: A folder cannot be created.
         """
         check_path(name)
         if self._kept:
@@ -286,7 +286,7 @@ def remove_parts(folder: Path) -> None:
 
 @contextmanager
 def whole_file(place: Path) -> Iterator[BinaryIO]:
-    """Give a new file to write, which takes its place when the block ends without an error."""
+    """Yield a new file to write. It replaces `place` when the block ends without an error."""
     part, descriptor = _new_part(place.parent)
     try:
         with os.fdopen(descriptor, "wb") as out:
@@ -310,4 +310,4 @@ def _new_part(folder: Path) -> tuple[Path, int]:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), part.stat()):
                 return part, descriptor
-        os.close(descriptor)  # removed between the two calls above
+        os.close(descriptor)  # another process removed it between the two calls above

@@ -1,4 +1,4 @@
-"""The entries of many paths that were looked up together, made when they are read."""
+"""The entries of many paths that were looked up together, decoded on access."""
 
 from collections.abc import Iterator, Sequence
 from operator import eq
@@ -11,11 +11,11 @@ _AT_ONCE: Final = 4_096
 
 
 class FoundEntries(Sequence[Entry | None]):
-    """The entry of each key, None where there is none, made each time it is read.
+    """The entry of each key, or None if there is no entry. Each access decodes it again.
 
     Args:
         keys: The keys.
-        rows: Key and value record of each, side by side; None where there is none.
+        rows: The joined key and value record of each key, or None if there is no entry.
     """
 
     __slots__ = ("_keys", "_rows")
@@ -44,7 +44,7 @@ class FoundEntries(Sequence[Entry | None]):
             keys = self._keys[start : start + _AT_ONCE]
             rows = list(self._rows[start : start + _AT_ONCE])
             if None not in rows:
-                yield from deferred_rows(keys, rows)  # type: ignore[arg-type]  # none of them is None
+                yield from deferred_rows(keys, rows)  # type: ignore[arg-type]  # no row is None
             else:
                 yield from map(self.__getitem__, range(start, start + len(keys)))
 

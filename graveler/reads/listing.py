@@ -1,6 +1,6 @@
-"""Listings: folding by a delimiter, and staged writes laid over a committed tree.
+"""Listings: folding by a delimiter, and a committed tree with staged writes.
 
-A listing copies its sorted rows once: into memory, beyond a bound into a temporary file.
+A listing copies the sorted staged rows once: into memory, or into a temporary file if they are many.
 """
 
 from bisect import bisect_right
@@ -21,11 +21,11 @@ _ROWS: Final = 1_024
 
 
 class Scan:
-    """One version of a tree below a prefix, to be read from any key on, as often as wanted.
+    """One version of a tree below a prefix. It can be read repeatedly, from any key on.
 
     Args:
         rows: Returns (key, value record) from a key on.
-        runs: The same, many rows at a time, where that is faster.
+        runs: Returns the same in batches, if this is faster.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Scan:
         return self._rows(start)
 
     def runs(self, start: bytes = b"") -> Iterator[Run]:
-        """Yield the rows from the key `start` on, many at a time."""
+        """Yield the rows from the key `start` on in batches."""
         if self._runs is not None:
             return self._runs(start)
         rows = self._rows(start)
@@ -86,13 +86,13 @@ def overlay(
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """Return the least key greater than every key that starts with `prefix`."""
+    """Return the smallest key after all keys that start with `prefix`."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None
 
 
 def first_key(prefix: str, after: str = "") -> bytes:
-    """Return the least key of a listing that starts with `prefix` and leaves out up to `after`."""
+    """Return the smallest key of a listing of `prefix` that starts after `after`."""
     first = path_key(prefix) if prefix else b""
     return max(first, path_key(after) + b"\0") if after else first
 
@@ -104,9 +104,9 @@ def list_entries(
 
     Args:
         scan: The tree below `prefix`.
-        prefix: Start of the paths.
-        after: Leave out paths up to and including this one.
-        delimiter: Fold paths that hold it behind `prefix` into one :class:`Prefix` each.
+        prefix: The start of the paths.
+        after: The path after which the listing starts.
+        delimiter: Fold paths that contain it after `prefix` into one :class:`Prefix` each.
     """
     if not delimiter:
         yield from scan.entries(first_key(prefix, after))
@@ -134,13 +134,13 @@ _LENGTHS: Final = Struct(">II")
 
 
 class Spool:
-    """Rows (key, value) in ascending order of their keys, read as often as wanted.
+    """Rows (key, value) in ascending order of their keys, which can be read repeatedly.
 
-    Rows are kept in blocks of 64 KiB; the first key of each block stays in memory, so that a
-    reading can begin anywhere. Not for several threads.
+    Rows are kept in blocks of 64 KiB. The first key of each block stays in memory, so that reading
+    can start anywhere. A spool is for one thread.
 
     Args:
-        in_memory_bytes: What exceeds it goes to an unnamed file in the temporary folder.
+        in_memory_bytes: The size above which rows are kept in an unnamed temporary file.
     """
 
     def __init__(self, *, in_memory_bytes: int = _IN_MEMORY_BYTES) -> None:
@@ -149,7 +149,7 @@ class Spool:
         self._ends: list[int] = []
 
     def fill(self, rows: Iterable[Row]) -> None:
-        """Replace the rows by these, in ascending order of their keys."""
+        """Replace the rows by `rows`, given in ascending order of their keys."""
         self._file.seek(0)
         self._file.truncate()
         self._firsts, self._ends = [], []

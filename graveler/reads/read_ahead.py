@@ -1,4 +1,4 @@
-"""The bytes of many files, in order, read ahead by threads."""
+"""Reading many files in order, with threads that read ahead."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -16,11 +16,11 @@ _AHEAD: Final = 4
 _SHOWN: Final = 5
 Missing = Literal["error", "skip"]
 Find = Callable[[Sequence[bytes]], Sequence[bytes | None]]
-"""Returns the value records at some keys of one version of a tree, None where there is none."""
+"""Returns the value record of each key in one version of a tree, or None if it is missing."""
 
 
 def entries_at(find: Find, paths: Sequence[str]) -> list[Entry | None]:
-    """Return the entries at some paths of one version of a tree, None where there is none."""
+    """Return the entry of each path in one version of a tree, or None if it is missing."""
     keys = [path_key(path) for path in paths]
     return [
         None if value is None else decode_entry(key, value)
@@ -31,13 +31,13 @@ def entries_at(find: Find, paths: Sequence[str]) -> list[Entry | None]:
 def wanted_entries(
     name: str, find: Find, wanted: Iterable[PathText | Entry], missing: Missing
 ) -> Iterator[Entry]:
-    """Return the entries that are asked for by paths, or are given as entries.
+    """Return the entries of paths, or the given entries.
 
-    Paths are taken and looked up at once, entries one by one.
+    All paths are looked up together. Entries are taken one by one.
 
     Raises:
-        ObjectNotFoundError: Nothing is at some of the paths; the message names them.
-        InvalidInputError: Paths and entries are mixed, or something is neither.
+        ObjectNotFoundError: Some paths do not exist. The message names them.
+        InvalidInputError: Paths and entries are mixed, or an item is neither.
     """
     kinds: tuple[type[Any], ...] = (str, PurePath, Entry)
     items: Iterator[PathText | Entry] = each(wanted, "paths", kinds, "paths, or entries")
@@ -78,7 +78,7 @@ def _some(names: Sequence[str]) -> str:
 def read_many(
     entries: Iterable[Entry], get: Callable[[Entry], bytes], threads: int
 ) -> Iterator[tuple[Entry, bytes]]:
-    """Yield each entry and the bytes of its file, in order, with files read ahead by threads."""
+    """Yield each entry and the bytes of its file in order. Threads read ahead."""
 
     def read(entry: Entry) -> tuple[Entry, bytes]:
         try:

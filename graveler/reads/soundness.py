@@ -1,4 +1,4 @@
-"""Whether ranges, and the files of their entries, are sound: what ``graveler fsck`` asks of each."""
+"""Checking ranges, and the files of their entries, for ``graveler fsck``."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -21,25 +21,25 @@ from graveler.sstable.reader import TableReader
 from graveler.values import decode_entry, entry_identity, value_identity
 
 Depth = Literal["none", "exist", "checksum"]
-"""How much of an object is checked: nothing, its presence and size, or its bytes."""
+"""The depth of the check of an object: none, its presence and size, or its bytes."""
 
 RANGE: Final = "range"
 OBJECT: Final = "object"
-"""Kinds of what is found."""
+"""The kinds of findings."""
 
 MARK_BYTES: Final = 16
 _CHUNK: Final = 1_000
 
 
 class Finding(NamedTuple):
-    """Something that is missing or damaged.
+    """A missing or damaged range or object.
 
     Attributes:
-        holder: Id of the range, or name of the branch whose staged write it is.
+        holder: Id of the range, or name of the branch with the staged write.
         kind: `RANGE` or `OBJECT`.
-        id: Of the range in hex; the object's URI.
-        message: What is wrong with it.
-        paths: The paths that need it; of a range the first and the last one.
+        id: The hex id of the range, or the URI of the object.
+        message: The description of the problem.
+        paths: The paths that need the object, or the first and the last path of the range.
     """
 
     holder: bytes | str
@@ -57,9 +57,9 @@ class FileCheck(Protocol):
     """Checks ranges and objects, each once.
 
     Attributes:
-        looked_at: Objects checked so far.
-        hashed: Bytes read to compare checksums.
-        resumed: Objects that were not read, because an earlier check has found them sound.
+        looked_at: Number of objects checked so far.
+        hashed: Number of bytes read to compare checksums.
+        resumed: Number of objects that were not read, because an earlier check found them sound.
     """
 
     looked_at: int
@@ -67,23 +67,23 @@ class FileCheck(Protocol):
     resumed: int
 
     def __call__(self, ranges: Iterable[RangeInfo], staged: Iterable[Staged]) -> Iterable[Finding]:
-        """Yield what is wrong, in the order of the ranges and the staged entries; take all of both."""
+        """Yield the findings in the order of the ranges and the staged entries. Exhaust both."""
 
 
 Faults = Callable[[Sequence[Entry]], Iterable[tuple[Entry, str]]]
-"""Yields the entries whose object is missing or wrong, with a description, in their order."""
+"""Yields the entries with a missing or wrong object, each with a description, in their order."""
 
 
 def check_range(
     ranges: RangeStore, info: RangeInfo, uri: Callable[[str], str], faults: Faults | None
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a range and with the objects of its entries.
+    """Yield the problems of a range and of the objects of its entries.
 
     Args:
-        ranges: Where it is.
-        info: Its record in a metarange.
+        ranges: Where the range is.
+        info: The record of the range in a metarange.
         uri: Returns the URI of an address.
-        faults: Looks at the objects; None: they are left out.
+        faults: Checks the objects. None: objects are not checked.
     """
     ends = (shown(info.min_key), shown(info.max_key))
     reader = yield from _read(ranges, info, ends)
@@ -118,14 +118,14 @@ def _read(
 def bad_objects(
     holder: bytes | str, entries: Iterable[Entry], uri: Callable[[str], str], faults: Faults
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the objects of entries."""
+    """Yield the problems of the objects of entries."""
     for chunk in batches(entries, _CHUNK):
         for entry, fault in faults(chunk):
             yield Finding(holder, OBJECT, uri(entry.address), fault, (entry.path,))
 
 
 def sound_entry(key: bytes, value: bytes) -> Entry:
-    """Return an entry whose content identity follows from its fields, or raise CorruptionError."""
+    """Return an entry. Raise CorruptionError if its content identity does not match its fields."""
     entry = decode_entry(key, value)
     stated, computed = value_identity(value), entry_identity(entry)
     if stated != computed:
@@ -136,7 +136,7 @@ def sound_entry(key: bytes, value: bytes) -> Entry:
 
 
 def mark_of(entry: Entry) -> bytes:
-    """Return a digest of an entry's object: its address, and its fields in the entry."""
+    """Return a digest of the address and the fields of an entry's object."""
     text = "\0".join((entry.address, str(entry.size), entry.checksum, entry.version))
     return sha256(text.encode("utf-8", "surrogatepass")).digest()[:MARK_BYTES]
 
@@ -144,13 +144,13 @@ def mark_of(entry: Entry) -> bytes:
 def fault_of(
     files: FilePlaces, entry: Entry, depth: Depth, take: Callable[[int], object] = int
 ) -> tuple[str, int]:
-    """Return a description of the fault of an entry's object, "" if it has none, and the bytes read.
+    """Return a description of the fault of an entry's object, or "", and the number of bytes read.
 
     Args:
-        files: Where it is.
+        files: Where the object is.
         entry: The entry.
-        depth: How much of it is checked.
-        take: Called with the number of bytes of each piece that was read.
+        depth: The depth of the check.
+        take: Called with the size of each piece that is read.
     """
     try:
         store, key = files.locate(entry.address)
@@ -178,5 +178,5 @@ def fault_of(
 
 
 def shown(key: bytes) -> str:
-    """Return a key as text, whatever its bytes are."""
+    """Return a key as text. Any bytes are allowed."""
     return key.decode("utf-8", "backslashreplace")

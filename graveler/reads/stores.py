@@ -1,4 +1,4 @@
-"""Everything the use cases of one repository need, in one frozen bundle."""
+"""The stores and settings of a repository, in one frozen object."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from graveler.staging import StagingArea
 
 
 class SplittingSource(Protocol):
-    """Where the splitting policy of a repository is kept."""
+    """The storage of the splitting policy of a repository."""
 
     def current(self) -> Splitting:
-        """Return the policy; another process may have changed it a while ago."""
+        """Return the policy. It can be outdated for a while after another process changes it."""
         ...
 
     def change(self, change: Callable[[Splitting], Splitting]) -> Splitting:
-        """Replace the policy with ``change(policy)``, and return it; `change` may run again."""
+        """Replace the policy with ``change(policy)``, and return it. `change` may run again."""
         ...
 
 
@@ -40,24 +40,24 @@ class FilePlaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The ports and settings of one repository.
+    """The stores and settings of one repository.
 
     Attributes:
         name: Repository name.
-        uid: Unique to this creation of it; part of every partition name.
-        location: What ``graveler.open`` takes to reach the same lake from another process.
-        default_branch: The branch a new repository starts with.
+        uid: An id that is unique to this creation of the repository, part of every partition name.
+        location: The argument of ``graveler.open`` for the same lake in another process.
+        default_branch: The branch with which a new repository starts.
         kv: Mutable metadata.
         objects: The repository's own storage.
         ranges: Committed metadata, in the same storage.
         staging: Uncommitted entries.
         refs: Branches, tags, commits.
-        policy: Keeps the splitting policy.
-        clock: Time.
-        ids: Unique names.
+        policy: The storage of the splitting policy.
+        clock: Gives the time.
+        ids: Gives unique names.
         open_store: Opens the object store of another root, for linked files.
         neighbours: The other repositories of the lake, each with the root of its storage.
-        gate_modules: Modules that required gates may come from, built-in checks aside.
+        gate_modules: Modules from which required gates may come, besides the built-in checks.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Stores:
         """Return the store and the key of a file that lies below one of the declared `places`.
 
         Raises:
-            PermissionDeniedError: It lies in none of them.
+            PermissionDeniedError: The file is in no declared place.
         """
         place = place_of(uri, places)
         if place is None:
@@ -114,12 +114,12 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class FileStores:
-    """The object stores of a repository's files; another process may get them, it needs nothing else.
+    """The object stores of a repository's files. They can be sent to another process.
 
     Attributes:
         repository: Name of the repository.
         objects: Its own storage.
-        places: The store of each place that files may be linked from.
+        places: The store of each place to which entries may link.
     """
 
     repository: str
@@ -128,7 +128,7 @@ class FileStores:
 
     @classmethod
     def of(cls, stores: Stores) -> "FileStores":
-        """Return those of a repository, with the places that are declared now."""
+        """Return the stores of a repository, with its currently declared places."""
         places = {place: stores.open_store(root_of(place)) for place in stores.refs.links.list()}
         return cls(stores.name, stores.objects, places)
 
@@ -151,7 +151,7 @@ class FileStores:
 
 
 def undeclared(repository: str, uri: str, places: Collection[str]) -> PermissionDeniedError:
-    """Return the error that a file lies in no place that the repository has declared."""
+    """Return the error for a file that is in no declared place of the repository."""
     folder = uri.rpartition("/")[0]
     return PermissionDeniedError(
         f"{uri!r} lies in no place that repository {repository!r} may link to (declared: "

@@ -1,8 +1,8 @@
-"""Entries as an Arrow table: the columns of records are cut out of their bytes, not decoded.
+"""Entries as an Arrow table: the columns are cut out of the bytes of records, not decoded.
 
-The fields of an entry are at the same places of every record, so a batch of records is one run of bytes
-and, for each column, numbers that say where its values are. A column of texts is made by describing the
-run as alternating pieces, value and gap, and taking every second one.
+The fields of an entry are at the same positions in every record. So a batch of records is a run of
+bytes, with the positions of the values for each column. A column of texts describes the run as
+alternating pieces, value and gap, and takes every second piece.
 """
 
 import json
@@ -36,16 +36,16 @@ SCHEMA: Final = pa.schema(
         pa.field("computed", pa.bool_(), nullable=False),
     ]
 )
-"""Of every table: the fields of `Entry`."""
+"""The schema of every table: the fields of `Entry`."""
 
 _BEFORE: Final = np.dtype(
     [("identity", "u1"), ("id", f"V{RECORD_ID_BYTES}"), ("length", "u1", (3,))]
 )
-"""Before the data of an entry: its identity, and the bytes that the length of the data may take."""
+"""Maximum size of the part before an entry's data: its identity, and the length of the data."""
 _SHORTEST: Final = 2 + RECORD_ID_BYTES
 _CONTINUED: Final = 0x80
 _ASCII: Final = 0x80
-"""All bytes of ASCII are less."""
+"""The upper bound of ASCII bytes."""
 _HEADER: Final = np.dtype(
     [
         ("flags", "u1"),
@@ -55,7 +55,7 @@ _HEADER: Final = np.dtype(
         ("mtime", "<i8"),
     ]
 )
-"""The numbers of `ENTRY_HEADER`."""
+"""The numeric fields of `ENTRY_HEADER`."""
 
 
 def reader(snapshot: AbstractContextManager[Scan], start: bytes) -> pa.RecordBatchReader:
@@ -78,7 +78,7 @@ def record_batch(run: Run) -> pa.RecordBatch:
 
 
 class _Rows:
-    """The places of the fields in a run of rows."""
+    """The positions of the fields in a run of rows."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -99,7 +99,7 @@ class _Rows:
             self._refuse(wrong)
 
     def batch(self) -> pa.RecordBatch:
-        """Return the rows."""
+        """Return the rows as a batch."""
         address, checksum, content_type, version = map(self._texts, self._edges, self._edges[1:5])
         flags, kind = self._header["flags"], SCHEMA.field("mtime").type
         return pa.record_batch(
@@ -118,7 +118,7 @@ class _Rows:
         )
 
     def _headers(self) -> Any:
-        """Return where the data of each entry begins, behind identity and lengths."""
+        """Return where the data of each entry begins, after identity and lengths."""
         key_stops, stops = self._key_stops, self._stops
         short = key_stops + (_SHORTEST + ENTRY_HEADER.size) > stops
         if short.any():
@@ -132,24 +132,24 @@ class _Rows:
         return at
 
     def _cut(self, kind: np.dtype[Any], starts: Any) -> Any:
-        """Return the bytes from each of these places on, aligned or not, as values of `kind`."""
+        """Return the bytes from each of these positions on as values of `kind`, also unaligned."""
         width = kind.itemsize
         everywhere = np.ndarray(
             (len(self._data) - width + 1,), f"V{width}", self._data, strides=(1,)
         )
-        return everywhere[starts].view(kind)  # numpy copies fields one by one, and bytes at once
+        return everywhere[starts].view(kind)  # numpy copies bytes faster than fields
 
     def _numbers(self, name: str, kind: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
         numbers = np.ascontiguousarray(self._header[name])
         return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(numbers)])
 
     def _texts(self, starts: Any, stops: Any) -> pa.Array:
-        """Return the texts between these places."""
+        """Return the texts between these positions."""
         count, width = len(starts), int(stops[0] - starts[0])
         if (stops - starts == width).all():
             edges = np.arange(count + 1, dtype=np.int32) * np.int32(width)
             cut = self._cut(np.dtype(f"V{width}"), starts) if width else np.empty(0, np.uint8)
-            if cut.view(np.uint8).max(initial=0) < _ASCII:  # sooner than Arrow's look at the same
+            if cut.view(np.uint8).max(initial=0) < _ASCII:  # faster than Arrow's check
                 return _pieces(pa.string(), edges, pa.py_buffer(cut))
             texts = _pieces(pa.binary(), edges, pa.py_buffer(cut))
         else:
@@ -177,7 +177,7 @@ class _Rows:
         return pa.MapArray.from_arrays(pa.array(np.cumsum(counts, dtype=np.int32)), *texts)
 
     def _refuse(self, suspects: Any) -> None:
-        """Raise the error of the first of these rows that cannot be decoded."""
+        """Raise an error for the first of these rows that cannot be decoded."""
         keys, values = self._run.columns()
         for row in np.flatnonzero(suspects).tolist():
             entry_fields(keys[row], values[row])
@@ -185,10 +185,10 @@ class _Rows:
 
 
 def _pieces(kind: pa.DataType, edges: Any, data: pa.Buffer) -> pa.Array:
-    """Return the pieces of `data` between these places."""
+    """Return the pieces of `data` between these positions."""
     return pa.Array.from_buffers(kind, len(edges) - 1, [None, pa.py_buffer(edges), data])
 
 
 def _bits(flags: Any) -> pa.Buffer:
-    """Return a bit for each flag, set where it is not 0, as Arrow has them."""
+    """Return Arrow's bitmap of flags, with a bit set for each flag that is not 0."""
     return pa.py_buffer(np.packbits(flags != 0, bitorder="little"))

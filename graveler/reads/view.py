@@ -1,13 +1,13 @@
-"""Views: trees of entries that can be read, of a commit or of a branch.
+"""Views: readable trees of entries, of a commit or of a branch.
 
-A branch is read as the writes that are staged on it over its head. A commit moves staged writes into
-the head and then drops their partitions. A reader that read the record before and the partitions
-after would miss them. So a read ends with a second look at the record, and is repeated if the record
-has changed.
+The view of a branch is its head with its staged writes. A commit moves staged writes into the head
+and then drops their partitions. A reader of the record before the commit and of the partitions
+after it would miss these writes. So a read ends with a second read of the record, and is repeated
+if the record has changed.
 
-A listing copies the staged writes first, and repeats only the copy. The commit that the settled
-record names is immutable, so the listing streams its tree under the copy without another look. A
-look-up of many paths does the same: it ends beside a branch that never rests.
+A listing first copies the staged writes, and repeats only the copy. The commit of the unchanged
+record is immutable, so the listing then streams its tree without another check. A lookup of many
+paths does the same. So both end even if other writers move the branch all the time.
 """
 
 from abc import abstractmethod
@@ -93,22 +93,22 @@ class View(RefLike):
         """Return the value record at the key, or None."""
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return key and value record, side by side, at the keys of one version of the tree."""
+        """Return the joined key and value record of each key in one version of the tree."""
         values = map(self._find_value, keys)
         return [
             None if value is None else key + value for key, value in zip(keys, values, strict=True)
         ]
 
     def _find_values(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return the value records at the keys of one version of the tree, or None for each."""
+        """Return the value record, or None, of each key in one version of the tree."""
         rows = zip(keys, self._find_rows(keys), strict=True)
         return [None if row is None else row[len(key) :] for key, row in rows]
 
     @abstractmethod
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return one version of the tree below `prefix`, to be scanned from `start` on.
+        """Return one version of the tree below `prefix`, for scans from `start` on.
 
-        Within the block it can be scanned repeatedly, whatever other processes write.
+        Within the block it can be scanned repeatedly. Writes of other processes do not change it.
         """
 
     def list(
@@ -116,12 +116,13 @@ class View(RefLike):
     ) -> Iterator[Entry | Prefix]:
         """Yield the entries below `prefix` in byte order of their paths.
 
-        A listing shows one version of the tree: one commit and what is staged on it.
+        A listing shows one version of the tree: one commit and its staged writes.
 
         Args:
-            prefix: Start of the paths; "" for all.
-            after: Leave out paths up to and including this one, to resume a listing.
-            delimiter: Fold the paths behind it into one ``Prefix`` each, as folders ("/").
+            prefix: The start of the paths, or "" for all.
+            after: The path after which the listing starts, to resume a listing.
+            delimiter: Fold paths that contain it after `prefix` into one ``Prefix`` each, as "/"
+                does with folders.
         """
         prefix, after = prefix_text(prefix, "prefix"), prefix_text(after, "after")
         delimiter = text(delimiter, "delimiter", empty=True)
@@ -137,7 +138,7 @@ class View(RefLike):
             yield from scan.entries(first)
 
     def has_below(self, prefix: PathText) -> bool:
-        """Return whether any path starts with `prefix`; no further path is read."""
+        """Return whether any path starts with `prefix`. At most one path is read."""
         prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self._snapshot(first, first) as scan:
@@ -154,17 +155,17 @@ class View(RefLike):
         return deferred_entry(key, value)
 
     def stat_many(self, paths: Iterable[PathText]) -> Sequence[Entry | None]:
-        """Return the entry at each of the paths, None where there is none; in their order.
+        """Return the entry of each path, or None if it is missing, in the order of the paths.
 
-        All are of one version of the tree. Each range of it is opened once, so that 100,000
-        paths in one call take a fraction of the time of as many calls of `stat`. An entry is made
-        when it is read.
+        All entries are from one version of the tree. Each range of it is opened once, so that
+        100,000 paths in one call take a fraction of the time of as many calls of `stat`. An entry
+        is decoded on access.
 
         Args:
-            paths: In any order; a path may come twice.
+            paths: The paths in any order. A path may come twice.
 
         Raises:
-            InvalidInputError: One of them cannot be a path.
+            InvalidInputError: A path is invalid.
         """
         keys = path_keys(several(paths, "paths", "paths"))
         return FoundEntries(keys, self._find_rows(keys))
@@ -176,7 +177,7 @@ class View(RefLike):
         metadata, version, computed. One version of the tree is read, as by `list`.
 
         Args:
-            prefix: Start of the paths; "" for all.
+            prefix: The start of the paths, or "" for all.
 
         Raises:
             MissingDependencyError: pyarrow is not installed.
@@ -192,32 +193,32 @@ class View(RefLike):
         return self._find_value(path_key(path)) is not None
 
     def get(self, path: PathText | Entry) -> bytes:
-        """Return the bytes of a file, compared with the size and checksum of its entry.
+        """Return the bytes of a file, verified by the size and checksum of its entry.
 
         Args:
-            path: Its path; or its entry from a listing, which stands for the listed file even if
-                the path was written since.
+            path: The path of the file, or its entry from a listing. An entry selects the listed
+                file even if the path was written since.
 
         Raises:
-            ObjectNotFoundError: No entry at the path, or its object is gone from the store.
+            ObjectNotFoundError: The path has no entry, or its object is missing from the store.
             CorruptionError: The bytes differ from those that were stored.
             SourceChangedError: A linked file was changed since it was linked.
         """
         return read_entry(self.repository, self._entry(path))
 
     def open(self, path: PathText | Entry) -> BinaryIO:
-        """Return a readable, seekable stream of a file; the caller closes it.
+        """Return a readable, seekable stream of a file. The caller closes it.
 
-        A stream that is read from start to end is compared with the checksum of its entry: the
-        read that takes the last byte from the store raises. A seek to another place than the
+        A stream that is read from start to end is verified by the checksum of its entry: the read
+        that gets the last byte from the store raises the error. A seek to a place other than the
         start ends the comparison.
 
         Args:
-            path: Its path; or its entry from a listing.
+            path: The path of the file, or its entry from a listing.
 
         Raises:
-            ObjectNotFoundError: No entry at the path, or its object is gone from the store.
-            CorruptionError: Its size differs; reads raise it as well.
+            ObjectNotFoundError: The path has no entry, or its object is missing from the store.
+            CorruptionError: The size differs. Reads can also raise this error.
             SourceChangedError: A linked file was changed since it was linked.
         """
         return open_entry(self.repository, self._entry(path))
@@ -231,19 +232,19 @@ class View(RefLike):
     ) -> Iterator[tuple[Entry, bytes]]:
         """Yield each entry with the bytes of its file, in the order of the paths.
 
-        Files are read ahead by threads, at most 256 MiB of them, and compared as `get` does. All
-        paths are looked up at once, in one version of the tree; entries are taken one by one.
+        Threads read ahead at most 256 MiB of files, and verify them like `get`. All paths are
+        looked up together, in one version of the tree. Entries are taken one by one.
 
         Args:
-            paths: Paths; or entries of a listing, which stand for the listed files even if the
+            paths: Paths, or entries of a listing. Entries select the listed files even if the
                 paths were written since.
-            missing: ``error`` raises before any file is read; ``skip`` leaves missing paths out.
-            threads: How many files are read at the same time, 1 to 64; by default 32, and 1 where
-                the files are on the local disk.
+            missing: ``error`` raises before any file is read. ``skip`` omits missing paths.
+            threads: How many files are read at the same time, 1 to 64. The default is 32, or 1 for
+                files on the local disk.
 
         Raises:
-            ObjectNotFoundError: Nothing is at some of the paths, which are named; or an object is
-                gone from the store.
+            ObjectNotFoundError: Some paths do not exist (the message names them), or an object is
+                missing from the store.
             CorruptionError: The bytes differ from those that were stored.
             SourceChangedError: A linked file was changed since it was linked.
         """
@@ -263,27 +264,27 @@ class View(RefLike):
     ) -> Transfer:
         """Write the files below a folder of the tree into a local folder.
 
-        Files that are there with equal size and checksum stay, so a second call resumes a broken
-        one. Each file is compared as `get` does, written beside its place and renamed.
+        Existing files with equal size and checksum stay, so a second call resumes an interrupted
+        one. Each file is verified like by `get`, written beside its place and renamed.
 
         Args:
-            prefix: The folder in the tree, with or without a slash at its end; "" for all.
-            folder: The local folder; it is made with the first file.
+            prefix: The folder in the tree, with or without a slash at its end, or "" for all.
+            folder: The local folder. It is created with the first file.
             delete: Delete the local files that the tree does not have.
-            exclude: Patterns of names below the folder that are left out, and not deleted:
-                ``*.tmp``, ``_*``. A ``*`` stands for slashes too. A folder that matches is left
-                out with all below it.
+            exclude: Patterns of names below the folder that are neither written nor deleted:
+                ``*.tmp``, ``_*``. A ``*`` also matches slashes. A matching folder is excluded with
+                all files below it.
             threads: How many files are written at the same time, as in `get_many`.
-            progress: Called with the files that are done and those that are known.
+            progress: Called with the numbers of completed and of known files.
 
         Returns:
-            What was written, left as it is and deleted.
+            The numbers of written, unchanged and deleted files.
 
         Raises:
-            ObjectNotFoundError: Nothing is below the folder, or an object is gone from the store.
-            CorruptionError: A file differs from what was stored. The others are written.
-            InvalidInputError: A file cannot be written, would lie outside of the local folder, or
-                is one that the lake keeps itself in. The others are written.
+            ObjectNotFoundError: The folder is empty, or an object is missing from the store.
+            CorruptionError: A file differs from its entry. The others are written.
+            InvalidInputError: A file cannot be written, would be outside of the local folder, or is
+                one of the lake's own files. The others are written.
             StorageFullError: The local disk is full.
         """
         from graveler.reads.downloads import Source, download  # noqa: PLC0415 - few processes do
@@ -307,7 +308,7 @@ class View(RefLike):
         )
 
     def _threads(self, given: int | None) -> int:
-        """Return by how many threads many files are read."""
+        """Return the number of threads that read many files."""
         return thread_count(given, self.repository.objects.put_threads)
 
     def _entry(self, path: PathText | Entry) -> Entry:
@@ -316,7 +317,7 @@ class View(RefLike):
     def uris(self, prefix: PathText) -> Sequence[str]:
         """Return the physical URIs of the files at or below `prefix`, for other programs.
 
-        A prefix that is the path of a file gives that file alone.
+        If the prefix is the path of a file, only this file is returned.
         """
         prefix = prefix_text(prefix, "prefix")
         if prefix and not prefix.endswith("/"):
@@ -336,12 +337,12 @@ def find_value(view: View, key: bytes) -> bytes | None:
 
 
 def snapshot(view: View, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-    """Return one version of a view below `prefix`, to be scanned from `start` on."""
+    """Return one version of a view below `prefix`, for scans from `start` on."""
     return view._snapshot(start, prefix)
 
 
 class Ref(View):
-    """The tree of one commit; it never changes, whatever happens to the branch.
+    """The tree of one commit. It never changes, even if branches move.
 
     Attributes:
         commit: The commit.
@@ -357,7 +358,7 @@ class Ref(View):
 
     @property
     def name(self) -> str:
-        """The expression that the ref was made of."""
+        """The expression of which the ref was made."""
         return self._name
 
     @property
@@ -372,14 +373,14 @@ class Ref(View):
 
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the committed value record at the key, or None."""
-        try:  # no context manager: it would take a fifth of the time
+        try:  # a context manager would take a fifth of the time
             return get(self.repository.ranges, self.commit.metarange, key)
         except CorruptionError:
             self.repository.refs.expired.check_readable(self.commit.id)
             raise
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return the commit's tree below `prefix`; it never changes, so nothing is copied."""
+        """Return the commit's tree below `prefix`. It never changes, so nothing is copied."""
         del start
 
         def runs(at: bytes) -> Iterator[Run]:
@@ -389,13 +390,13 @@ class Ref(View):
         return nullcontext(scan_of(runs))
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return key and committed value record, side by side, at the keys."""
+        """Return the joined key and committed value record of each key."""
         with self._readable():
             return find_many(self.repository.ranges, self.commit.metarange, keys)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Raise ExpiredError, not CorruptionError, if garbage collection removes the tree meanwhile."""
+        """Raise ExpiredError instead of CorruptionError if garbage collection removes the tree."""
         try:
             yield
         except CorruptionError:
@@ -425,11 +426,11 @@ def newest_first(record: BranchRecord) -> list[str]:
 
 
 def settled(stores: Stores, name: str, read: Callable[[BranchRecord], _T]) -> _T:
-    """Return ``read(record)`` for a branch record that was the same after the read.
+    """Return ``read(record)`` for a branch record that was unchanged after the read.
 
     Raises:
-        RefNotFoundError: No such branch.
-        ThrottledError: The branch moved during each of 100 readings.
+        RefNotFoundError: The branch does not exist.
+        ThrottledError: The branch moved during each of 100 reads.
     """
     record = stores.refs.branches.get(name)
     for attempt in range(_ATTEMPTS):
@@ -444,15 +445,15 @@ def settled(stores: Stores, name: str, read: Callable[[BranchRecord], _T]) -> _T
 
 
 def _shown(record: BranchRecord) -> tuple[object, ...]:
-    """Return what of a record says what the branch shows: the others change without its content.
+    """Return the fields of a record that decide about the branch's content. Others do not count.
 
-    Where writes gave way to what the head has, the tokens and the head are as before afterwards.
+    If staged writes give way because the head has equal content, only `voided` changes.
     """
     return record.staging_token, record.sealed_tokens, record.commit_id, record.voided
 
 
 def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
-    """Return the value record at the key on the branch, staged writes included, or None."""
+    """Return the value record at the key on the branch, including staged writes, or None."""
 
     def read(record: BranchRecord) -> bytes | None:
         write = stores.staging.get(newest_first(record), key)
@@ -465,7 +466,7 @@ def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
 
 
 def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-    """Return key and value record, side by side, at the keys on the branch, staged ones included."""
+    """Return the joined key and value record of each key on the branch, including staged writes."""
 
     def read(record: BranchRecord) -> tuple[str, Mapping[bytes, bytes]]:
         return record.commit_id, stores.staging.get_many(newest_first(record), keys)
@@ -483,7 +484,7 @@ def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> Sequence
 
 
 def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
-    """Return the first key below `prefix` on the branch, or None; no further key is read."""
+    """Return the first key below `prefix` on the branch, or None. No further key is read."""
 
     def read(record: BranchRecord) -> bytes | None:
         commit = stores.refs.commits.get(record.commit_id)
@@ -496,17 +497,17 @@ def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
 
 @contextmanager
 def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> Iterator[Scan]:
-    """Return one version of the branch below `prefix`: a commit and the writes staged on it.
+    """Return one version of the branch below `prefix`: a commit and its staged writes.
 
     Args:
         stores: The repository.
         name: The branch.
         start: The first key that is needed.
-        prefix: Start of the keys.
+        prefix: The start of the keys.
 
     Raises:
-        RefNotFoundError: No such branch.
-        ThrottledError: The branch moved during each of 100 copies of what is staged.
+        RefNotFoundError: The branch does not exist.
+        ThrottledError: The branch moved during each of 100 copies of the staged writes.
     """
     with Spool() as spool:
 
@@ -524,12 +525,12 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
-    """Yield what a commit of the branch would change, in byte order of the paths."""
+    """Yield the changes that a commit of the branch would make, in byte order of the paths."""
     yield from settled(stores, name, lambda record: list(uncommitted_in(stores, record)))
 
 
 def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
-    """Yield what a commit would change of a branch that has this record while it is read."""
+    """Yield the changes that a commit would make to a branch whose record stays `record`."""
     tree = stores.refs.commits.get(record.commit_id).metarange
     for key, write in stores.staging.scan(newest_first(record)):
         before, after = get(stores.ranges, tree, key), staged_value(write)

@@ -1,4 +1,4 @@
-"""Branches, tags and commits; expressions over them; history; protection."""
+"""Branches, tags and commits, their expressions, history, and protection."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Branch records: key ``branch/<name>``, for runs and their steps ``branch/~<name>``.
+"""Branch records: key ``branch/<name>``, or ``branch/~<name>`` for runs and their steps.
 
-No name begins with ``~``, and no character of a name sorts after it: a listing of users' branches
-ends before the branches of runs begin.
+No name begins with ``~``, and no character of a name sorts after ``~``. So the branches of users
+sort before the branches of runs.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ def encode_branch(record: BranchRecord) -> bytes:
     )
 
 
-@lru_cache(maxsize=1024)  # one version of a branch is read many times
+@lru_cache(maxsize=1024)  # the same version is read many times
 def decode_branch(raw: bytes) -> BranchRecord:
     """Return the branch record, or raise CorruptionError."""
     fields = Fields(decode_json(raw, "branch record"), "branch record")
@@ -84,7 +84,7 @@ def branch_key(name: str) -> bytes:
 
 
 class Seen(NamedTuple):
-    """A branch record, and the predicate that replaces exactly this version of it."""
+    """A branch record, and the predicate for replacing exactly this version."""
 
     record: BranchRecord
     predicate: Predicate
@@ -103,7 +103,7 @@ class Branches:
         partition: The partition of the records.
         ids: Draws nonces and staging tokens.
         moves: The log of moves.
-        named: Called with an older commit that a branch was moved to, so that it is kept.
+        named: Called with an older commit to which a branch was moved, so that it is kept.
     """
 
     def __init__(
@@ -124,33 +124,33 @@ class Branches:
         self._remembered: dict[str, Seen] = {}
 
     def find(self, name: str) -> BranchRecord | None:
-        """Return the present record of the branch, or None."""
+        """Return the current record of the branch, or None."""
         stored = self._reads.get(name)
         return None if stored is None else decode_branch(stored.value)
 
     def get(self, name: str) -> BranchRecord:
-        """Return the present record of the branch, or raise RefNotFoundError."""
+        """Return the current record of the branch, or raise RefNotFoundError."""
         return self.get_for_update(name)[0]
 
     def get_for_update(self, name: str) -> Seen:
-        """Return the present record and the predicate that replaces exactly this version of it."""
+        """Return the current record and the predicate for replacing exactly this version."""
         stored = self._reads.get(name)
         if stored is None:
             raise missing_branch(name)
         return Seen(decode_branch(stored.value), stored.predicate)
 
     def place(self, name: str) -> Place:
-        """Return where the record of a branch is, to read it with others."""
+        """Return the place of a branch's record, to read it together with others."""
         return Place(self._partition, branch_key(check_branch(name)), decode_branch)
 
     def remember(self, seen: Seen) -> None:
-        """Keep a version of a record for a compare-and-set that costs little if it fails."""
+        """Keep a version of a record for a later compare-and-set. It may be outdated by then."""
         if len(self._remembered) >= _REMEMBERED:
             self._remembered.clear()
         self._remembered[seen.record.name] = seen
 
     def remembered(self, name: str) -> Seen | None:
-        """Return the version of a branch that this process read or wrote last; it may be outdated."""
+        """Return the version that this process last read or wrote. It may be outdated."""
         return self._remembered.get(name)
 
     def replace(
@@ -161,21 +161,21 @@ class Branches:
         action: str = "move",
         named: Callable[[str], None] | None = None,
     ) -> Seen:
-        """Write `record` with a new nonce if the branch is as `predicate` says.
+        """Write `record` with a new nonce if the branch matches `predicate`.
 
         Args:
             record: The new record, with the moves of the record that it replaces.
             predicate: The predicate of the replaced record.
             action: The action that the log records, if the head changes.
-            named: Called instead of what the repository calls for an older commit.
+            named: Called for an older commit instead of the repository's function.
 
         Returns:
-            The record as written, and its predicate.
+            The written record, and its predicate.
 
         Raises:
-            PreconditionFailedError: The branch has moved; nothing was written.
+            PreconditionFailedError: The branch has moved. Nothing was written.
             OutcomeUnknownError: The reply was lost, and another writer has written since.
-            BackendUnavailableError: No write arrived; nothing was written.
+            BackendUnavailableError: No write arrived. Nothing was written.
         """
         refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
@@ -188,8 +188,8 @@ class Branches:
     def _write(self, written: BranchRecord, predicate: Predicate) -> Predicate:
         """Write a record with a new nonce, and return its predicate.
 
-        `RecordStore.update` does not serve here: a reply that was lost means a move that may be
-        in the log although the record has changed since, and only the caller can decide that.
+        `RecordStore.update` is not suitable: after a lost reply, the move may be in the log
+        although the record has changed since. Only the caller can decide this.
         """
         value = encode_branch(written)
         key = branch_key(written.name)
@@ -205,7 +205,7 @@ class Branches:
             except BackendUnavailableError:
                 if unknown is None:
                     raise
-                raise unknown from None  # an earlier try may have landed
+                raise unknown from None  # an earlier attempt may have landed
             stored = self._written(written, predicate, unknown)
             if stored is not None:
                 return stored.predicate
@@ -217,7 +217,7 @@ class Branches:
     def _written(
         self, written: BranchRecord, predicate: Predicate, unknown: OutcomeUnknownError
     ) -> Stored | None:
-        """Return what is stored if the record was written; raise `unknown` if that cannot be known.
+        """Return the stored record if it was written, or raise `unknown` if this is not certain.
 
         The stored record is the written one if it has the same nonce.
         """
@@ -229,8 +229,8 @@ class Branches:
         if record is not None and record.nonce == written.nonce:
             return seen
         if predicate is ABSENT:
-            # The birth identifies the branch too. A missing record may have been created and
-            # deleted: a second write would restore a staging token whose rows are being dropped.
+            # The birth identifies the branch. A missing record may have been created and deleted:
+            # a second write would restore a staging token whose rows are being dropped.
             if record is not None and record.born == written.born:
                 return seen
             raise unknown
@@ -241,7 +241,7 @@ class Branches:
     def start(
         self, name: str, commit_id: str, *, hidden: bool = False, action: str = "create"
     ) -> BranchRecord:
-        """Write a new branch of a user at a commit.
+        """Write a new user branch at a commit.
 
         Raises:
             AlreadyExistsError: The name is taken.
@@ -261,7 +261,7 @@ class Branches:
         """Write a new branch.
 
         Args:
-            record: Its record.
+            record: The record of the branch.
             action: The action that the log records.
             named: As for `replace`.
 
@@ -278,10 +278,10 @@ class Branches:
             ) from None
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:
-        """Remove the branch if its record is still `record`, of which `predicate` is.
+        """Remove the branch if its record is still `record`, which has `predicate`.
 
         Raises:
-            PreconditionFailedError: It has moved or was removed; nothing was removed now.
+            PreconditionFailedError: The branch has moved or is gone. Nothing was removed.
             OutcomeUnknownError: The reply was lost.
         """
         refuse_writes(f"branch {record.name!r}")
@@ -290,7 +290,7 @@ class Branches:
         self._kv.delete_if(self._partition, branch_key(record.name), predicate)
 
     def list(self, *, runs: bool = True, after: str = "") -> Iterator[BranchRecord]:
-        """Yield the branches by name, with the hidden ones; those of runs and steps come last.
+        """Yield the branches by name, including hidden ones. Those of runs and steps come last.
 
         Args:
             runs: Include the branches of runs and steps.

@@ -1,14 +1,14 @@
-"""Commit records: key ``commit/<64 hex>``; immutable, so a cached one is never outdated.
+"""Commit records: key ``commit/<64 hex>``. They are immutable, so a cached one is never outdated.
 
 The id of each record is verified when it is loaded, because reads, merges and logs rely on its
-fields. The id does not cover the generation, the staging tokens and the spans. Walks need the
-generation to fall from child to parent, which is checked wherever both are known.
+fields. The id does not cover the generation, the staging tokens and the spans. Walks require that
+the generation decreases from child to parent. This is checked wherever both are known.
 
-The records of commits are kept forever; their trees in the object store may be deleted. In the
-partition ``gc:<uid>`` a commit is *condemned* from the mark that found it unreachable until
-the sweep after the undelete window, and *expired* from then on. No new ref may name a condemned
-commit. A writer that looked it up before the mark and names it later removes the record of the
-condemnation, and the sweep keeps the tree.
+Commit records are kept permanently. Their trees in the object store may be deleted. In the
+partition ``gc:<uid>`` a commit is *condemned* from the mark that finds it unreachable until the
+sweep after the undelete window. From then on it is *expired*. No new ref may name a condemned
+commit. A writer may look up a commit before the mark and name it after the mark. It then removes
+the record of the condemnation, and the sweep keeps the tree.
 """
 
 from collections import OrderedDict
@@ -52,7 +52,7 @@ def commit_id(
 ) -> str:
     """Return the id of a commit, 64 hex digits.
 
-    The generation is left out: it follows from the parents.
+    The id does not cover the generation, which follows from the parents.
     """
     return sha256(
         b"commit:1"
@@ -111,10 +111,10 @@ class Commits:
         watch(self)
 
     def _begin(self) -> None:
-        self._lock = RLock()  # a signal handler may read in between
+        self._lock = RLock()  # a signal handler may read meanwhile
 
     def after_fork_in_child(self) -> None:
-        """Let go of the lock that a thread of the parent may hold."""
+        """Replace the lock: a thread of the parent may have held it."""
         self._begin()
 
     def find(self, identifier: str) -> Commit | None:
@@ -137,7 +137,7 @@ class Commits:
         return commit
 
     def parent(self, commit: Commit, identifier: str) -> Commit:
-        """Return a parent of a commit; raise CorruptionError unless its generation is less."""
+        """Return a parent of a commit. Raise CorruptionError unless its generation is lower."""
         parent = self.get(identifier)
         if parent.generation >= commit.generation:
             raise _wrong_generation(
@@ -146,10 +146,10 @@ class Commits:
         return parent
 
     def by_prefix(self, prefix: str) -> Commit | None:
-        """Return the one commit whose id starts with `prefix` (4 or more hex digits), or None.
+        """Return the only commit whose id starts with `prefix` (4 or more hex digits), or None.
 
         Raises:
-            InvalidInputError: Several do.
+            InvalidInputError: Several ids start with it.
         """
         if len(prefix) < _SHORTEST_PREFIX:
             return None
@@ -174,7 +174,7 @@ class Commits:
         tokens: tuple[str, ...] = (),
         spans: tuple[tuple[bytes, bytes], ...] | None = None,
     ) -> Commit:
-        """Store a commit and return it; storing the same one twice is harmless."""
+        """Store a commit and return it. Storing the same commit twice is harmless."""
         check_pairs("commit", metadata)
         commit = Commit(
             id="",
@@ -199,12 +199,12 @@ class Commits:
         return self._remember(commit)
 
     def add_all(self, commits: Iterable[Commit]) -> None:
-        """Store commits unchanged, in few round trips; their ids must have been checked."""
+        """Store commits unchanged in few round trips. The caller has checked their ids."""
         items = [(_PREFIX + commit.id.encode(), encode_commit(commit)) for commit in commits]
         self._kv.set_many(self._partition, items)
 
     def list(self) -> Iterator[Commit]:
-        """Yield every stored commit by id; each is compared with its id."""
+        """Yield every stored commit by id. Each id is verified."""
         for key, value in self._kv.scan_below(self._partition, _PREFIX):
             yield _checked(decode_commit(read_key(key[len(_PREFIX) :], "commit"), value))
 
@@ -222,12 +222,12 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What garbage collection plans to do, or has done, with the tree of a commit.
+    """A commit whose tree garbage collection has condemned or removed.
 
     Attributes:
-        mark: Id of the mark that condemned it.
-        at: When it was condemned, or expired; microseconds since 1970, UTC.
-        gone: Whether the tree is gone; otherwise it is kept until the undelete window ends.
+        mark: Id of the mark that condemned the commit.
+        at: The time at which it was condemned or expired, microseconds since 1970, UTC.
+        gone: Whether the tree is gone. Otherwise it is kept until the undelete window ends.
     """
 
     mark: str
@@ -236,7 +236,7 @@ class Expired:
 
     @property
     def when(self) -> datetime:
-        """When it was condemned, or expired."""
+        """The time at which the commit was condemned or expired."""
         return from_unix_us(self.at)
 
 
@@ -249,8 +249,8 @@ class ExpiredCommits(RecordStore[str, Expired]):
     Args:
         kv: The key-value store.
         uid: The repository.
-        has_tree: Whether the storage has the tree of a commit; called for condemned ones only. A
-            key-value store that was restored from a backup may lack a sweep.
+        has_tree: Returns whether the storage has the tree of a commit. Called only for condemned
+            commits: a key-value store that was restored from a backup may lack a sweep.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         self.has_tree = has_tree or (lambda _: True)
 
     def list(self) -> Iterator[tuple[str, Expired]]:
-        """Yield the commits that are condemned or expired, by id."""
+        """Yield the condemned and expired commits by id."""
         for name, record in self.scan(_EXPIRED_PREFIX):
             yield read_key(name, "expired commit"), record
 
@@ -269,7 +269,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         self._find_condemned(commit_id)
 
     def check_nameable(self, commit_id: str) -> None:
-        """Raise ExpiredError if no new ref may name the commit: its tree is deleted or condemned."""
+        """Raise ExpiredError if no new ref may name the commit: its tree is gone or condemned."""
         record = self._find_condemned(commit_id)
         if record is not None:
             raise ExpiredError(
@@ -279,14 +279,14 @@ class ExpiredCommits(RecordStore[str, Expired]):
             )
 
     def _find_condemned(self, commit_id: str) -> Expired | None:
-        """Return the record of a condemned commit; raise ExpiredError if its tree is gone."""
+        """Return the record of a condemned commit, or None. ExpiredError: its tree is gone."""
         record = self.get(commit_id)
         if record is not None and (record.gone or not self.has_tree(commit_id)):
             raise _gone(commit_id, record)
         return record
 
     def keep(self, commit_id: str) -> None:
-        """Remove the condemnation of a commit, now that a ref names it.
+        """Remove the condemnation of a commit that a ref now names.
 
         Raises:
             ExpiredError: The tree is gone already.
@@ -294,7 +294,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         self.keep_found(commit_id, self.find(commit_id))
 
     def keep_found(self, commit_id: str, stored: tuple[Expired, Predicate] | None) -> None:
-        """Do what `keep` does with what was found at `place` after a ref named the commit."""
+        """Keep the commit like `keep`. `stored` was read after a ref named the commit."""
         for _ in range(_ATTEMPTS):
             if stored is None:
                 return
@@ -330,13 +330,13 @@ def _decode(raw: bytes) -> Expired:
 
 
 def read_expired(fields: Fields, *, gone: bool | None) -> Expired:
-    """Return a stored record, or raise CorruptionError; `gone` if the record has no such field."""
+    """Return a stored record, or raise CorruptionError. `gone` is for records without the field."""
     at = unix_us(fields.moment("at"))
     return Expired(fields.text("mark"), at, fields.flag("gone") if gone is None else gone)
 
 
 def encode_commit(commit: Commit) -> bytes:
-    """Return the commit record's JSON; the id is its key."""
+    """Return the commit record's JSON. The id is its key."""
     spans = commit.spans
     return encode_json(
         {

@@ -1,9 +1,9 @@
-"""All refs in one file, a backup for the loss of the key-value store.
+"""A dump of all refs in one file: a backup for the loss of the key-value store.
 
-The file has JSON lines: a header; every commit that a branch or a tag reaches, parents before
-children; which of them have expired; branches; tags; the protection rules; required gates, if there
-are any; and an end with a checksum, which reveals a truncated file. Staged writes, runs and the log of
-moves are not in it.
+The file has JSON lines in this order: a header, every commit that a branch or a tag reaches
+(parents before children), the expired ones among them, branches, tags, protection rules, required
+gates if there are any, and an end with a checksum, which reveals a truncated file. Staged writes,
+runs and the log of moves are not included.
 
 A file is not trusted: the id of every commit is computed again from its fields before it is used.
 """
@@ -32,10 +32,10 @@ class Header:
     """The header of a dump: its repository.
 
     Attributes:
-        repository: Its name.
-        storage: Root URI of its objects; "" where they lie below the lake's storage.
+        repository: Name of the repository.
+        storage: Root URI of its objects, or "" if they are below the lake's storage.
         default_branch: Its default branch.
-        splitting: The record of the policy by which its ranges end.
+        splitting: The record of its splitting policy.
     """
 
     repository: str
@@ -46,14 +46,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefSet:
-    """What is restored, or brought in, beside commits.
+    """The refs and rules that a restore or an import writes besides commits.
 
     Attributes:
         expired: Commits whose trees garbage collection has removed.
-        branches: Head and whether it is hidden, by name.
-        tags: Commit ids by name.
-        rules: Protection: what is forbidden, by pattern.
-        gates: The required gates, by pattern.
+        branches: Branch name to its head and whether it is hidden.
+        tags: Tag name to commit id.
+        rules: Forbidden actions by branch pattern.
+        gates: Required gates by branch pattern.
     """
 
     expired: dict[str, Expired] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class Contents(RefSet):
     """The contents of a dump, except the commits themselves.
 
     Attributes:
-        header: Describes its repository.
-        generations: The generation of every commit, by id.
-        trees: Metaranges of the commits that branches and tags name, by commit id.
+        header: The description of its repository.
+        generations: Commit id to generation, for every commit.
+        trees: Commit id to metarange, for the commits that branches and tags name.
     """
 
     header: Header
@@ -79,7 +79,7 @@ class Contents(RefSet):
 
 
 def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
-    """Write all refs of a repository to a file; they may move while it is written.
+    """Write all refs of a repository to a file. They may move meanwhile.
 
     The branches of runs become hidden branches without an owner.
     """
@@ -139,14 +139,14 @@ def _lines(refs: Refs, contents: Contents) -> Iterator[dict[str, Any]]:
 
 
 def read_dump(path: Path) -> Contents:
-    """Return the contents of a file, all of it checked; nothing is written.
+    """Check a whole file and return its contents. Nothing is written.
 
     Raises:
-        NotFoundError: There is no such file.
-        InvalidInputError: The file is no dump.
+        NotFoundError: The file does not exist.
+        InvalidInputError: The file is not a dump.
         NewerFormatError: A newer graveler wrote it.
         OlderFormatError: An older graveler wrote it.
-        CorruptionError: It is truncated or damaged, or a commit does not match its id.
+        CorruptionError: The file is truncated or damaged, or a commit does not match its id.
     """
     if not path.is_file():
         raise NotFoundError(f"no dump at {path}: there is no such file")
@@ -224,7 +224,7 @@ def _known(contents: Contents, identifier: str, what: str) -> str:
 
 
 def _commit(fields: Fields, what: str) -> Commit:
-    """Return the commit of a line, if it matches its id."""
+    """Return the commit of a line, or raise CorruptionError if it does not match its id."""
     identifier = fields.digest("commit")
     commit = read_commit(identifier, fields)
     computed = id_of(commit)

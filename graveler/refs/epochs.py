@@ -1,8 +1,8 @@
 """The epoch of sweeps: key ``epoch`` in the partition ``gc:<uid>``, raised by compare-and-set.
 
-It is raised before a sweep surveys the repository, when the sweep has decided what it deletes,
-and when the sweep ends. An operation that names existing bytes reads the epoch before and after:
-if the epoch has not changed and no sweep is running, every later sweep sees what was named.
+A sweep raises it before it surveys the repository, when it has decided which bytes it deletes, and
+when it ends. An operation that names existing bytes reads the epoch before and after. If the epoch
+has not changed and no sweep is running, every later sweep sees the new name.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -22,12 +22,12 @@ class Epoch:
     """The state of sweeps at one moment.
 
     Attributes:
-        number: Grows with every write of the record.
-        mark: Id of the mark that is being swept; "" for none.
-        names: Key prefix of the pages that list what the mark condemned; their number follows it.
+        number: A number that grows with every write of the record.
+        mark: Id of the mark that is being swept, or "" for none.
+        names: Key prefix of the pages that list the condemned objects. The page number follows it.
         pages: Number of these pages.
-        spared: Number of pages that list what the sweep spares; None until it has decided.
-        nonce: Differs with every write.
+        spared: Number of pages that list the spared objects, or None before the decision.
+        nonce: A value that differs with every write.
     """
 
     number: int = 0
@@ -56,15 +56,15 @@ class Epochs:
 
     @property
     def place(self) -> Place:
-        """Where the epoch is, to read it with others."""
+        """The place of the epoch, to read it together with others."""
         return Place(self._partition, _KEY, _decode)
 
     def read(self) -> Epoch:
-        """Return the present epoch."""
+        """Return the current epoch."""
         return self._records.get(_KEY) or Epoch()
 
     def begin(self, mark: str, *, names: str, pages: int) -> Epoch:
-        """Raise the epoch before a sweep looks at the repository, whatever the epoch is."""
+        """Raise the epoch unconditionally, before a sweep surveys the repository."""
 
         def change(now: Epoch | None) -> Epoch:
             return self._raised(now or Epoch(), Epoch(mark=mark, names=names, pages=pages))
@@ -80,15 +80,15 @@ class Epochs:
         return self._raise(seen, seen)
 
     def decide(self, seen: Epoch, spared: int) -> Epoch | None:
-        """Record that the sweep deletes what its mark lists, except what `spared` pages list.
+        """Record that the sweep deletes the objects of its mark, except those on `spared` pages.
 
         Returns:
-            None if the epoch has changed since it was `seen`: the survey is outdated.
+            None if the epoch has changed since it was `seen`, so that the survey is outdated.
         """
         return self._raise(seen, replace(seen, spared=spared))
 
     def end(self, seen: Epoch) -> bool:
-        """Record the end of the sweep; return whether it was still running."""
+        """Record the end of the sweep. Return whether it was still running."""
         return self._raise(seen, Epoch()) is not None
 
     def _raise(self, seen: Epoch, new: Epoch) -> Epoch | None:

@@ -1,9 +1,9 @@
 """Ref expressions: ``main``, ``v1``, ``3f2a91``, ``main~2``, ``main^2``, ``main@``, ``main@{1}``.
 
-A name is looked up as full commit id, branch, tag, then commit id prefix. ``~N`` goes N
-first parents back, ``^N`` to the N-th parent (``^0`` is the commit itself); both default to
-1 and may follow one another. ``@`` after a branch is its committed head. ``@{N}`` is where
-the branch was N moves ago, ``@{2013-01-01T05:00Z}`` where it was at that time, by its log;
+A name is looked up as a full commit id, then as a branch, a tag, and a commit id prefix. ``~N``
+goes back N first parents, ``^N`` goes to the N-th parent (``^0`` is the commit itself). Both
+default to 1 and can be combined. ``@`` after a branch is its committed head. By the log of the
+branch, ``@{N}`` is its commit N moves ago, and ``@{2013-01-01T05:00Z}`` its commit at that time.
 ``~`` and ``^`` may follow these.
 """
 
@@ -27,16 +27,16 @@ _FULL_ID: Final = re.compile(r"[0-9a-f]{64}")
 _PREFIX: Final = re.compile(r"[0-9a-f]{4,63}")
 _MOST_STEPS: Final = 1_000_000
 _HISTORY: Final = re.compile(r"[0-9a-f]{4,64}|.*[~^@].*", re.DOTALL)
-"""Expressions of commits that may be expired. Branches and tags keep the trees of their commits:
-only what goes back from them, or names a commit by its id, is looked up among the expired."""
+"""Expressions of commits that may be expired: those that go back in history, or that contain a
+commit id. Branches and tags keep the trees of their commits."""
 
 
 def resolve(refs: Refs, expression: str) -> Commit:
-    """Return the commit an expression names.
+    """Return the commit of an expression.
 
     Raises:
         InvalidInputError: The expression cannot be read, or a prefix is ambiguous.
-        RefNotFoundError: It names nothing.
+        RefNotFoundError: The expression names no commit.
     """
     match = _EXPRESSION.fullmatch(expression)
     if match is None:
@@ -57,12 +57,12 @@ def resolve(refs: Refs, expression: str) -> Commit:
 
 
 def resolve_to_read(refs: Refs, expression: str) -> Commit:
-    """Return the commit an expression names, whose tree can be read.
+    """Return the commit of an expression, for reading its tree.
 
     Raises:
         ExpiredError: Garbage collection has removed its tree.
         InvalidInputError: The expression cannot be read.
-        RefNotFoundError: It names nothing.
+        RefNotFoundError: The expression names no commit.
     """
     commit = resolve(refs, expression)
     if _HISTORY.fullmatch(expression):
@@ -71,12 +71,12 @@ def resolve_to_read(refs: Refs, expression: str) -> Commit:
 
 
 def resolve_to_name(refs: Refs, expression: str) -> Commit:
-    """Return the commit an expression names, for a new ref or for a tree made from its own.
+    """Return the commit of an expression, for a new ref or for a tree made from its tree.
 
     Raises:
-        ExpiredError: Garbage collection has condemned its tree, or removed it.
+        ExpiredError: Garbage collection has condemned or removed its tree.
         InvalidInputError: The expression cannot be read.
-        RefNotFoundError: It names nothing.
+        RefNotFoundError: The expression names no commit.
     """
     commit = resolve(refs, expression)
     if _HISTORY.fullmatch(expression):
@@ -87,10 +87,10 @@ def resolve_to_name(refs: Refs, expression: str) -> Commit:
 def resolve_beside(
     refs: Refs, expression: str, *places: Place
 ) -> tuple[Commit, list[Version | None]]:
-    """Return what `resolve_to_name` does, and what is at the places, if possible of one moment.
+    """Return the commit of `resolve_to_name`, and the versions at the places.
 
-    That is in one round trip if the expression is the name of a branch. What is at the places is
-    never read before the branch.
+    If the expression is the name of a branch, all are read at one moment in one round trip.
+    Otherwise the places are read after the commit.
     """
     plain = _NAME.fullmatch(expression) and not _HISTORY.fullmatch(expression)
     if plain:

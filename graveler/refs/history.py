@@ -1,7 +1,7 @@
 """Walking the commit graph: log, ancestry, merge bases.
 
-Generations order every walk: a commit's is greater than its parents', whatever the clocks showed,
-so a walk by falling generation reaches children before parents.
+Generations order every walk. The generation of a commit is greater than those of its parents,
+independent of clocks. So a walk by decreasing generation reaches children before parents.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from graveler.model import Commit
 from graveler.refs.commits import Commits
 
 Visit = Callable[[Commit], tuple[bool, Sequence[str]]]
-"""Returns whether a commit is shown, and which of its parents are visited next."""
+"""Returns whether a commit is shown, and the ids of its parents to visit."""
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
 _BOTH = _LEFT | _RIGHT
@@ -20,7 +20,7 @@ _BOTH = _LEFT | _RIGHT
 def log(commits: Commits, start: str, *, first_parent: bool = False) -> Iterator[Commit]:
     """Yield the commit `start` and its ancestors, each once, children before parents.
 
-    Among commits of one generation the later one comes first.
+    Among commits of the same generation, later commits come first.
     """
     return walk(
         commits,
@@ -30,9 +30,9 @@ def log(commits: Commits, start: str, *, first_parent: bool = False) -> Iterator
 
 
 def walk(commits: Commits, start: str, visit: Visit) -> Iterator[Commit]:
-    """Yield those of `start` and its ancestors that `visit` shows, in the order of `log`.
+    """Yield `start` and its ancestors in the order of `log`, if `visit` shows them.
 
-    Parents that `visit` does not name, and what only they reach, are not read.
+    Parents that `visit` does not return, and commits that only they reach, are not read.
     """
     head = commits.get(start)
     heap = [(-head.generation, -head.created.timestamp(), head.id)]
@@ -50,7 +50,7 @@ def walk(commits: Commits, start: str, visit: Visit) -> Iterator[Commit]:
 
 
 def is_ancestor(commits: Commits, ancestor: str, of: str) -> bool:
-    """Return whether `ancestor` is `of` or is reached from it."""
+    """Return whether `ancestor` is `of` or one of its ancestors."""
     floor = commits.get(ancestor).generation
     pending, seen = [of], {of}
     while pending:
@@ -71,16 +71,16 @@ def merge_bases(
 ) -> tuple[Commit, ...]:
     """Return all best common ancestors, as `git merge-base --all` defines them.
 
-    Best: a common ancestor that is no ancestor of another one. Several commits on a side stand
-    for a merge of them that was not made.
+    A best common ancestor is not an ancestor of another common ancestor. Several commits on a side
+    represent a virtual merge of them.
 
-    The walk pops by falling generation, so every descendant of a commit was popped before it,
-    and the sides of a commit are final when it is popped: if it is reached from both sides and
-    from no common ancestor, it is a best one. The walk ends when every further commit of one
-    side is reached only through a common ancestor.
+    The walk pops commits by decreasing generation, so all descendants of a commit are popped before
+    it, and its sides are final when it is popped. A commit that is reached from both sides and from
+    no common ancestor is a best one. The walk ends when every further commit of one side is reached
+    only through a common ancestor.
 
     Returns:
-        By falling generation, then by id; none if the histories are disjoint.
+        The ancestors by decreasing generation, then by id. Empty if the histories are disjoint.
     """
     heap = _Heap(commits)
     for side, tips in ((_LEFT, left), (_RIGHT, right)):
@@ -93,24 +93,24 @@ def merge_bases(
             best.append(commit)
             sides |= _STALE
             if not heap.is_open():
-                break  # before its parents are read
+                break  # before reading its parents
         for parent in commit.parents:
             heap.reach(commits.parent(commit, parent), sides)
     return tuple(best)
 
 
 class _Heap:
-    """Commits that were reached, by falling generation."""
+    """Reached commits by decreasing generation."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
         self._heap: list[tuple[int, str]] = []
         self._sides: dict[str, int] = {}
-        # by side, how many commits in the heap are reached from it and from no common ancestor
+        # for each side, the number of commits in the heap that no common ancestor reaches
         self._open = {_LEFT: 0, _RIGHT: 0}
 
     def is_open(self) -> bool:
-        """Whether another best common ancestor may be reached."""
+        """Whether the walk can reach another best common ancestor."""
         return all(self._open.values())
 
     def reach(self, commit: Commit, sides: int) -> None:
@@ -135,7 +135,7 @@ class _Heap:
 
 
 def line_outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
-    """Yield `start` and its first parents, down to the first that `other` is or descends from."""
+    """Yield `start` and its first parents, up to the first one that is `other` or its ancestor."""
     heap, reached = [(-commits.get(other).generation, other)], {other}
     line = commits.get(start)
     while True:
@@ -154,7 +154,7 @@ def line_outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
 
 
 def outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
-    """Yield `start` and its ancestors that `other` neither is nor descends from, each once."""
+    """Yield `start` and its ancestors, each once, without `other` and its ancestors."""
     pending, seen = [start], set[str]()
     while pending:
         for commit in line_outside(commits, pending.pop(), other):

@@ -1,4 +1,4 @@
-"""The one place that moves or removes a branch: read, change, compare-and-set, repeat."""
+"""Moving and removing a branch: read, change, compare-and-set, repeat."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +26,7 @@ def move(
     action: str = "move",
     landed: Callable[[BranchRecord], bool] | None = None,
 ) -> BranchRecord:
-    """Replace the branch record by ``change(record)`` in one atomic step, and return it; see `moved`."""
+    """Replace the branch record by ``change(record)`` atomically, and return it. See `moved`."""
     return moved(refs, name, change, action=action, landed=landed).record
 
 
@@ -45,22 +45,22 @@ def moved(  # noqa: PLR0913 - how to read, change and settle
     Args:
         refs: The repository's refs.
         name: The branch.
-        change: Makes the new record of the current one. It runs again after a lost race, so
-            it must do no harm when repeated; an error that it raises ends the move. If it
-            returns the record that it was given, nothing is written.
+        change: Returns the new record for the current one. It runs again after a lost race, so it
+            must be safe to repeat. An error that it raises ends the move. If it returns its
+            argument, nothing is written.
         action: The action that the log records, if the head changes.
-        landed: Returns whether the current record includes the change, for the rare case
-            that a reply was lost and another writer has written since.
-        read: Returns the present version of the branch, if other records are read with it.
-        known: A version for the first try, which may be outdated. The present one is read if
-            `change` raises for this one or leaves it as it is.
+        landed: Returns whether the current record includes the change, for the rare case that a
+            reply was lost and another writer has written since.
+        read: Returns the current version of the branch, if other records are read with it.
+        known: A version for the first attempt, which may be outdated. The current version is read
+            if `change` raises for it or returns it unchanged.
 
     Returns:
-        The record as written, and its predicate.
+        The written record, and its predicate.
 
     Raises:
-        RefNotFoundError: No such branch.
-        ThrottledError: 200 races lost in a row.
+        RefNotFoundError: The branch does not exist.
+        ThrottledError: 200 races were lost in a row.
         OutcomeUnknownError: A reply was lost, and it is unknown whether the change landed.
     """
     present = read or (lambda: refs.branches.get_for_update(name))
@@ -70,7 +70,7 @@ def moved(  # noqa: PLR0913 - how to read, change and settle
         if new is seen.record:
             return seen
         record = seen.record
-        # The branch stays the same one, whatever `change` returns: its log continues.
+        # the identity of the branch stays for any result of `change`: its log continues
         new = replace(new, born=record.born, moves=record.moves, pages=record.pages)
         try:
             return refs.branches.replace(new, seen.predicate, action=action)
@@ -93,18 +93,18 @@ def advance(
     action: str,
     landed: Callable[[BranchRecord], bool] | None = None,
 ) -> bool:
-    """Move a branch to a commit, if it is as `predicate` says.
+    """Move a branch to a commit, if it matches `predicate`.
 
     Args:
         refs: The repository's refs.
         record: The record with the new head.
-        predicate: Of the record it replaces.
+        predicate: The predicate of the replaced record.
         action: The action that the log records.
-        landed: Returns, after a lost reply, whether the current record includes the move. None:
-            the commit was made for this move, and no branch had it before.
+        landed: Returns, after a lost reply, whether the current record includes the move. None
+            means that the commit was made for this move, and no branch had it before.
 
     Returns:
-        Whether the branch has the commit; if not, the race was lost and nothing was written.
+        Whether the branch has the commit. If not, the race was lost and nothing was written.
         After a lost reply, the log or the history decides.
 
     Raises:
@@ -119,7 +119,7 @@ def advance(
         if landed is not None:
             return landed(now)
         if any(move.commit == record.commit_id for move in refs.moves.of(now)):
-            return True  # even if the branch was moved elsewhere since
+            return True  # even if the branch has moved again since
         return is_ancestor(refs.commits, record.commit_id, now.commit_id)
     return True
 
@@ -132,24 +132,24 @@ def remove(
     must_exist: bool = False,
     known: Seen | None = None,
 ) -> tuple[str, ...]:
-    """Remove a branch; its commits stay.
+    """Remove a branch. Its commits stay.
 
     Args:
         refs: The repository's refs.
         name: The branch.
-        mine: Returns whether a record may be removed. The removal is atomic with that answer: a
+        mine: Returns whether a record may be removed. The removal is atomic with this check: a
             branch that another process has changed meanwhile stays.
-        must_exist: Raise RefNotFoundError if there is no such branch.
-        known: A version for the first try, which may be outdated; the caller may remove it.
+        must_exist: Raise RefNotFoundError if the branch does not exist.
+        known: A version for the first attempt, which may be outdated. The caller may remove it.
 
     Returns:
-        The staging tokens of the branch, which no branch names any more; none if it stays.
+        The staging tokens of the removed branch, or none if the branch stays.
 
     Raises:
-        ThrottledError: 200 races lost in a row.
+        ThrottledError: 200 races were lost in a row.
     """
     tokens: tuple[str, ...] = ()
-    unsure: str | None = None  # the birth of the branch whose removal had no answer
+    unsure: str | None = None  # the birth of a branch whose removal got no reply
 
     def attempt(number: int) -> tuple[str, ...] | None:
         nonlocal tokens, unsure
@@ -161,7 +161,7 @@ def remove(
                 raise
             return tokens
         if unsure not in {None, record.born}:
-            return tokens  # the branch was removed, and this is another one of its name
+            return tokens  # the branch was removed, and this is a new one with its name
         if not mine(record):
             return ()
         tokens = (record.staging_token, *record.sealed_tokens)
@@ -178,7 +178,7 @@ def remove(
 
 
 def _read_back(refs: Refs, name: str, unknown: OutcomeUnknownError) -> Seen:
-    """Return the branch after a lost reply; without an answer the outcome stays unknown."""
+    """Return the branch after a lost reply. Without an answer, raise `unknown`."""
     try:
         return refs.branches.get_for_update(name)
     except BackendUnavailableError:

@@ -1,19 +1,20 @@
 """The log of moves: the commits of every branch over time, and the creation and deletion of tags.
 
-The latest moves of a branch stand in its own record, so that a move and its line in the log are one
-compare-and-set. When the record has eight of them, they are first written to a page of their own:
-``<branch>/<born>/<number of the page>`` in the partition ``moves:<uid>``. A page is true even if its
-writer then loses the race, because it has only moves that were made. Before a branch is deleted, its
-latest moves and the deletion go to a page ``<branch>/<born>/deleted.<pages>.<moves>``, which counts
-once the record is removed. If several deleters wrote one, the page with the most moves counts.
+The latest moves of a branch are in its record, so that a move and its line in the log are one
+compare-and-set. When the record has eight moves, they are first written to a page
+``<branch>/<born>/<number of the page>`` in the partition ``moves:<uid>``. A page is true even if
+its writer then loses the race, because it has only moves that were made. Before a branch is
+deleted, its latest moves and the deletion are written to a page
+``<branch>/<born>/deleted.<pages>.<moves>``. The page is valid once the record is removed. If several
+processes wrote such a page, the one with the most moves is valid.
 
-A tag has one line for each creation and deletion, ``tag:<name>/<number>-<unique>``, which is written
-before the change. A reader of the log leaves out changes that did not happen.
+A tag has one line for each creation and deletion, ``tag:<name>/<number>-<unique>``. The line is
+written before the change. A reader of the log omits changes that did not happen.
 
-The lives of branches of one name and the lines of a tag are numbered, because clocks do not order
-them. Numbers count down, so that the first key is the latest: the birth of a user's branch is
-``<number>-<unique>``. 100 to 150 earlier lives of a name are kept, and 200 to 250 lines of a tag:
-every 50th deletion or line removes older ones.
+The lives of branches with the same name and the lines of a tag are numbered, because clocks do not
+order them. Numbers count down, so that the first key is the latest. The birth of a user's branch is
+``<number>-<unique>``. 100 to 150 earlier lives of a name are kept, and 200 to 250 lines of a tag.
+Every 50th deletion or line removes older ones.
 """
 
 import re
@@ -44,14 +45,14 @@ _LINE: Final = re.compile(r"tag:([^/]+)/([0-9]{1,12})-.*")
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One branch from its creation to its deletion, as its last page has it.
+    """A branch from its creation to its deletion, from its last page.
 
     Attributes:
         born: Its birth.
-        moves: The latest, oldest first; the deletion is the last one.
+        moves: The latest moves, oldest first. The last one is the deletion.
         pages: Number of pages with older moves.
-        hidden: It was left out of listings.
-        run: A run owned it.
+        hidden: Whether listings omitted it.
+        run: Whether a run owned it.
     """
 
     born: str
@@ -71,7 +72,7 @@ class Moves:
         self._ids = ids
 
     def logged(self, record: BranchRecord, action: str) -> BranchRecord:
-        """Return `record` with its present head as its latest move."""
+        """Return `record` with its current head as its latest move."""
         if record.moves and record.moves[-1].commit == record.commit_id:
             return record
         move = self._move(action, record.commit_id)
@@ -85,7 +86,7 @@ class Moves:
         return replace(record, moves=(move,), pages=record.pages + 1)
 
     def birth(self, name: str) -> str:
-        """Return the birth of a new branch, which sorts before the earlier ones of a user's branch."""
+        """Return the birth of a new branch. For users' branches, it sorts before earlier births."""
         if is_of_run(name):
             return self._ids.unique()
         start = f"{name}/".encode()
@@ -107,19 +108,19 @@ class Moves:
             self._trim(f"{record.name}/", _number_of(record.born), _LIVES_KEPT)
 
     def of(self, record: BranchRecord) -> Iterator[Move]:
-        """Yield the moves of an existing branch, the latest first."""
+        """Yield the moves of an existing branch, latest first."""
         return self._backwards(record.name, record.born, record.moves, record.pages)
 
     def of_life(self, name: str, life: Life) -> Iterator[Move]:
-        """Yield the moves of a deleted branch, the deletion first."""
+        """Yield the moves of a deleted branch, starting with the deletion."""
         return self._backwards(name, life.born, life.moves, life.pages)
 
     def lives(self, name: str, *, but: str | None = None) -> Iterator[Life]:
-        """Yield the deleted branches of a name, the latest first; the log is read as far as needed.
+        """Yield the deleted branches of a name, latest first. The log is read as needed.
 
         Args:
             name: The name of the branches.
-            but: The birth of the existing branch of that name, which is left out.
+            but: The birth of the existing branch with that name, which is omitted.
         """
         lives = self._lives(name, but)
         return iter(sorted(lives, key=_born, reverse=True)) if is_of_run(name) else lives
@@ -130,12 +131,12 @@ class Moves:
             start = f"{prefix}{born}/{_LAST}".encode()
             life = None
             for key, value in self._kv.scan_below(self._partition, start) if born != but else ():
-                life = _decode_life(key, value)  # the last one has the most moves
+                life = _decode_life(key, value)  # the last page has the most moves
             if life is not None:
                 yield life
 
     def all_lives(self) -> dict[str, list[Life]]:
-        """Return the deleted branches by name, the latest first; one scan of the whole log."""
+        """Return the deleted branches by name, latest first, in one scan of the whole log."""
         by_name: dict[str, dict[str, Life]] = {}
         for key, value in self._kv.scan(self._partition):
             if f"/{_LAST}".encode() in key:
@@ -147,7 +148,7 @@ class Moves:
         }
 
     def add_tag(self, name: str, action: str, commit_id: str) -> bytes:
-        """Log a change of a tag before it is made; return the key of the line for `drop_tag`."""
+        """Log a change of a tag before it is made. Return the key of the line for `drop_tag`."""
         start = f"{_TAG}{name}/"
         latest = self._first(start.encode())
         number = 0 if latest is None else _FIRST_NUMBER - _tag_line(latest)[1] + 1
@@ -161,7 +162,7 @@ class Moves:
         self._kv.delete(self._partition, key)
 
     def of_tag(self, name: str) -> list[Move]:
-        """Return the logged changes of a tag, the oldest first; some may not have been made."""
+        """Return the logged changes of a tag, oldest first. Some may not have been made."""
         start = f"{_TAG}{name}/".encode()
         lines: list[tuple[int, bytes, list[Move]]] = []
         for key, value in self._kv.scan_below(self._partition, start):
@@ -173,7 +174,7 @@ class Moves:
         return self._births(_TAG)
 
     def _trim(self, start: str, number: int, kept: int) -> None:
-        """Remove what is older than the latest `kept`, once in 50 numbers."""
+        """Remove the lines before the latest `kept`, once in 50 numbers."""
         if number < kept or number % _TRIMMED_EVERY:
             return
         oldest = f"{start}{_FIRST_NUMBER - number + kept:08d}".encode()
@@ -200,7 +201,7 @@ class Moves:
             position = start + child + b"0"  # the byte after a slash
 
     def _first(self, position: bytes, start: bytes = b"") -> bytes | None:
-        """Return the first key from `position` on if it begins with `start`, by default `position`."""
+        """Return the first key at or after `position` if it begins with `start` (or `position`)."""
         key = next((key for key, _ in self._kv.scan(self._partition, position)), None)
         return key if key is not None and key.startswith(start or position) else None
 
@@ -213,7 +214,7 @@ def _page(name: str, born: str, number: int) -> bytes:
 
 
 def _tag_line(key: bytes) -> tuple[str, int]:
-    """Return the tag and the number of a line of its log, by its key."""
+    """Return the tag and the number of a line of the log from its key."""
     match = _LINE.fullmatch(read_key(key, "log of tags"))
     if match is None:
         raise CorruptionError(f"log of tags: key {key!r} is not {_TAG}<name>/<number>-<unique>")
@@ -225,7 +226,7 @@ def _born(life: Life) -> str:
 
 
 def _number_of(born: str) -> int:
-    """Return how many branches had the name of a user's branch before it."""
+    """Return the number of earlier branches with the name of a user's branch."""
     match = _BIRTH.fullmatch(born)
     if match is None:
         raise CorruptionError(f"log of moves: birth {born!r} of a branch is not <number>-<unique>")
@@ -248,11 +249,11 @@ def _decode_life(key: bytes, raw: bytes) -> Life:
 
 
 def encode_moves(moves: Iterable[Move]) -> bytes:
-    """Return the JSON of one page of the log of moves."""
+    """Return the JSON of a page of the log of moves."""
     return encode_json(list(moves))
 
 
 def decode_moves(raw: bytes) -> tuple[Move, ...]:
-    """Return one page of the log of moves, or raise CorruptionError."""
+    """Return a page of the log of moves, or raise CorruptionError."""
     what = "page of moves"
     return Fields({"moves": decode_json(raw, what)}, what).moves("moves")

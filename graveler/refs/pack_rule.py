@@ -1,7 +1,7 @@
-"""When branches are packed; key ``settings/packing``.
+"""The rule of packing: when branches are packed. Key ``settings/packing``.
 
-The rule names a number of badly cut ranges, and the branches that it covers. Publishers read it with
-the branch that they move, so it needs no statement of its own.
+The rule has a number of badly cut ranges, and the branches that it covers. Publishers read it in
+the same round trip as the branch that they move.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from graveler.records import Fields
 from graveler.refs.settings import Setting, Settings
 
 AFTER: Final = 100
-"""The default: more than twice what appends leave in the worst of six workloads."""
+"""The default: more than twice the number that appends leave in the worst of six workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class PackRule:
     """When a branch is packed.
 
     Attributes:
-        after: Once its head has this many badly cut ranges; 0 for never.
-        branches: Shell patterns of branch names; without any, the default branch of the repository.
+        after: The number of badly cut ranges in a head that triggers packing, or 0 for never.
+        branches: Shell patterns of branch names. Empty: only the default branch of the repository.
     """
 
     after: int = AFTER
@@ -33,7 +33,7 @@ class PackRule:
         """Return whether the rule packs a branch.
 
         Args:
-            branch: Its name.
+            branch: The name of the branch.
             default: The default branch of the repository.
         """
         if not self.after:
@@ -64,12 +64,12 @@ class PackRules:
 
     @property
     def place(self) -> Place:
-        """Where the rule is, to read it with others."""
+        """The place of the rule, to read it together with others."""
         return self._settings.place(PACKING)
 
     @staticmethod
     def read(found: Version | None) -> PackRule:
-        """Return the rule that was found at `place`."""
+        """Return the rule that was read at `place`."""
         return PACKING.default if found is None else found.record
 
     def get(self) -> PackRule:
@@ -77,7 +77,7 @@ class PackRules:
         return self._settings.get(PACKING)
 
     def set(self, *, after: int | None, branches: tuple[str, ...] | None) -> PackRule:
-        """Change the number, the patterns, or both; None leaves what there is. Return the rule."""
+        """Change the number, the patterns, or both. None keeps the value. Return the rule."""
 
         def change(rule: PackRule) -> PackRule:
             return PackRule(

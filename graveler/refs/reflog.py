@@ -15,18 +15,18 @@ from graveler.refs.refs import Refs
 
 @dataclass(frozen=True, slots=True)
 class RefMove:
-    """One line of the log: a ref was created or deleted, or a branch moved.
+    """A line of the log: a ref was created or deleted, or a branch moved.
 
     Attributes:
         ref: Name of the branch or tag.
         kind: ``branch`` or ``tag``.
-        position: Number of later lines of the same ref: ``main@{2}`` is the commit that the line
-            at position 2 moved the branch to.
+        position: Number of later lines of the same ref. ``main@{2}`` is the commit to which the
+            line at position 2 moved the branch.
         at: The time by the clock of the writer.
         action: ``create``, ``commit``, ``merge``, ``publish``, ``reset``, ``undo``, ``delete``, …
-        before: The commit before the move; None if the ref did not exist, or it is unknown.
-        after: The commit after the move; None if the ref was deleted.
-        actor: The user; "" if unknown.
+        before: The commit before the move. None if the ref did not exist, or it is unknown.
+        after: The commit after the move, or None if the ref was deleted.
+        actor: The user, or "" if unknown.
     """
 
     ref: str
@@ -40,22 +40,22 @@ class RefMove:
 
 
 def branch_moves(refs: Refs, name: str) -> Iterator[RefMove]:
-    """Yield the moves of the branch and of earlier branches of its name, the latest first.
+    """Yield the moves of the branch and of earlier branches with its name, latest first.
 
-    The log is read as far as the lines are taken.
+    The log is read only as far as lines are taken.
     """
     yield from _branch_lines(name, _lines(refs, name, refs.branches.find(name), None))
 
 
 def tag_moves(refs: Refs, name: str) -> Iterator[RefMove]:
-    """Yield the changes of the tag, the latest first."""
+    """Yield the changes of the tag, latest first."""
     true = list(_true(refs.moves.of_tag(name), refs.tags.find(name)))
     for position, move in enumerate(reversed(true)):
         yield _line(name, "tag", position, move, None)
 
 
 def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
-    """Yield the moves of all branches and tags, the latest first.
+    """Yield the moves of all branches and tags, latest first.
 
     Args:
         refs: The repository's refs.
@@ -72,12 +72,12 @@ def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
         if hidden or not latest.hidden:
             logs.append(_branch_lines(name, _lines(refs, name, record, lives)))
     logs += [tag_moves(refs, tag) for tag in refs.moves.tags()]
-    # within one log the order of the lines counts, not the clocks
+    # within a log, the order of the lines decides, not the clocks
     return merge(*logs, key=lambda move: move.at, reverse=True)
 
 
 def moves_ago(refs: Refs, name: str, number: int) -> str | None:
-    """Return the commit of the branch `number` moves ago, None if it was deleted then.
+    """Return the commit of the branch `number` moves ago, or None if it was deleted then.
 
     Raises:
         RefNotFoundError: The log does not go back that far.
@@ -99,7 +99,7 @@ def moves_ago(refs: Refs, name: str, number: int) -> str | None:
 def as_of(refs: Refs, name: str, when: datetime) -> str:
     """Return the commit of the branch at a time, by its log.
 
-    If clocks jumped, that is the latest move whose time is not after `when`.
+    If clocks jumped, the latest move whose time is not after `when` decides.
 
     Raises:
         RefNotFoundError: The branch did not exist then, or does not exist now.
@@ -142,7 +142,7 @@ def _branch_lines(name: str, lines: Iterator[tuple[Move, Move | None]]) -> Itera
 def _lines(
     refs: Refs, name: str, record: BranchRecord | None, lives: Iterable[Life] | None
 ) -> Iterator[tuple[Move, Move | None]]:
-    """Yield each move with the move before it; `lives` are read from the log if None."""
+    """Yield each move with the move before it. If `lives` is None, they are read from the log."""
     if record is not None:
         yield from _with_older(refs.moves.of(record))
     if lives is None:
@@ -160,13 +160,14 @@ def _with_older(latest_first: Iterator[Move]) -> Iterator[tuple[Move, Move | Non
 
 
 def _true(moves: list[Move], now: str | None) -> Iterator[Move]:
-    """Yield the changes of a tag that were made; each was logged before.
+    """Yield the changes of a tag that were made. Each change is logged before it is made.
 
-    A tag is created and deleted in turns: of several lines of one kind in a row, one was made.
+    Creations and deletions of a tag alternate. So of several consecutive lines of the same kind,
+    only one change was made.
     """
     turns = [list(turn) for _, turn in groupby(moves, key=lambda move: move.action == DELETED)]
     if turns and turns[-1][-1].action == DELETED and now is not None:
-        turns.pop()  # the writer ended before it deleted the tag
+        turns.pop()  # the writer died before it deleted the tag
     for number, turn in enumerate(turns):
         if turn[0].action == DELETED:
             yield turn[-1]

@@ -1,6 +1,6 @@
-"""The refs of one repository in one bundle, all in the key-value partition ``refs:<uid>``; tags.
+"""All refs of a repository, in the key-value partition ``refs:<uid>``, and its tags.
 
-The key of a tag is ``tag/<name>``, its value the commit id. A tag does not move.
+The key of a tag is ``tag/<name>``. Its value is the commit id. A tag does not move.
 """
 
 import re
@@ -69,7 +69,7 @@ class Tags:
         return None if stored is None else _commit_id(name, stored.value)
 
     def create(self, name: str, commit_id: str, *, action: str = "create") -> None:
-        """Name a commit; naming the same commit again is no error.
+        """Create a tag of a commit. Creating the same tag again is not an error.
 
         Raises:
             AlreadyExistsError: The name is taken by another commit.
@@ -80,7 +80,7 @@ class Tags:
         try:
             self._kv.set_if(self._partition, key, commit_id.encode(), ABSENT)
         except (PreconditionFailedError, OutcomeUnknownError) as error:
-            # not RecordStore.write: the line goes only if the tag is known not to be written
+            # not RecordStore.write: the line is removed only if the tag is certainly not written
             stored = self.find(name)
             if stored is None and isinstance(error, OutcomeUnknownError):
                 raise
@@ -105,7 +105,7 @@ class Tags:
             try:
                 self._kv.delete_if(self._partition, key, stored.predicate)
             except (PreconditionFailedError, OutcomeUnknownError):
-                # a tag that is still stored was created again, or was not removed
+                # a tag that is still stored was created again or not removed
                 return True if self.find(name) is None else None
             return True
 
@@ -132,19 +132,19 @@ def _commit_id(name: str, raw: bytes) -> str:
 
 _PATIENCE_S: Final = 10.0
 _BUSY: Final = timedelta(seconds=10)
-"""How long a branch counts as busy after a lost race."""
+"""The time for which a branch counts as busy after a lost race."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A branch and what decides about it, at one moment.
+    """A branch and the records that decide about its moves, at one moment.
 
     Attributes:
         record: The branch's record.
-        predicate: What replaces exactly this version of the record.
-        rules: The protection rules; None if they were not read.
-        epoch: The epoch of sweeps; None if it was not read.
-        also: What was at the other places.
+        predicate: The predicate for replacing exactly this version of the record.
+        rules: The protection rules, or None if they were not read.
+        epoch: The epoch of sweeps, or None if it was not read.
+        also: The versions at the other places.
     """
 
     record: BranchRecord
@@ -155,7 +155,7 @@ class Look:
 
     @classmethod
     def of(cls, branch: Version, rules: Version | None) -> Self:
-        """Return a branch and its rules as they were read with other records."""
+        """Return a look at a branch and its rules, which were read with other records."""
         found = PROTECTION.default if rules is None else rules.record
         return cls(branch.record, branch.predicate, found, None)
 
@@ -171,9 +171,10 @@ class Refs:
     Args:
         kv: The key-value store.
         uid: The repository.
-        clock: Time.
-        ids: Unique names.
-        has_tree: Whether the storage has a tree (its id as hex); None: every tree counts as stored.
+        clock: Gives the time.
+        ids: Gives unique names.
+        has_tree: Returns whether the storage has a tree, given its id as hex. None: every tree
+            counts as stored.
     """
 
     def __init__(
@@ -207,11 +208,11 @@ class Refs:
         self.requirements = Requirements(self.settings, self.protection)
 
     def look(self, branch: str, *also: Place, rules: bool = False, epoch: bool = False) -> Look:
-        """Read a branch at one moment with what decides about it, in one round trip.
+        """Read a branch and the records that decide about its moves, in one round trip.
 
-        Required gates: after a change of them the record of each branch that they match is
-        rewritten, so that a move which they did not judge loses its compare-and-set. A branch
-        must therefore never be read after its rules.
+        All are read at one moment. A branch must never be read after its rules: a change of
+        required gates rewrites the record of each matching branch. A move that the gates did not
+        judge then loses its compare-and-set.
 
         Args:
             branch: The branch.
@@ -220,7 +221,7 @@ class Refs:
             epoch: Read the epoch of sweeps.
 
         Raises:
-            RefNotFoundError: No such branch.
+            RefNotFoundError: The branch does not exist.
         """
         places = [self.branches.place(branch)]
         if rules:
@@ -244,10 +245,10 @@ class Refs:
         )
 
     def name_and_read(self, *places: Place) -> tuple[Callable[[str], None], list[Version | None]]:
-        """Return the call for an older commit that a branch names, and what it finds at the places.
+        """Return a function for an older commit that a branch names, and a list for the places.
 
-        The call reads the places at one moment with the condemnation of the commit. The list is
-        empty until then.
+        The function reads the places and the condemnation of the commit at one moment. It fills the
+        list, which is empty before.
         """
         found: list[Version | None] = []
 
@@ -260,20 +261,20 @@ class Refs:
 
     @cached_property
     def epochs(self) -> Epochs:
-        """The epoch of sweeps; only sweeps and writers that borrow bytes read it."""
+        """The epoch of sweeps. Only sweeps and writers that borrow bytes read it."""
         return Epochs(self._kv, self._uid, clock=self.clock, ids=self.ids)
 
     def turn(self, branch: str) -> AbstractContextManager[bool]:
         """Hold the turn at moving `branch` while the block runs.
 
-        Movers of one branch that lost a race take turns, and do not repeat their work. Turns are advisory: after
-        ten seconds of waiting the block runs without the turn, and correctness depends on
-        compare-and-set alone. Reads and staged writes take no turns.
+        Movers of a branch that lost a race take turns, so that they do not repeat their work. Turns
+        are advisory: after ten seconds the block runs without the turn, and correctness depends
+        only on compare-and-set. Reads and staged writes take no turns.
         """
         return self._kv.turn(f"{self._uid}/{branch}", _PATIENCE_S)
 
     def race_lost(self, branch: str) -> None:
-        """Take note that a race for `branch` was lost just now."""
+        """Note that a race for `branch` has just been lost."""
         self._races[branch] = self.clock.now()
 
     def is_busy(self, branch: str) -> bool:
@@ -283,5 +284,5 @@ class Refs:
             return False
         if abs(self.clock.now() - lost) <= _BUSY:
             return True
-        self._races.pop(branch, None)  # another thread may have taken it out
+        self._races.pop(branch, None)  # another thread may have removed it
         return False

@@ -1,4 +1,4 @@
-"""A choice of commits: by metadata, run, committer and time."""
+"""A selection of commits by metadata, run, committer and time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ _RUN = "graveler.run"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which commits a log shows; what is not given chooses all.
+    """The commits that a log shows. A missing condition accepts all commits.
 
     Attributes:
-        metadata: Pairs that a commit has, all of them.
+        metadata: Pairs of the metadata. A commit has all of them.
         run: Key of the run that made or published a commit.
         committer: Name of the committer.
         since: The earliest time of a commit.

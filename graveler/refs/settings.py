@@ -68,7 +68,7 @@ class Settings:
         self._ids = ids
 
     def place(self, setting: Setting[Any]) -> Place:
-        """Return where a setting is, to read it with others."""
+        """Return the place of a setting, to read it together with others."""
         return Place(self._partition, setting.key, setting.decode)
 
     def get(self, setting: Setting[S]) -> S:
@@ -81,7 +81,7 @@ class Settings:
 
         Args:
             setting: The setting.
-            change: Returns the new value. Runs again after a lost race, so it must be repeatable.
+            change: Returns the new value. It must be repeatable: a lost race runs it again.
 
         Raises:
             ReadOnlyError: The call comes from a gate.
@@ -112,7 +112,7 @@ ACTIONS: Final = ("write", "commit", "merge", "revert", "reset", "delete")
 into the branch, revert and cherry-pick, hard reset and undo, deleting the branch."""
 
 USUAL: Final = ("write", "commit", "reset", "delete")
-"""The actions forbidden by default: the branch moves by merges, reverts and cherry-picks only."""
+"""The actions forbidden by default: the branch moves only by merges, reverts and cherry-picks."""
 
 _INSTEAD: Final = {
     "write": "write to another branch and merge it",
@@ -141,9 +141,9 @@ class Protection:
         return list(self.rules())
 
     def add(self, pattern: str, actions: Iterable[str] | None = None) -> None:
-        """Forbid `actions` on the branches that match `pattern`; by default those in `USUAL`.
+        """Forbid `actions`, by default those in `USUAL`, on the branches that match `pattern`.
 
-        They replace the actions that the pattern forbade before.
+        They replace the forbidden actions that the pattern had before.
 
         Raises:
             InvalidInputError: An action is unknown, or `actions` is empty.
@@ -152,7 +152,7 @@ class Protection:
         self._change(lambda rules: {**rules, pattern: chosen})
 
     def remove(self, pattern: str) -> None:
-        """Remove a pattern; no error if it does not exist."""
+        """Remove a pattern. A missing pattern is not an error."""
         self._change(
             lambda rules: {other: what for other, what in rules.items() if other != pattern}
         )
@@ -298,12 +298,12 @@ class Requirements:
 
     @property
     def place(self) -> Place:
-        """Where the rules are, to read them with others."""
+        """The place of the rules, to read them together with others."""
         return self._settings.place(REQUIRED_GATES)
 
     @staticmethod
     def read(found: Version | None) -> GateRules:
-        """Return the rules that were found at `place`."""
+        """Return the rules that were read at `place`."""
         return REQUIRED_GATES.default if found is None else found.record
 
     def rules(self) -> GateRules:
@@ -311,7 +311,7 @@ class Requirements:
         return self._settings.get(REQUIRED_GATES)
 
     def change(self, change: Callable[[GateRules], GateRules]) -> None:
-        """Replace the rules with ``change(rules)``; `change` must be repeatable."""
+        """Replace the rules with ``change(rules)``. `change` must be repeatable."""
 
         def changed(rules: GateRules) -> GateRules:
             new = change(rules)
@@ -332,9 +332,9 @@ class LinkPlaces:
         return self._settings.get(LINK_PLACES)
 
     def add(self, place: str) -> None:
-        """Declare a place; no error if it is declared already."""
+        """Declare a place. Declaring it again is not an error."""
         self._settings.change(LINK_PLACES, lambda places: sorted({*places, place}))
 
     def remove(self, place: str) -> None:
-        """Remove a declared place; no error if it is not declared."""
+        """Remove a declared place. A missing place is not an error."""
         self._settings.change(LINK_PLACES, lambda places: sorted({*places} - {place}))
