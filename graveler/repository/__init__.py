@@ -1,6 +1,6 @@
-"""The use cases of one repository, one module for each, and the branches that users write to.
+"""The operations of a repository, a module for each, and the branches that users write to.
 
-The first call that needs a module loads it, because most processes only read.
+Modules are loaded on first use, because most processes only read.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Borrowed bytes: entries whose bytes are in the repository's storage already.
 
-A sweep deletes the objects that its mark lists and its survey finds unnamed. Bytes that the same call
-has put are too young to be listed; borrowed bytes may be listed. A borrower therefore
+A sweep deletes the objects that its mark lists and its survey finds unnamed. Bytes that the same
+call has put are too young to be listed, but borrowed bytes may be listed. A borrower therefore
 
 1. reads the epoch of sweeps,
 2. looks the objects up,
@@ -9,8 +9,8 @@ has put are too young to be listed; borrowed bytes may be listed. A borrower the
 4. reads the epoch again.
 
 If the epoch is unchanged and no sweep runs, every later sweep sees the rows. Otherwise the state of
-the sweep decides. If it surveys, the borrower makes it survey again. If it has decided, its pages list
-what it deletes. If it is over, the store shows which objects are left.
+the sweep decides. If it surveys, the borrower makes it survey again. If it has decided, its pages
+list the objects that it deletes. If it is over, the store shows which objects are left.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ from graveler.values import entry_address, stage_entry, staged_epoch, staged_val
 
 CONDEMNED: Final = "data"
 SPARED: Final = "spared"
-"""Kinds of a mark's pages: the files that it condemned, and those that its sweep leaves."""
+"""The kinds of a mark's pages: the files that it condemned, and those that its sweep spares."""
 
 _ATTEMPTS: Final = 100
 _SHOWN: Final = 5
@@ -49,7 +49,7 @@ class Row(NamedTuple):
     Attributes:
         key: The key of its path.
         value: Its staged form.
-        borrowed: The key of the bytes in the repository's storage that it borrows, else "".
+        borrowed: The key of the borrowed bytes in the repository's storage, or "".
         epoch: Number of the epoch under which these bytes were looked up.
     """
 
@@ -81,19 +81,19 @@ def borrowed_row(key: bytes, write: bytes) -> Row:
 def confirm(
     stores: Stores, tokens: Collection[str], rows: Iterable[Row], *, now: Epoch | None = None
 ) -> None:
-    """Return if every later sweep sees what the rows borrow; else withdraw those it does not see.
+    """Make sure that every later sweep sees the borrowed bytes. Withdraw rows whose bytes are lost.
 
     The rows must be visible to surveys from before this call until a branch names their bytes.
 
     Args:
         stores: The repository.
         tokens: The tokens under which the rows are staged.
-        rows: Staged writes, those that borrow nothing included.
-        now: The epoch, read after the rows were staged; None: it is read here.
+        rows: Staged writes, including those that borrow nothing.
+        now: The epoch, read after the rows were staged. None: this function reads it.
 
     Raises:
-        ExpiredError: A sweep has deleted some of the bytes, so whatever staged them failed or
-            ended before it could confirm them. The next commit commits the rest.
+        ExpiredError: A sweep has deleted some of the bytes before they were confirmed. The next
+            commit commits the other rows.
     """
     borrowed = [row for row in rows if row.borrowed]
     lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed}, now)
@@ -102,7 +102,7 @@ def confirm(
     expired = [row for row in borrowed if row.borrowed in lost]
     for row in expired:
         for token in tokens:
-            with suppress(OutcomeUnknownError):  # the next commit looks again
+            with suppress(OutcomeUnknownError):  # the next commit checks again
                 stores.staging.withdraw(token, row.key, row.value)
     raise _collected(expired)
 
@@ -111,7 +111,7 @@ class Hold:
     """Rows under a token of one operation, which no branch names and which surveys read.
 
     Attributes:
-        token: The token; "" while there are no rows.
+        token: The token, or "" without rows.
     """
 
     def __init__(self, stores: Stores) -> None:
@@ -129,7 +129,7 @@ class Hold:
         confirm(self._stores, [self.token], rows)
 
     def keep(self, rows: Sequence[Row]) -> None:
-        """Stage those of the rows that borrow bytes: they are kept while a block commits them."""
+        """Stage the rows that borrow bytes. The bytes are kept while a block commits the rows."""
         borrowed = [row for row in rows if row.borrowed]
         if borrowed:
             self.add(borrowed)
@@ -147,7 +147,7 @@ def holding(stores: Stores) -> Iterator[Hold]:
     try:
         yield hold
     except (OutcomeUnknownError, BackendUnavailableError):
-        raise  # the operation may still land: collection removes the rows a window later
+        raise  # the operation may still land: garbage collection removes the rows later
     except Exception:
         hold.release()
         raise
@@ -155,13 +155,13 @@ def holding(stores: Stores) -> Iterator[Hold]:
 
 
 def _lost(stores: Stores, keys: Mapping[str, int], seen: Epoch | None = None) -> set[str]:
-    """Return which of the keys sweeps have deleted, or will although rows name them.
+    """Return the keys that sweeps have deleted, or will delete although rows name them.
 
     Args:
         stores: The repository.
         keys: Objects that rows visible to surveys name, each with the number of an epoch under
             which it was looked up and existed.
-        seen: The epoch after the rows were staged; None: it is read here.
+        seen: The epoch after the rows were staged. None: this function reads it.
     """
     if not keys:
         return set()
@@ -177,7 +177,7 @@ def _lost(stores: Stores, keys: Mapping[str, int], seen: Epoch | None = None) ->
         except ObjectNotFoundError:
             if stores.refs.epochs.read() != now:
                 doomed = None
-            # else the sweep is over, and a key-value store of an older backup has forgotten it
+            # otherwise the sweep is over, and a key-value store of an older backup lacks it
             changed = set(keys)
         if doomed is None:
             backoff(stores.clock, stores.ids, attempt)
@@ -187,7 +187,7 @@ def _lost(stores: Stores, keys: Mapping[str, int], seen: Epoch | None = None) ->
 
 
 def _doomed(stores: Stores, now: Epoch, keys: Collection[str]) -> set[str] | None:
-    """Return which of the keys the running sweep deletes; None: it has advanced meanwhile."""
+    """Return the keys that the running sweep deletes, or None if it has advanced meanwhile."""
     listed = _listed(stores, f"{now.names}{CONDEMNED}", now.pages, keys)
     if not listed:
         return listed

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
 
 class Branch(View, BranchLike):
-    """A branch that can be written: staged writes over the committed head.
+    """A branch that can be written: the committed head with staged writes.
 
-    Reads include what is staged. ``repository.ref(name)`` is the committed head alone.
+    Reads include staged writes. ``repository.ref(name)`` is only the committed head.
     """
 
     def __init__(self, repository: Stores, name: str, *, fence: str = "") -> None:
@@ -79,12 +79,12 @@ class Branch(View, BranchLike):
 
     @property
     def _writes(self) -> StagedWrites:
-        """What stages the writes of the branch; a run renews its lease when it is used."""
+        """The object that stages writes. A run renews its lease when it is used."""
         return StagedWrites(self.repository, self._name, self._fence)
 
     @property
     def _unrecorded(self) -> "Branch":
-        """The branch, whose reads are no inputs of a run."""
+        """The branch, without recording reads as inputs of a run."""
         return self
 
     def _find_value(self, key: bytes) -> bytes | None:
@@ -92,15 +92,15 @@ class Branch(View, BranchLike):
         return view.value_on_branch(self.repository, self._name, key)
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return key and value record, side by side, at the keys, staged or committed."""
+        """Return the joined key and value record of each key, staged or committed."""
         return view.rows_on_branch(self.repository, self._name, keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return the head below `prefix`, and the writes that are staged on it."""
+        """Return the head below `prefix` with its staged writes."""
         return view.branch_snapshot(self.repository, self._name, start, prefix)
 
     def has_below(self, prefix: PathText) -> bool:
-        """Return whether any path starts with `prefix`; no more than the first one is read."""
+        """Return whether any path starts with `prefix`. At most one path is read."""
         first = first_key(prefix_text(prefix, "prefix"))
         return view.first_on_branch(self.repository, self._name, first) is not None
 
@@ -115,20 +115,20 @@ class Branch(View, BranchLike):
     ) -> Entry:
         """Store bytes and stage their entry at `path`.
 
-        Where the head has the same content, size, media type and metadata, a commit keeps the
-        head's entry, and the bytes stored here are garbage.
+        If the head has the same content, size, media type and metadata, a commit keeps the head's
+        entry, and the new bytes are garbage.
 
         Args:
             path: The path, 1 to 1024 bytes of UTF-8.
             body: Bytes, a file on disk (``Path``) or an open binary stream.
-            content_type: Media type; part of the entry's identity.
-            metadata: The caller's pairs; part of the identity too.
-            replace: Commit this entry also where the head has the same content; this repairs a file
+            content_type: Media type, a part of the entry's identity.
+            metadata: The caller's pairs, a part of the entry's identity.
+            replace: Commit this entry even if the head has the same content. This repairs a file
                 whose stored bytes are damaged.
 
         Raises:
             ProtectedBranchError: The branch accepts no writes.
-            StorageFullError: No space; nothing was staged.
+            StorageFullError: The storage is full. Nothing was staged.
         """
         flag(replace, "replace")
         writes = self._writes
@@ -146,30 +146,30 @@ class Branch(View, BranchLike):
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Transfer:
-        """Store the bytes of many files by threads and stage their entries, many to a round trip.
+        """Store the bytes of many files with threads, and stage their entries in chunks.
 
-        Items are staged in their order, in chunks of 1,000 entries or 10 seconds. So what an error
-        leaves staged is the beginning of the items. Of one path that comes twice the last one
-        counts. At most 256 MiB of bodies are under way, and a file is open only while it is read.
+        Items are staged in their order, in chunks of 1,000 entries or 10 seconds. So after an error
+        the first items are staged. If a path comes twice, the last item counts. At most 256 MiB of
+        bodies are in transfer, and a file is open only while it is read.
 
         Args:
-            items: Pairs of a path and a body as `put` takes it, or a mapping of them; an iterable
-                of any length. A stream is read to its end before the next item is taken.
+            items: Pairs of a path and a body as for `put`, or a mapping of them. An iterable of
+                any length. A stream is read to its end before the next item is taken.
             content_type: Media type of all files.
-            metadata: The caller's pairs, of all files.
-            replace: Commit the entries also where the head has the same content.
-            threads: How many files go up at the same time, 1 to 64; by default 32, and 1 where
-                the files go to the local disk.
-            progress: Called with the items that are done and those that were taken.
+            metadata: The caller's pairs for all files.
+            replace: Commit the entries even if the head has the same content.
+            threads: How many files are uploaded at the same time, 1 to 64. The default is 32, or 1
+                for storage on the local disk.
+            progress: Called with the numbers of completed and of taken items.
 
         Returns:
-            How many files are staged, and their bytes.
+            The number of staged files, and their size.
 
         Raises:
-            ProtectedBranchError: The branch accepts no writes; no bytes were stored.
-            FencedError: Another attempt of the run has the branch; nothing is acknowledged.
-            GravelerError: As `put` raises it. The message names the path, and says how many items
-                are staged: all of them before that one.
+            ProtectedBranchError: The branch accepts no writes. No bytes were stored.
+            FencedError: Another attempt of the run owns the branch. Nothing is acknowledged.
+            GravelerError: An error of `put`. The message names the path and the number of staged
+                items: all items before that one.
         """
         terms = self._terms(content_type, metadata, replace, threads, progress)
         return uploads.put_many(self.repository, lambda: self._writes, items, terms)
@@ -188,37 +188,36 @@ class Branch(View, BranchLike):
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Transfer:
-        """Put the files of a local folder on the branch; those that it has already are skipped.
+        """Put the files of a local folder on the branch. Files that it has already are skipped.
 
-        A file is skipped if the branch has an entry of its size and of the checksum that graveler
-        computed. So a second call resumes a broken one. Hidden files are files. Empty folders,
-        pipes, sockets and devices are left out. A file that cannot be read, or is written while it
-        is read, does not stop the others: the error at the end names it.
+        A file is skipped if the branch has an entry with its size and with the checksum that
+        graveler computed. So a second call resumes an interrupted one. Hidden files are uploaded.
+        Empty folders, pipes, sockets and devices are omitted. A file that cannot be read, or that
+        changes while it is read, does not stop the others. The error at the end names it.
 
         Args:
             folder: The local folder.
-            prefix: The folder on the branch, with or without a slash at its end; "" for the root.
-            delete: Delete what the branch has below the prefix and the local folder does not have.
-            exclude: Patterns of names below the folder that are left out, and not deleted, as of
-                `download`.
-            follow_links: Symbolic links stand for what they point to; else they are left out.
-            content_type: Media type of all files. If it is given, files of another one are not
+            prefix: The folder on the branch, with or without a slash at its end. "" is the root.
+            delete: Delete the files below the prefix that the local folder does not have.
+            exclude: Patterns of names below the folder that are neither uploaded nor deleted, as
+                for `download`.
+            follow_links: Upload the targets of symbolic links. Otherwise links are omitted.
+            content_type: Media type of all files. If it is given, files with another one are not
                 skipped.
-            metadata: The caller's pairs, of all files. If they are given, files of other ones are
-                not skipped.
-            replace: Skip nothing, and commit the entries also where the head has the same content.
-            threads: As of `put_many`.
-            progress: Called with the files that are done and those that the folder has.
+            metadata: The caller's pairs for all files. If they are given, files with other pairs
+                are not skipped.
+            replace: Skip no file, and commit the entries even if the head has the same content.
+            threads: As for `put_many`.
+            progress: Called with the numbers of completed files and of all files.
 
         Returns:
-            What was uploaded, skipped and deleted.
+            The numbers of uploaded, skipped and deleted files.
 
         Raises:
-            ProtectedBranchError: The branch accepts no writes; no bytes were stored.
-            InvalidInputError: There is no such folder; or names in it cannot be paths, which are
-                all named, and nothing was uploaded; or a file could not be read, and the others
-                are staged.
-            FencedError: Another attempt of the run has the branch; nothing is acknowledged.
+            ProtectedBranchError: The branch accepts no writes. No bytes were stored.
+            InvalidInputError: The folder does not exist. Or some names cannot be paths: the message
+                has them, and nothing was uploaded. Or a file cannot be read: the others are staged.
+            FencedError: Another attempt of the run owns the branch. Nothing is acknowledged.
         """
         prefix = prefix_text(prefix, "prefix").rstrip("/")
         links = Links.FOLLOW if flag(follow_links, "follow_links") else Links.LEAVE_OUT
@@ -262,9 +261,9 @@ class Branch(View, BranchLike):
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> Entry:
-        """Store bytes and return the entry they would have at `path`; nothing is staged.
+        """Store bytes and return their entry for `path`. Nothing is staged.
 
-        It is for a later `link_many` or `commit_changes`: bytes that no entry names are garbage.
+        The entry is for a later `link_many` or `commit_changes`. Bytes without entry are garbage.
         """
         return self._upload(self._writes, path, body, content_type, metadata)
 
@@ -284,22 +283,22 @@ class Branch(View, BranchLike):
     def link(
         self, path: PathText, *, address: str, size: int | None = None, checksum: str | None = None
     ) -> Entry:
-        """Stage an entry for a file that is already in a store; no byte is copied.
+        """Stage an entry for a file that is already in a store. No bytes are copied.
 
         Args:
             path: The path of the entry.
             address: Key below the repository's storage (``data/…``) or a full URI.
-            size: The size of the file in bytes, if the caller has it.
-            checksum: ``algorithm:hex`` of the content, if the caller has it: readers compare
-                it. The identity of the entry is the address and its version.
+            size: The size of the file in bytes, if known.
+            checksum: ``algorithm:hex`` of the content, if known. Readers verify it. The identity of
+                the entry is the address and its version.
 
         Returns:
             The entry, with the time and the version that the store reports.
 
         Raises:
-            ObjectNotFoundError: There is no such object.
-            InvalidInputError: It has another size, or the address is invalid or lies in the storage
-                of another repository.
+            ObjectNotFoundError: The object does not exist.
+            InvalidInputError: The size differs, or the address is invalid or is in the storage of
+                another repository.
             ExpiredError: Garbage collection has just removed the bytes.
         """
         path, address = path_text(path, "path"), text(address, "address")
@@ -309,18 +308,18 @@ class Branch(View, BranchLike):
         return self._writes.link(wanted, sized=size is not None)
 
     def link_many(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that are already in a store, many to a round trip.
+        """Stage entries of files that are already in a store, many in each round trip.
 
-        Each is looked up, in few requests: many that lie together cost one for 1,000 of them.
-        Times and versions are those that the stores report. Not atomic: after an error some
-        chunks of 20,000 are staged, and linking again is harmless.
+        Each file is looked up. Files of the same folder take one request for 1,000 of them. Times
+        and versions are those that the stores report. The call is not atomic: after an error some
+        chunks of 20,000 entries are staged, and repeating the call is harmless.
 
         Returns:
-            How many were staged.
+            The number of staged entries.
 
         Raises:
-            ObjectNotFoundError: There is no such object.
-            InvalidInputError: It has another size, or a path or an address is invalid.
+            ObjectNotFoundError: An object does not exist.
+            InvalidInputError: A size differs, or a path or an address is invalid.
             ExpiredError: Garbage collection has just removed the bytes.
         """
         return self._writes.link_many(each(entries, "entries", Entry, "a graveler.Entry"))
@@ -334,29 +333,29 @@ class Branch(View, BranchLike):
         replace: bool = False,
         verify: bool = False,
     ) -> "Imported":
-        """Stage entries of many files that are in a store already; no byte is copied.
+        """Stage entries of many files that are already in a store. No bytes are copied.
 
-        The files lie below places that the repository has declared (``repository.links.allow``).
-        All of them become visible together; after an error the branch is as it was.
+        The files are below places that the repository has declared (``repository.links.allow``).
+        All of them become visible together. After an error the branch is unchanged.
 
         Args:
-            source: A folder or ``s3://bucket/prefix/``, which is listed in parallel; or an
-                inventory: ``manifest.json`` of an inventory of S3, or a CSV (``.csv``,
-                ``.csv.gz``), Parquet or ORC file with a row for each file. Its word is taken for
-                size and ETag: a later read tells where a file changed since.
-            prefix: Folder of the entries; "" for the whole tree.
-            below: Of an inventory: only files below this place, and their paths begin behind it.
-            replace: Delete what is below `prefix` and not in the source, in the same step.
-            verify: Look every file of an inventory up, and compare size and ETag.
+            source: A folder or ``s3://bucket/prefix/``, which is listed in parallel, or an
+                inventory: ``manifest.json`` of an S3 inventory, or a CSV (``.csv``, ``.csv.gz``),
+                Parquet or ORC file with a row for each file. Sizes and ETags of an inventory are
+                trusted. A later read detects a file that has changed.
+            prefix: Folder of the entries, or "" for the whole tree.
+            below: For an inventory: import only files below this place, with paths relative to it.
+            replace: Delete paths below `prefix` that are not in the source, in the same step.
+            verify: Look up every file of an inventory, and compare size and ETag.
 
         Raises:
-            InvalidInputError: The source cannot be read, a row makes no sense or a path is in it
-                twice: the message has the file and the row.
+            InvalidInputError: The source cannot be read, a row is invalid, or a path comes twice.
+                The message has the file and the row.
             ObjectNotFoundError: The source names no files.
-            SourceChangedError: The source changed while it was read; or, with `verify`, a file is
-                not the one that the inventory names.
-            CorruptionError: A file of an inventory has not the MD5 of the manifest.
-            PermissionDeniedError: A file lies in no declared place.
+            SourceChangedError: The source changed while it was read, or, with `verify`, a file
+                differs from the inventory.
+            CorruptionError: The MD5 of an inventory file differs from the manifest.
+            PermissionDeniedError: A file is in no declared place.
             MissingDependencyError: Parquet and ORC need pyarrow.
         """
         from graveler.repository.imports import import_files, source_text  # noqa: PLC0415 - here
@@ -380,27 +379,27 @@ class Branch(View, BranchLike):
     def copy(
         self, source: str | Commit | RefLike, path: PathText, to: PathText, *, replace: bool = False
     ) -> int:
-        """Stage files of another tree, or of this one, under other paths; no byte is copied.
+        """Stage files of another tree, or of this one, under other paths. No bytes are copied.
 
-        The copies become visible all together. What is at the destination already and not
-        copied over stays, unless `replace` is set.
+        All copies become visible together. Other files at the destination stay, unless `replace`
+        is set.
 
         Args:
-            source: The tree: a ref expression stands for what is committed, a branch object for
-                what is staged on it, too.
-            path: A file; or a folder, which ends with a slash, with all that is below it. "" is the
+            source: The tree. A ref expression means its commit. A branch object includes its
+                staged writes.
+            path: A file, or a folder, which ends with a slash, with all files below it. "" is the
                 whole tree.
-            to: Where to: a file or a folder, like `path`.
-            replace: Delete what is below the folder `to` and not copied, in the same step.
+            to: The destination: a file or a folder, like `path`.
+            replace: Delete the other files below the folder `to`, in the same step.
 
         Returns:
-            How many files were copied.
+            The number of copied files.
 
         Raises:
             ObjectNotFoundError: There is nothing to copy.
-            InvalidInputError: A file and a folder, a copy onto itself, or a tree of another
-                repository.
-            ExpiredError: Garbage collection has the bytes, or is about to.
+            InvalidInputError: One path is a file and the other a folder, both are the same place,
+                or the tree is of another repository.
+            ExpiredError: Garbage collection has deleted the bytes, or is about to.
         """
         path, to = prefix_text(path, "path"), prefix_text(to, "to")
         flag(replace, "replace")
@@ -420,26 +419,26 @@ class Branch(View, BranchLike):
         return copies.copy(self.repository, self._writes, view, place, replaces=replace)
 
     def _view_of(self, ref: str) -> View:
-        """Return the commit that a ref expression names, to read from."""
+        """Return the commit of a ref expression, for reading."""
         return Ref(self.repository, resolve_to_read(self.repository.refs, ref), name=ref)
 
     def move(self, path: PathText, to: PathText) -> int:
-        """Stage files under other paths and the deletion of the old ones; no byte is copied.
+        """Stage files under other paths and the deletion of the old ones. No bytes are copied.
 
-        Both become visible in one step. A write to one of the files that was acknowledged before
-        the call is moved, too; a later one stays at the old path, and one at the same time may be
-        at both.
+        Both become visible in one step. A write to a moved file that was acknowledged before the
+        call is moved as well. A later write stays at the old path. A concurrent write may be at
+        both paths.
 
         Args:
-            path: A file; or a folder, which ends with a slash, with all that is below it.
-            to: Where to: a file or a folder, like `path`. Existing files are replaced.
+            path: A file, or a folder, which ends with a slash, with all files below it.
+            to: The destination: a file or a folder, like `path`. Existing files are replaced.
 
         Returns:
-            How many files were moved.
+            The number of moved files.
 
         Raises:
             ObjectNotFoundError: There is nothing to move.
-            InvalidInputError: A file and a folder, or a move onto itself.
+            InvalidInputError: One path is a file and the other a folder, or both are the same.
         """
         path, to = prefix_text(path, "path"), prefix_text(to, "to")
         place = copies.Place.of(path, to)
@@ -448,17 +447,17 @@ class Branch(View, BranchLike):
         return moves.move(self.repository, self._writes, place)
 
     def delete(self, path: PathText) -> None:
-        """Stage the deletion of `path`; no error if it is missing."""
+        """Stage the deletion of `path`. A missing path is not an error."""
         self.delete_many([path])
 
     def delete_many(self, paths: Iterable[PathText]) -> int:
-        """Stage the deletion of many paths; return how many were named."""
+        """Stage the deletion of many paths. Return the number of paths."""
         return self._writes.delete(paths_of(paths, "paths"))
 
     def new_address(self) -> str:
-        """Return a fresh key prefix, ``data/<unique>``, below which another program may write.
+        """Return a new key prefix, ``data/<unique>``, below which another program may write.
 
-        Files written there are linked afterwards; files that are not linked are garbage.
+        Link the files afterwards. Files that are not linked are garbage.
 
         Raises:
             ProtectedBranchError: The branch accepts no writes.
@@ -467,7 +466,7 @@ class Branch(View, BranchLike):
         return new_address(self.repository)
 
     def uncommitted(self) -> Iterator[Change]:
-        """Yield what a commit would change, in byte order of the paths."""
+        """Yield the changes that a commit would make, in byte order of the paths."""
         return view.uncommitted(self.repository, self._name)
 
     def commit(
@@ -479,22 +478,22 @@ class Branch(View, BranchLike):
         allow_empty: bool = False,
         paths: Iterable[PathText] | None = None,
     ) -> Commit:
-        """Commit what is staged and return the commit.
+        """Commit the staged writes and return the commit.
 
-        If another committer has committed all of it, its commit is returned, with ``by_other``
+        If another committer has committed all of them, its commit is returned, with ``by_other``
         set.
 
         Args:
             message: The message of the commit.
             metadata: The metadata of the commit.
-            committer: The committer; "" stands for the user of the process.
-            allow_empty: Commit even if nothing staged differs from the head.
-            paths: Commit only what is staged at these paths: files, folders (which end with a
-                slash) and patterns, as in ``tables/**/*.parquet``. The rest stays staged, and the
-                commit is not one that the branch showed as a whole.
+            committer: The committer. "" means the user of the process.
+            allow_empty: Commit even if no staged write differs from the head.
+            paths: Commit only the staged writes at these paths: files, folders (which end with a
+                slash) and patterns, as in ``tables/**/*.parquet``. The others stay staged. The
+                commit is then a state that the branch never showed as a whole.
 
         Raises:
-            NoChangesError: Nothing is staged that differs from the head.
+            NoChangesError: No staged write differs from the head.
             ProtectedBranchError: The branch accepts no commits.
         """
         flag(allow_empty, "allow_empty")
@@ -526,16 +525,16 @@ class Branch(View, BranchLike):
         metadata: Mapping[str, str] | None = None,
         committer: str = "",
     ) -> Commit:
-        """Commit these changes and nothing else, in one atomic step that stages nothing.
+        """Commit only these changes, in one atomic step that stages nothing.
 
-        What is staged on the branch stays staged. Older staged writes of these paths give way.
+        Staged writes of the branch stay staged, except older ones of these paths.
 
         Args:
-            entries: Files that are in a store already, as ``store`` returns them.
-            deleted: Paths to delete; no error if one is missing.
+            entries: Files that are already in a store, as ``store`` returns them.
+            deleted: Paths to delete. A missing path is not an error.
             message: The message of the commit.
             metadata: The metadata of the commit.
-            committer: The committer; "" stands for the user of the process.
+            committer: The committer. "" means the user of the process.
 
         Raises:
             NoChangesError: The head has all of these changes.
@@ -550,7 +549,7 @@ class Branch(View, BranchLike):
             )
 
     def _keep(self) -> str:
-        """Return the tree whose records a commit keeps for equal content; "" for none."""
+        """Return the tree whose records a commit keeps for equal content, or "" for none."""
         return ""
 
     def _marks(self) -> dict[str, str]:
@@ -558,17 +557,17 @@ class Branch(View, BranchLike):
         return {}
 
     def reset(self, to: str | Commit | RefLike | None = None) -> None:
-        """Discard what is staged; with `to`, also put the branch at another commit.
+        """Discard the staged writes. With `to`, also move the branch to another commit.
 
-        Both are one atomic step: a write acknowledged before it is discarded, a write acknowledged
-        after it is kept.
+        Both are one atomic step. Writes that were acknowledged before it are discarded. Writes that
+        are acknowledged after it are kept.
 
         Args:
             to: A ref expression, as in ``main~1``. The log of moves has the earlier positions of
                 the branch (``repository.moves``), and ``repository.undo`` restores them.
 
         Raises:
-            ProtectedBranchError: The branch may not be moved so.
+            ProtectedBranchError: The branch accepts no reset.
             FencedError: The branch is a run's, and `to` was given.
         """
         to = None if to is None else ref_text(to, "to", within=self.repository)
@@ -581,10 +580,10 @@ class Branch(View, BranchLike):
 def commit_spec(
     branch: Branch, message: str, metadata: Mapping[str, str] | None, committer: str
 ) -> CommitSpec:
-    """Return the words of a commit on a branch, as a caller gives them, with the branch's own marks.
+    """Return the spec of a commit: the caller's message and metadata, and the branch's metadata.
 
     Raises:
-        InvalidInputError: The message is empty or too long, or the metadata has a name of graveler's.
+        InvalidInputError: The message is empty or too long, or the metadata has a reserved name.
     """
     message = text(message, "message", most=MESSAGE_BYTES)
     committer = text(committer, "committer", empty=True, most=COMMITTER_BYTES)
@@ -593,10 +592,10 @@ def commit_spec(
 
 
 def check_writable(branch: Branch) -> None:
-    """Refuse, before any bytes are stored, a write that the branch does not accept."""
+    """Raise an error, before bytes are stored, if the branch accepts no writes."""
     branch._writes.check()
 
 
 def fence_of(branch: Branch) -> str:
-    """Return the fence that the writers to a run's branch hold; "" for any other branch."""
+    """Return the fence of a run's branch, or "" for any other branch."""
     return branch._fence

@@ -1,4 +1,4 @@
-"""Branches: create, delete, reset, hard reset, undo; and deleted tags."""
+"""Creating, deleting and resetting branches, undo, and restoring deleted tags."""
 
 from dataclasses import replace
 from typing import Final
@@ -27,12 +27,12 @@ _UNDO: Final = "undo"
 def create_branch(
     stores: Stores, name: str, source: str, *, exist_ok: bool, hidden: bool = False
 ) -> BranchRecord:
-    """Create a branch at the commit that `source` names: one write, nothing is copied.
+    """Create a branch at the commit of `source`. This is one write, and nothing is copied.
 
     Raises:
         AlreadyExistsError: The name is taken, and `exist_ok` is not set.
         InvalidInputError: The name is invalid, or reserved for the branch of a run.
-        GateFailedError: A gate that branches of the name require refuses its content.
+        GateFailedError: A gate that branches with this name require refuses the content.
     """
     check_users_branch(name)
     rules_at = stores.refs.settings.place(PROTECTION)
@@ -49,22 +49,22 @@ def create_branch(
 
 
 def _first_base(stores: Stores, head: Commit) -> Commit:
-    """Return what gates compare the first head of a branch with: the default branch's head.
+    """Return the commit with which gates compare the first head: the head of the default branch.
 
-    Compared with itself, it would hide all that it brings from gates that look at changes.
+    A comparison of the first head with itself would hide its content from gates that check changes.
     """
     default = stores.refs.branches.find(stores.default_branch)
     return head if default is None else stores.refs.commits.get(default.commit_id)
 
 
 def delete_branch(stores: Stores, name: str) -> None:
-    """Remove a branch and what is staged on it; its commits stay.
+    """Remove a branch and its staged writes. Its commits stay.
 
     Raises:
-        RefNotFoundError: No such branch.
-        InvalidInputError: It is the repository's default branch.
-        FencedError: It belongs to a run: abandon the run.
-        ProtectedBranchError: It may not be deleted.
+        RefNotFoundError: The branch does not exist.
+        InvalidInputError: The branch is the repository's default branch.
+        FencedError: The branch belongs to a run. Abandon the run instead.
+        ProtectedBranchError: The branch may not be deleted.
     """
     if name == stores.default_branch:
         raise InvalidInputError(f"branch {name!r} is the default branch: it cannot be deleted")
@@ -80,7 +80,7 @@ def delete_branch(stores: Stores, name: str) -> None:
 
 
 def reset(stores: Stores, name: str, *, fence: str = "") -> None:
-    """Discard what is staged on the branch."""
+    """Discard the staged writes of the branch."""
     dropped: tuple[str, ...] = ()
     token = ""
 
@@ -92,7 +92,7 @@ def reset(stores: Stores, name: str, *, fence: str = "") -> None:
         return replace(record, staging_token=token, sealed_tokens=())
 
     def landed(now: BranchRecord) -> bool:
-        # no other process writes this token; if it is gone too, a second reset is harmless
+        # only this reset writes this token. If the token is gone too, a second reset is harmless
         return token in (now.staging_token, *now.sealed_tokens)
 
     with owned(name, fence):
@@ -101,21 +101,21 @@ def reset(stores: Stores, name: str, *, fence: str = "") -> None:
 
 
 def reset_hard(stores: Stores, name: str, to: str) -> Commit:
-    """Put the branch at the commit that `to` names and discard what is staged, in one step.
+    """Move the branch to the commit of `to` and discard the staged writes, in one step.
 
-    The step replaces the live token as well: a write that was acknowledged before it is gone
-    with it, and a writer that looks at the branch after it writes again.
+    The step also replaces the live token. Writes that were acknowledged before it are discarded. A
+    writer that checks the branch after it repeats its write.
 
     Args:
         stores: The repository.
         name: The branch.
-        to: A ref expression, resolved against the branch as it is when it moves.
+        to: A ref expression, resolved against the state of the branch at the time of the move.
 
     Raises:
-        ProtectedBranchError: The branch may not be moved so.
+        ProtectedBranchError: The branch accepts no reset.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
-        GateFailedError: A gate that the branch requires refuses; it did not move.
+        GateFailedError: A gate that the branch requires refuses. The branch did not move.
     """
     token = ""
     latest: Move | None = None
@@ -130,7 +130,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
         return replace(tip.at(target), staging_token=token, sealed_tokens=())
 
     def landed(now: BranchRecord) -> bool:
-        # the log decides, whatever others did since; if the head stayed, the token does
+        # the log decides, independent of later moves. If the head stayed, the token decides
         return token in (now.staging_token, *now.sealed_tokens) or (
             target is not None and _has_moved(now, latest, _RESET, target.id)
         )
@@ -145,25 +145,25 @@ def _latest(record: BranchRecord) -> Move | None:
 
 
 def _has_moved(now: BranchRecord, latest: Move | None, action: str, commit_id: str) -> bool:
-    """Return whether the log has such a move after the move `latest`."""
+    """Return whether the log has a move with this action and commit after the move `latest`."""
     since = now.moves.index(latest) + 1 if latest in now.moves else 0
     return any((move.action, move.commit) == (action, commit_id) for move in now.moves[since:])
 
 
 def undo(stores: Stores, name: str, to: int) -> Commit:
-    """Put the branch where it was `to` moves ago; create it there if it was deleted.
+    """Move the branch to its commit of `to` moves ago. A deleted branch is created there.
 
-    The log of moves records where the branch was. An undo is a move too and stands in the log, so
-    that the next undo reverses it.
+    The log of moves has the earlier commits of the branch. An undo is also a move in the log, so
+    the next undo reverses it.
 
-    What is staged stays staged. What was staged when the branch was deleted is lost.
+    Staged writes stay staged. Staged writes of a deleted branch are lost.
 
     Raises:
         RefNotFoundError: The log does not go back that far, or the branch did not exist then.
-        PreconditionFailedError: The branch moved meanwhile, and stays as it is.
-        FencedError: The branch is or was a run's.
-        ProtectedBranchError: The branch may not be moved so.
-        GateFailedError: A gate that the branch requires refuses; it did not move.
+        PreconditionFailedError: The branch moved meanwhile. It is unchanged.
+        FencedError: The branch belongs or belonged to a run.
+        ProtectedBranchError: The branch accepts no undo.
+        GateFailedError: A gate that the branch requires refuses. The branch did not move.
     """
     if to < 1:
         raise InvalidInputError(f"undo of {name!r} to {to}: give how many moves ago, from 1")
@@ -213,11 +213,11 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
 
 
 def undelete_tag(stores: Stores, name: str) -> Commit:
-    """Restore a deleted tag, for the commit that it named last.
+    """Restore a deleted tag with the commit that it last named.
 
     Raises:
         RefNotFoundError: The log has no such tag.
-        AlreadyExistsError: There is a tag of that name.
+        AlreadyExistsError: A tag with this name exists.
     """
     line = next(tag_moves(stores.refs, name), None)
     if line is None:

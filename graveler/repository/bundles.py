@@ -1,13 +1,14 @@
-"""Bundles: many writes of one operation, visible on the branch all together or not at all.
+"""Bundles: many writes of one operation that become visible on the branch together, or not at all.
 
-The row of a single write is staged under the live token. Several rows are staged, chunk by chunk, under
-a token of their own, a hold, which no branch names. Under the live token, a commit or a listing could see
-some of them, because it reads row by row and a store may write many rows in several steps. One
-compare-and-set then puts the hold behind the sealed tokens of the branch. Before that step the branch is
-unchanged: an error removes the rows, and collection removes the rows of a dead process.
+The row of a single write is staged under the live token. Several rows are staged in chunks under
+their own token, a hold, which no branch names. Under the live token, a commit or a listing could
+see only some of them, because it reads row by row and a store may write many rows in several steps.
+One compare-and-set then puts the hold after the sealed tokens of the branch. Before that step the
+branch is unchanged: an error removes the rows, and garbage collection removes the rows of a dead
+process.
 
-The writes under the live token at that time are older than the bundle, so the same step seals them. A
-bundle may also be put *beneath* the live token. Then the writes there count as newer ones.
+The writes under the live token at that time are older than the bundle, so the same step seals them.
+A bundle can also be put *beneath* the live token. Then the writes there count as newer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,14 +26,14 @@ from graveler.repository.writes import CHUNK, StagedWrites
 from graveler.values import staged_value
 
 _MOST_SEALED: Final = 63
-"""After a bundle: a commit seals one more, and holds all of them."""
+"""The maximum number of sealed tokens after a bundle. A commit seals one more and contains all."""
 
 
 class Bundle:
-    """The rows of one operation; made by `bundling`.
+    """The rows of one operation. `bundling` makes it.
 
     Attributes:
-        count: Number of rows that were added, repeated keys included.
+        count: Number of added rows, including repeated keys.
     """
 
     def __init__(self, stores: Stores, writes: StagedWrites, hold: Hold) -> None:
@@ -43,7 +44,7 @@ class Bundle:
         self.count = 0
 
     def add(self, row: Row) -> None:
-        """Add a row; an earlier one of its key gives way.
+        """Add a row. It replaces an earlier row of its key.
 
         Raises:
             ExpiredError: A sweep has deleted bytes that a row borrows.
@@ -54,13 +55,13 @@ class Bundle:
             self._spill()
 
     def remove(self, key: bytes) -> None:
-        """Take a row out again."""
+        """Remove a row."""
         self._rows.pop(key, None)
         if self._hold.token:
             self._stores.staging.remove(self._hold.token, key)
 
     def files(self) -> int:
-        """Return the number of rows that are no deletions."""
+        """Return the number of rows that are not deletions."""
         self._spill()
         staged = self._stores.staging.scan([self._hold.token]) if self._hold.token else ()
         return sum(staged_value(write) is not None for _, write in staged)
@@ -75,10 +76,10 @@ class Bundle:
             yield key
 
     def land(self) -> None:
-        """Make the rows visible on the branch, over all that was acknowledged before.
+        """Make the rows visible on the branch, above all writes that were acknowledged before.
 
         Raises:
-            ThrottledError: 62 tokens are sealed on the branch: commit or discard what is staged.
+            ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
             OutcomeUnknownError: A reply was lost, and the branch has moved since.
             FencedError: A newer attempt of the run owns the branch.
             ProtectedBranchError: The branch accepts no writes.
@@ -92,11 +93,11 @@ class Bundle:
             confirm(self._stores, [token], rows)
 
     def land_beneath(self, settle: Callable[[BranchRecord], None]) -> None:
-        """Make the rows visible on the branch, beneath what is under its live token.
+        """Make the rows visible on the branch, beneath the writes under its live token.
 
         Args:
-            settle: Called with the branch's record before each attempt: makes the rows fit what is
-                sealed and committed there.
+            settle: Called with the branch's record before each attempt. It adapts the rows to the
+                sealed and committed writes of the record.
         """
         self._spill()
         if self._hold.token:
@@ -144,7 +145,7 @@ class Bundle:
 
         with owned(self._writes.name, self._writes.fence):
             move(stores.refs, self._writes.name, change, landed=landed)
-        self._hold.token = ""  # it is the branch's now
+        self._hold.token = ""  # the token now belongs to the branch
 
     def _is_named(self, now: BranchRecord, first: BranchRecord) -> bool:
         """Return whether the branch has the token, sealed or committed since `first`."""
@@ -152,7 +153,7 @@ class Bundle:
 
 
 def committed_since(stores: Stores, now: BranchRecord, before: BranchRecord) -> Iterator[str]:
-    """Yield the staging tokens that commits of the branch hold since it was as `before` says."""
+    """Yield the staging tokens of the commits that the branch got since the record `before`."""
     commits = stores.refs.commits
     floor = commits.get(before.commit_id).generation
     commit = commits.get(now.commit_id)
@@ -164,16 +165,16 @@ def committed_since(stores: Stores, now: BranchRecord, before: BranchRecord) -> 
 def seal(
     stores: Stores, name: str, fence: str, *, keys: Sequence[bytes] | None = None
 ) -> BranchRecord:
-    """Seal what is staged on the branch, if anything is, and return its record.
+    """Seal the staged writes of the branch, if there are any, and return its record.
 
     Args:
         stores: The repository.
         name: The branch.
         fence: The fence that the caller holds.
-        keys: Seal only if one of these keys is staged under the live token; None: whatever is.
+        keys: Seal only if one of these keys is staged under the live token. None: any key.
 
     Raises:
-        ThrottledError: 62 tokens are sealed on the branch: commit or discard what is staged.
+        ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
         FencedError: A newer attempt of the run owns the branch.
     """
     live = ""
@@ -203,9 +204,9 @@ def _check_room(record: BranchRecord) -> None:
 
 @contextmanager
 def bundling(stores: Stores, writes: StagedWrites) -> Iterator[Bundle]:
-    """Yield a bundle for a branch; rows that have not landed when the block ends are removed.
+    """Yield a bundle for a branch. The end of the block removes rows that have not landed.
 
-    After an error with an unknown outcome they stay: they may be the branch's.
+    After an error with an unknown outcome the rows stay, because they may belong to the branch.
     """
     writes.check()
     with holding(stores) as hold:

@@ -1,20 +1,20 @@
 """Commit: seal the live token, build the tree, move the branch in one step.
 
 No reader sees a change before the last compare-and-set, and every step before it may be repeated.
-A crash at any point leaves the branch as it was, with its writes still staged for the next
+A crash at any point leaves the branch unchanged, with its writes still staged for the next
 committer.
 
-The record lists the sealed tokens oldest first, and they are committed from the front. The tokens that
-a committer built from therefore overlap with those that are still sealed when it lands: the tokens left
-to commit are a prefix of the latter. Voids that commits of some paths have put behind them stay in the
-record. The committer reads the voids, and does not commit the writes that they hide.
+The record lists the sealed tokens oldest first, and they are committed from the front. So the
+tokens of a committer overlap with those that are still sealed when it lands: the tokens that are
+left to commit are a prefix of the latter. Voids that commits of some paths have put after them stay
+in the record. The committer reads the voids, and does not commit the writes that they hide.
 
 - Full overlap: no other committer landed.
 - No overlap: another committer landed all of them, or a reset discarded them.
-- Partial overlap: another committer landed the first ones; the rest is committed on its head.
+- Partial overlap: another committer landed the first ones. The rest is committed on its head.
 
-A committer that lost the race keeps its tree if the head is unchanged, or changed by its own tokens
-only.
+A committer that lost the race keeps its tree if the head is unchanged, or changed only by its own
+tokens.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -39,26 +39,26 @@ from graveler.telemetry import COMMIT
 from graveler.values import staged_changes
 
 Apply = Callable[[str, Iterable[StagedChange]], Applied]
-"""Applies changes in key order to the tree of a metarange id, and returns the new tree, which is in the
-store. It runs again if another committer has landed some of the changes."""
+"""Applies changes in key order to the tree of a metarange id, and returns the new tree, which is in
+the store. It runs again if another committer has landed some of the changes."""
 
 _ATTEMPTS: Final = 200
 MOST_SEALED: Final = 64
-"""The maximum number of sealed tokens of a branch. A committer that finds this number commits them first."""
+"""The maximum number of sealed tokens of a branch. A committer at this limit commits them first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seal:
-    """A branch as a committer reads and seals it.
+    """A branch that a committer has read and sealed.
 
     Attributes:
         seen: Its record at the first read.
         record: Its record after sealing. Nothing is sealed if nothing is staged, or if the number
             of sealed tokens is at its limit. If another committer sealed first, the live token of
             `seen` belongs to that committer.
-        predicate: Replaces exactly that record; None if nothing was sealed, so that no
-            compare-and-set has proved that it is the current record.
-        judged: Whether the branch required gates while it had that record; None if the rules were
+        predicate: The predicate for replacing exactly that record. None if nothing was sealed, so
+            that no compare-and-set has proved that it is the current record.
+        judged: Whether the branch required gates while it had that record. None if the rules were
             not read.
     """
 
@@ -69,10 +69,10 @@ class _Seal:
 
 
 def _seal(stores: Stores, name: str, fence: str) -> _Seal:
-    """Give the branch a new live token and put the old one behind the sealed ones.
+    """Give the branch a new live token and put the old one after the sealed ones.
 
-    A process that has just staged writes has seen the branch's record then. If that is still the
-    record, it is sealed at once, and the rules are read afterwards.
+    A process that has just staged writes knows the branch's record. If the record is unchanged, it
+    is sealed at once, and the rules are read afterwards.
     """
     looks: list[BranchRecord] = []
     tries: list[BranchRecord] = []
@@ -83,7 +83,7 @@ def _seal(stores: Stores, name: str, fence: str) -> _Seal:
         nonlocal judged, known
         if known is not None:
             known = None
-            looks.clear()  # it was outdated when this commit began
+            looks.clear()  # the look was outdated when this commit began
         look = stores.refs.look(name, rules=not fence)
         check_fence(look.record, fence)
         judged = look.rules.check(name, "commit") if look.rules is not None else False
@@ -117,7 +117,7 @@ def _seal(stores: Stores, name: str, fence: str) -> _Seal:
 
 
 def _was_live(stores: Stores, now: BranchRecord, tried: BranchRecord) -> bool:
-    """Return whether a record that was written, or perhaps not, was that of the branch."""
+    """Return whether a record, whose write has an unknown outcome, was the branch's record."""
     token = tried.staging_token
     if token in (now.staging_token, *now.sealed_tokens):
         return True
@@ -127,7 +127,7 @@ def _was_live(stores: Stores, now: BranchRecord, tried: BranchRecord) -> bool:
 
 
 def _holder(stores: Stores, head: Commit, floor: int, tokens: Set[str]) -> Commit | None:
-    """Return the latest commit above a generation, by first parents, that took one of the tokens."""
+    """Return the latest commit above a generation that has a token, along first parents."""
     commit = head
     while commit.generation > floor:
         if not tokens.isdisjoint(commit.tokens):
@@ -166,29 +166,29 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
     keep: str = "",
     by: Apply | None = None,
 ) -> Commit:
-    """Commit what is staged on the branch.
+    """Commit the staged writes of the branch.
 
     Args:
         stores: The repository.
         name: The branch.
         spec: The message, metadata and committer.
-        fence: The fence of the run that owns the branch; "" for a user's branch.
-        allow_empty: Commit even if nothing staged differs from the head.
-        keep: Metarange id of a tree whose records replace staged ones of equal content, also if the
-            head has none; "" for none.
-        by: Applies the writes to the head; None: this process. After a lost race this process
+        fence: The fence of the run that owns the branch, or "" for a user's branch.
+        allow_empty: Commit even if no staged write differs from the head.
+        keep: Metarange id of a tree whose records replace staged ones of equal content, even if
+            the head has none, or "" for no tree.
+        by: Applies the writes to the head. None: this process does. After a lost race this process
             continues from its result, wherever the new head equals the old one.
 
     Returns:
-        The commit; if another committer landed all the writes meanwhile, the branch's head, which
+        The commit. If another committer landed all the writes meanwhile, the branch's head, which
         contains them.
 
     Raises:
-        NoChangesError: Nothing is staged that differs from the head.
+        NoChangesError: No staged write differs from the head.
         ProtectedBranchError: The branch accepts no commits.
         FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses: the writes stay staged, to be
-            corrected by later writes or discarded with `reset`.
+        GateFailedError: A gate that the branch requires refuses. The writes stay staged. Correct
+            them by later writes, or discard them with `reset`.
     """
     names = {"vcs.ref.head.name": name}
     if run := spec.metadata.get("graveler.run"):
@@ -207,8 +207,8 @@ def _commit(stores: Stores, order: _Order) -> Commit:
         full = len(seal.record.sealed_tokens) >= MOST_SEALED
         if not full or seal.record.staging_token != seal.seen.staging_token:
             break
-        # the tokens of dead committers land first, so that their number stays bounded; the live
-        # token, with this caller's writes, is sealed after that
+        # the tokens of dead committers land first, so that their number stays bounded. The live
+        # token, with this caller's writes, is sealed afterwards
         with suppress(NoChangesError):
             earlier = committer.run()
     else:
@@ -223,16 +223,16 @@ def _commit(stores: Stores, order: _Order) -> Commit:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A tree that was built from some tokens over a head.
+    """A tree that was built from a head and some tokens.
 
     Attributes:
         parent: The head.
         tokens: The tokens.
-        read: These, and the voids over them; see `read_for`.
-        voided: How many times staged writes of the branch had given way.
+        read: The tokens, and the voids after them, see `read_for`.
+        voided: The branch's count of staged writes giving way.
         applied: The tree.
         whole: Whether the tokens were still sealed after they were read. Another committer drops
-            the tokens that it has landed, so others may have been read in part.
+            the tokens that it has landed, so other tokens may have been read only in part.
     """
 
     parent: Commit
@@ -259,7 +259,7 @@ class _Committer:
         self._borrowed: dict[Row, None] = {}  # rows of the tokens that are not confirmed yet
 
     def run(self) -> Commit:
-        """Return the commit, this one or that of another committer with the same writes."""
+        """Return this commit, or the commit of another committer with the same writes."""
         landed = land(
             self._stores,
             self._order.name,
@@ -275,7 +275,7 @@ class _Committer:
         return landed.commit
 
     def _first(self) -> Tip | None:
-        """Return the branch as it was sealed; None if nothing was sealed: it is read again."""
+        """Return the sealed branch. None if nothing was sealed: then it is read again."""
         seal = self._sealed
         if seal.predicate is None:
             return None
@@ -283,7 +283,7 @@ class _Committer:
         return Tip(seal.record, seal.predicate, head)
 
     def _build(self, tip: Tip) -> BranchRecord | None:
-        """Commit what is left of the tokens; None if another commit contains all of it."""
+        """Commit the remaining tokens. Return None if another commit contains all of them."""
         allow_empty = self._order.allow_empty
         if tip.rules is not None:
             self._judged = tip.rules.check(self._order.name, "commit")
@@ -347,7 +347,7 @@ class _Committer:
                 self._check(tokens, read)
             return Applied(parent.metarange, Summary(), changed=False)
         if self._built is not None and self._built.voided != tip.record.voided:
-            self._built = None  # it may have writes that were removed since
+            self._built = None  # the tree may have writes that were removed since
         built, ranges = self._built, self._stores.ranges
         if built is not None and not built.whole:
             count = len(built.tokens)
@@ -359,7 +359,7 @@ class _Committer:
             applied = replace(built.applied, changed=changed)
         else:
             applied = self._grown(parent, read)
-            # gates must not judge a part, and what rows borrow is confirmed while they are named
+            # gates must not judge a part, and borrowed bytes are confirmed while they are named
             whole = bool(self._borrowed) or self._judged is not False
             if whole:
                 self._check(tokens, read)
@@ -367,7 +367,7 @@ class _Committer:
         return applied
 
     def _check(self, tokens: tuple[str, ...], read: tuple[str, ...]) -> None:
-        """Look at the branch after the tokens were read: they are sealed, and may be committed."""
+        """Check, after the tokens were read, that they are still sealed and may be committed."""
         name, rows = self._order.name, self._borrowed
         unread = self._judged is None
         look = self._stores.refs.look(name, rules=unread, epoch=bool(rows))
@@ -421,10 +421,10 @@ class _Committer:
 
 
 def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first of `sealed` that are of `mine`, both oldest first: what is not committed yet."""
+    """Return the leading tokens of `sealed` that are in `mine`: those not committed yet."""
     return tuple(takewhile(mine.__contains__, sealed))
 
 
 def read_for(tokens: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what is read to commit the first tokens of `sealed`: these, and the voids behind them."""
+    """Return the tokens to read for a commit of `tokens`: these, and the voids after them."""
     return (*tokens, *filter(is_laid, sealed[len(tokens) :]))

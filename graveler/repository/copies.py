@@ -1,8 +1,8 @@
-"""Copy and move of files and folders: entries are staged under new paths, no byte is copied.
+"""Copying files and folders: entries are staged under new paths, and no bytes are copied.
 
-The entries borrow bytes, so a concurrent sweep must see them. The bytes that a commit names exist as
-long as the commit is not condemned, which is looked up once for each chunk. The bytes of entries that
-are only staged are looked up in the store, like those of a link.
+The entries borrow bytes, so a concurrent sweep must see them. The bytes of a commit exist as long
+as the commit is not condemned, which is checked once for each chunk. The bytes of entries that are
+only staged are looked up in the store, like those of a link.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,18 +25,18 @@ from graveler.staging import combine
 from graveler.values import TOMBSTONE, decode_entry, stage_value, staged_value
 
 CHUNK: Final = 5_000
-"""Files that are looked at together."""
+"""The number of files that are handled together."""
 _BEHIND: Final = b"\xff"
-"""No path has this byte: a key that begins with it is behind all others."""
+"""A byte that no path has. A key that begins with it is after all paths."""
 
 
 class Place(NamedTuple):
-    """A file, or a folder with all that is below it.
+    """The source and the destination of a copy: two files, or two folders.
 
     Attributes:
         source: The key of the file, or the start of keys, which ends with a slash or is empty.
-        to: The same of the destination.
-        folder: Whether it is a folder.
+        to: The same for the destination.
+        folder: Whether they are folders.
     """
 
     source: bytes
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         """Return the place of two paths.
 
         Raises:
-            InvalidInputError: One is a folder and the other a file.
+            InvalidInputError: One path is a folder and the other a file.
         """
         folder = not source or source.endswith("/")
         if folder != (not to or to.endswith("/")):
@@ -65,14 +65,14 @@ class Place(NamedTuple):
         """Return the key at the destination.
 
         Raises:
-            InvalidInputError: It is no path.
+            InvalidInputError: The key is not a valid path.
         """
         new = self.to + key[len(self.source) :]
         check_path(new.decode())
         return new
 
     def came_from(self, key: bytes) -> bytes | None:
-        """Return the key at the source whose destination is this one, None where there is none."""
+        """Return the source key of a destination key, or None if there is none."""
         if not key.startswith(self.to):
             return None
         origin = self.source + key[len(self.to) :]
@@ -82,22 +82,22 @@ class Place(NamedTuple):
 def copy(
     stores: Stores, writes: StagedWrites, source: View, place: Place, *, replaces: bool = False
 ) -> int:
-    """Stage the files of a view under other paths, all together; return how many.
+    """Stage the files of a view under other paths, all together. Return their number.
 
     Args:
         stores: The repository.
         writes: The branch.
-        source: The view to copy from; one version of it is copied.
+        source: The view to copy from. One version of it is copied.
         place: The source and the destination.
         replaces: Delete the files that only the destination has, if both are folders.
 
     Raises:
         ObjectNotFoundError: There is nothing to copy.
-        ExpiredError: Garbage collection has the bytes, or is about to.
+        ExpiredError: Garbage collection has deleted the bytes, or is about to.
     """
     with bundling(stores, writes) as bundle, Spool() as spool:
         with snapshot(source, first_key("") + _BEHIND, place.source):
-            pass  # a run records what it reads
+            pass  # a run records its reads
         if isinstance(source, Ref):
             reading = Reading(stores, source.commit, ())
         else:
@@ -116,10 +116,10 @@ def copy(
 
 
 def delete_others(stores: Stores, name: str, bundle: Bundle, prefix: bytes) -> int:
-    """Delete, in a bundle, what the branch has below `prefix` and the bundle has not.
+    """Add deletions to a bundle for all other paths of the branch below `prefix`.
 
     Returns:
-        How many paths are deleted.
+        The number of deleted paths.
     """
     with Spool() as spool:
         reading = _snapshot(stores, name, Place(prefix, prefix, folder=True), spool)
@@ -146,7 +146,7 @@ def _delete(bundle: Bundle, keys: Sequence[bytes]) -> None:
 
 
 class Reading:
-    """One version of a tree: a commit and staged writes over it.
+    """One version of a tree: a commit and staged writes.
 
     Attributes:
         head: The commit.
@@ -168,7 +168,7 @@ class Reading:
         return self._stores.staging.scan(self._tokens, start) if self._tokens else iter(())
 
     def rows(self, place: Place) -> Iterator[tuple[bytes, tuple[bytes, bool]]]:
-        """Yield keys at the source of a place, each with its value and whether that is committed."""
+        """Yield the source keys of a place, each with its value and whether it is committed."""
         staged = (
             (key, (staged_value(write), False))
             for key, write in within(place.source, self._staged(place.source))
@@ -182,7 +182,7 @@ class Reading:
                     yield key, (value, is_committed)
 
     def find(self, key: bytes) -> tuple[bytes, bool] | None:
-        """Return the value at a key and whether it is committed, or None."""
+        """Return the value of a key and whether it is committed, or None."""
         write = self._stores.staging.get(self._tokens, key) if self._tokens else None
         if write is not None:
             value = staged_value(write)
@@ -203,18 +203,18 @@ def _snapshot(stores: Stores, name: str, place: Place, spool: Spool) -> Reading:
 def relocated(
     chunk: Sequence[tuple[bytes, tuple[bytes, bool]]], place: Place
 ) -> list[tuple[bytes, bytes, bool]]:
-    """Return (key at the destination, value record, whether it is committed) of each row."""
+    """Return (destination key, value record, whether it is committed) for each row."""
     return [(place.moved(key), value, committed) for key, (value, committed) in chunk]
 
 
 def rows_at(
     stores: Stores, head: Commit, chunk: Sequence[tuple[bytes, bytes, bool]]
 ) -> Iterator[Row]:
-    """Yield the rows of values at new keys, whose bytes are there.
+    """Yield the rows of values at new keys, after a check that their bytes exist.
 
     Args:
         stores: The repository.
-        head: The commit with those that are committed.
+        head: The commit with the committed values.
         chunk: Key, value record, and whether it is committed.
     """
     epoch = stores.refs.epochs.read().number
@@ -239,7 +239,7 @@ def rows_at(
 
 
 def nothing_at(name: str, place: Place) -> ObjectNotFoundError:
-    """Return the error that a view has nothing at the source of a place."""
+    """Return the error for a view without files at the source of a place."""
     path = place.source.decode()
     hint = "" if place.folder else f"; give {path + '/'!r} for what is below it"
     return ObjectNotFoundError(f"nothing at {path!r} in {name!r}{hint}")

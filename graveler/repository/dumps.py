@@ -1,4 +1,4 @@
-"""Dump and restore of the refs of a repository."""
+"""Dumping and restoring the refs of a repository."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -42,13 +42,13 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
 
     Args:
         stores: The repository.
-        path: The file; an existing one is replaced when the new one is complete.
-        storage: Root URI of the objects, for the header; "" for below the lake's storage.
+        path: The file. An existing file is replaced when the new one is complete.
+        storage: Root URI of the objects for the header, or "" if they are in the lake's storage.
 
     Raises:
-        NotFoundError: Its folder does not exist.
-        InvalidInputError: It is a folder, a pipe or a device.
-        ReadOnlyError: Its folder may not be written to.
+        NotFoundError: The folder of the file does not exist.
+        InvalidInputError: The path is a folder, a pipe or a device.
+        ReadOnlyError: The folder of the file is read-only.
         StorageFullError: The disk is full.
     """
     if path.is_dir():
@@ -80,7 +80,7 @@ def check_storage(ranges: RangeStore, contents: Contents) -> None:
     """Check that the storage has the tree of each branch and tag of a dump.
 
     Raises:
-        ObjectNotFoundError: It lacks one.
+        ObjectNotFoundError: A tree is missing.
     """
     for identifier, tree in contents.trees.items():
         if tree == EMPTY_METARANGE:
@@ -95,14 +95,14 @@ def check_storage(ranges: RangeStore, contents: Contents) -> None:
 
 
 def restore(stores: Stores, path: Path) -> Contents:
-    """Restore all refs of a dump; refs that exist already stay. It may be repeated.
+    """Restore all refs of a dump. Existing refs stay. The call may be repeated.
 
     Raises:
-        InvalidInputError: The file is no dump.
-        CorruptionError: It is damaged, or a commit is not what its id says.
+        InvalidInputError: The file is not a dump.
+        CorruptionError: The dump is damaged, or a commit does not match its id.
         ObjectNotFoundError: The storage lacks a tree that its refs name.
-        AlreadyExistsError: Branches or tags of the same names are at other commits.
-        ProtectedBranchError: A rule that only the repository has concerns a branch of the dump.
+        AlreadyExistsError: Branches or tags with the same names have other commits.
+        ProtectedBranchError: A rule that only the repository has matches a branch of the dump.
     """
     contents = read_dump(path)
     check_storage(stores.ranges, contents)
@@ -119,11 +119,11 @@ def check_room(refs: Refs, contents: RefSet, follows: Follows = _never) -> None:
     Args:
         refs: The repository's refs.
         contents: The refs.
-        follows: Which other branches are moved.
+        follows: Returns which other branches may be moved.
 
     Raises:
-        AlreadyExistsError: Branches or tags of these names are at other commits.
-        ProtectedBranchError: A rule that only the repository has concerns a branch of the dump.
+        AlreadyExistsError: Branches or tags with these names have other commits.
+        ProtectedBranchError: A rule that only the repository has matches a branch of the dump.
     """
     taken = []
     for name, (head, _) in contents.branches.items():
@@ -143,12 +143,12 @@ def check_room(refs: Refs, contents: RefSet, follows: Follows = _never) -> None:
 
 
 def _check_rules(refs: Refs, contents: RefSet) -> None:
-    """Refuse a dump that would create or move a branch past rules that only the repository has.
+    """Refuse a dump that would create or move a branch in spite of rules that the dump lacks.
 
-    Rules that the dump has too were in force when its branches were moved.
+    Rules that the dump also has were in force when its branches were moved.
 
     Raises:
-        ProtectedBranchError: A rule of protection or required gates concern such a branch.
+        ProtectedBranchError: A protection rule or required gates match such a branch.
     """
     here: dict[str, dict[str, Any]] = {
         "protection": dict(refs.protection.rules()),
@@ -188,9 +188,9 @@ def restore_refs(
     action: str = _RESTORE,
     follows: Follows = _never,
 ) -> None:
-    """Restore all refs of a dump, or of another repository; refs that exist already stay.
+    """Restore all refs of a dump, or of another repository. Existing refs stay.
 
-    Idempotent: branches come last, each by compare-and-set.
+    The call is idempotent. Branches come last, each by compare-and-set.
 
     Args:
         refs: The repository's refs.

@@ -1,4 +1,4 @@
-"""Upload a folder of the local disk to a branch: only differences, and a second call continues."""
+"""Uploading a local folder to a branch: only differences, and a second call continues."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -35,10 +35,10 @@ class Destination:
 
     Attributes:
         stores: The repository.
-        writes: Returns what stages writes; a run renews its lease with each call.
-        find: Looks entries up.
+        writes: Returns the object that stages writes. A run renews its lease with each call.
+        find: Looks up entries.
         snapshot: Returns one version of the branch below a key.
-        start: Start of the paths, with a slash at its end; "" for the whole tree.
+        start: The start of the paths, with a slash at its end, or "" for the whole tree.
     """
 
     stores: Stores
@@ -55,7 +55,7 @@ class Origin:
     Attributes:
         root: The local folder.
         links: The treatment of symbolic links.
-        exclude: The files to leave out.
+        exclude: The excluded files.
     """
 
     root: Path
@@ -67,11 +67,11 @@ class Origin:
         return walk(self.root, self.links, self.exclude, fault)
 
     def checked(self, start: str) -> int:
-        """Return how many files there are.
+        """Return the number of files.
 
         Raises:
-            InvalidInputError: There is no folder, or a name cannot be a path, a link cannot be
-                followed, a folder cannot be read: all of them are named.
+            InvalidInputError: The folder does not exist. Or some names cannot be paths, links
+                cannot be followed, or folders cannot be read: the message has them.
         """
         if not self.root.is_dir():
             raise InvalidInputError(f"no folder {str(self.root)!r}")
@@ -120,14 +120,14 @@ def upload(
     Args:
         destination: The branch.
         origin: The folder.
-        terms: What holds for all files.
+        terms: The options for all files.
         metadata_given: Entries with other metadata are uploaded again.
         delete: Delete the files below the prefix that the folder does not have.
 
     Raises:
-        InvalidInputError: A name cannot be a path, and nothing was uploaded; or a file cannot be
-            read, or changes while it is read, and the others are staged.
-        GravelerError: As of a put. The message says how many files are staged.
+        InvalidInputError: A name cannot be a path: nothing was uploaded. Or a file cannot be read,
+            or changes while it is read: the others are staged.
+        GravelerError: An error of a put. The message has the number of staged files.
     """
     stores = destination.stores
     chunks = Chunks(stores, destination.writes, replace=terms.replace)
@@ -177,7 +177,7 @@ class _Sender:
         self._metadata_given = metadata_given
 
     def jobs(self, files: Iterator[LocalFile]) -> Iterator[_Job]:
-        """Yield the files with what the branch has in their places."""
+        """Yield the files with the entries of the branch at their paths."""
         for group in batches(files, _LOOK_UP):
             paths = [self._to.start + file.name for file in group]
             known: Sequence[Entry | None] = [None] * len(group)
@@ -225,7 +225,7 @@ class _Sender:
 
 
 def _delete_others(destination: Destination, origin: Origin) -> int:
-    """Stage the deletion of the files that only the branch has; return their number."""
+    """Stage the deletion of the files that only the branch has. Return their number."""
     start = first_key(destination.start)
 
     def unreadable(name: str, reason: str) -> None:

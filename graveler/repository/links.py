@@ -1,4 +1,4 @@
-"""Links: entries of files that are in a store already, each looked up when it is created.
+"""Links: entries of files that are already in a store. Each file is looked up.
 
 Many files are looked up in as few requests as possible.
 """
@@ -26,24 +26,24 @@ from graveler.refs import Epoch
 def linked(
     stores: Stores, entries: Iterable[Entry], *, sized: bool = True, epoch: Epoch | None = None
 ) -> tuple[list[Entry], Epoch]:
-    """Return the entries as they are stored: addresses in their one form, all of them looked up.
+    """Return the entries in their stored form, with normalized addresses. All files are looked up.
 
     Times, and the versions of foreign files, are those that the store reports. A checksum is the
-    caller's, unless the entry is of graveler's own bytes.
+    caller's, unless the entry has graveler's own bytes.
 
     Args:
         stores: The repository.
         entries: The caller's entries.
         sized: Whether they have the sizes of the files.
-        epoch: The epoch of sweeps before this call; None: it is read here.
+        epoch: The epoch of sweeps before this call. None: this function reads it.
 
     Returns:
-        The entries, and the epoch of sweeps under which those of own files were looked up.
+        The entries, and the epoch of sweeps under which own files were looked up.
 
     Raises:
-        ObjectNotFoundError: There is no such object.
+        ObjectNotFoundError: An object does not exist.
         InvalidInputError: A path, an address or a checksum is invalid, or the size differs.
-        PermissionDeniedError: A file lies in no declared place.
+        PermissionDeniedError: A file is in no declared place.
     """
     book = AddressBook(stores.storage)
     owners = Owners(stores.neighbours, book)
@@ -56,12 +56,12 @@ def linked(
 
 
 class LinkRules(NamedTuple):
-    """The rules for files that a repository may link to; they need no key-value store.
+    """The rules for files to which a repository may link. They work without a key-value store.
 
     Attributes:
         repository: Name of the repository.
         storage: Root URI of its storage.
-        places: Where files may be linked from, in their one form.
+        places: Normalized places to which entries may link.
         neighbours: The other repositories of the lake, each with the root of its storage.
     """
 
@@ -72,16 +72,16 @@ class LinkRules(NamedTuple):
 
     @classmethod
     def of(cls, stores: Stores) -> "LinkRules":
-        """Return the present rules of a repository."""
+        """Return the current rules of a repository."""
         places = tuple(stores.refs.links.list())
         return cls(stores.name, stores.storage, places, tuple(stores.neighbours()))
 
 
 class Trust:
-    """Checks entries whose size and version the caller vouches for, by the rules of links.
+    """Checks entries by the rules of links. It trusts their sizes and versions.
 
     Args:
-        rules: Those of the repository.
+        rules: The rules of the repository.
     """
 
     def __init__(self, rules: LinkRules) -> None:
@@ -90,12 +90,12 @@ class Trust:
         self._owners = Owners(lambda: rules.neighbours, self._book)
 
     def checked(self, entry: Entry) -> Entry:
-        """Return the entry with its address in its one form; the file is not looked up.
+        """Return the entry with a normalized address. The file is not looked up.
 
         Raises:
-            InvalidInputError: A path, an address or a checksum is invalid, or the file lies in the
+            InvalidInputError: A path, an address or a checksum is invalid, or the file is in the
                 storage of a repository.
-            PermissionDeniedError: The file lies in no declared place.
+            PermissionDeniedError: The file is in no declared place.
         """
         entry = _checked(entry, self._book, self._owners)
         if is_own(entry.address):
@@ -109,11 +109,11 @@ class Trust:
 
 
 class Owners:
-    """Detects foreign files that lie in the storage of another repository.
+    """Detects foreign files that are in the storage of another repository.
 
     Args:
         neighbours: Returns the other repositories, each with the root of its storage.
-        book: Finds the one form of addresses.
+        book: Normalizes addresses.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Owners:
         """Refuse a file in another repository's storage.
 
         Raises:
-            InvalidInputError: It lies there.
+            InvalidInputError: The file is in such a storage.
         """
         folder = uri.rpartition("/")[0]
         if folder in self._free:
@@ -174,7 +174,7 @@ def _infos(stores: Stores, addresses: Collection[str]) -> Mapping[str, tuple[Obj
 
 
 def version_in(store: ObjectStore, info: ObjectInfo) -> str:
-    """Return the version of a foreign file, as entries have it."""
+    """Return the version of a foreign file in the form of entries."""
     if store.root.startswith("file:"):
         return f"mtime:{unix_us(info.mtime)}"
     return f"etag:{info.etag}"
@@ -192,7 +192,7 @@ def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: b
             f"entry {entry.path!r}: {entry.address!r} has {info.size} bytes, not {entry.size}"
         )
     own = is_own(entry.address)
-    # no `replace`: it takes three times as long, and thousands of entries pass here
+    # not `replace`, which takes three times as long for thousands of entries
     return Entry(
         path=entry.path,
         address=entry.address,
@@ -215,12 +215,12 @@ _PAGE: Final = 1_000
 def look_up(store: ObjectStore, keys: Iterable[str]) -> dict[str, ObjectInfo]:
     """Return the existing objects by key.
 
-    A page of a listing takes as long as one round of requests for single objects. So the keys
-    are taken from a listing while each of its pages has more of them than a round; if a page has
-    fewer, some rounds of single requests follow, more each time.
+    A page of a listing takes as long as one round of requests for single objects. So the keys are
+    taken from a listing as long as each page has more of them than a round. If a page has fewer,
+    some rounds of single requests follow, more each time.
     """
     wanted = sorted(set(keys), key=str.encode)
-    if not store.put_threads:  # the caller's own disk: a request costs nothing
+    if not store.put_threads:  # the local disk: a request costs nothing
         return dict(_heads(store, wanted))
     listed: dict[str, ObjectInfo] = {}
     single: list[str] = []
@@ -239,7 +239,7 @@ def look_up(store: ObjectStore, keys: Iterable[str]) -> dict[str, ObjectInfo]:
 
 
 def _list(store: ObjectStore, wanted: list[str], at: int, listed: dict[str, ObjectInfo]) -> int:
-    """List from the key at `at` on while that is cheaper; return the position that it reached."""
+    """List from the key at `at` on while this is cheaper. Return the reached position."""
     prefix = commonprefix([wanted[at], wanted[-1]]).rpartition("/")[0]  # noqa: RUF071 - cut at a slash
     listing = store.list(f"{prefix}/" if prefix else "", after=wanted[at][:-1])
     while True:

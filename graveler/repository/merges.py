@@ -1,4 +1,4 @@
-"""Merge: a three-way merge of trees, then one compare-and-set of the destination."""
+"""Merging branches: a three-way merge of trees, then one compare-and-set of the destination."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from graveler.telemetry import MERGE
 
 _SHOWN: Final = 5
 WHOLE: Final = "graveler.whole"
-"""Metadata of a merge commit: tables of which a strategy took one side, by their logs; five at most."""
+"""Metadata of a merge commit: tables that a strategy settled as a whole, by log, at most five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class MergeResult:
 
     Attributes:
         commit: The merge commit, or the destination's head if there was nothing to merge.
-        already: The destination contained the source before.
+        already: Whether the destination contained the source before.
     """
 
     commit: Commit
@@ -48,10 +48,10 @@ def merge_spec(
     metadata: Mapping[str, str] | None,
     committer: str,
 ) -> tuple[str, str, CommitSpec]:
-    """Return the source, the branch and the words of a merge, as a caller gives them.
+    """Return the source, the branch and the spec of a merge from a caller's arguments.
 
     Raises:
-        InvalidInputError: An argument is invalid, or the two are the same.
+        InvalidInputError: An argument is invalid, or both branches are the same.
     """
     source = ref_text(source, "source", within=stores)
     into = branch_text(into, "into", within=stores)
@@ -72,7 +72,7 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
     what: str,
     lines: tuple[Commit | None, Commit | None] = (None, None),
 ) -> str:
-    """Return the metarange of the merged tree; see `_merged`."""
+    """Return the metarange of the merged tree. See `_merged`."""
     return _merged(
         stores,
         base=base,
@@ -100,19 +100,19 @@ def _merged(  # noqa: PLR0913 - three trees and how to settle them
 
     Args:
         stores: The repository.
-        base: The origin of both sides: a metarange id, or all best bases.
+        base: The base: a metarange id, or all best bases.
         source: Metarange id.
         dest: Metarange id.
         strategy: Settles conflicts: a word, or a compiled strategy.
         what: The operation, for the error.
         earlier: The result of the same merge before the destination moved.
         lines: The heads of the source and of the destination. The error names the last commit on
-            each line that changed a path in conflict; None: not for this side.
-        tasks: Merges slices; None: this process.
+            each line that changed a conflicting path. None: not for this side.
+        tasks: Tasks that merge slices. None: this process merges.
 
     Raises:
-        MergeConflictError: Both sides changed a path differently.
-        InvalidInputError: An unknown strategy.
+        MergeConflictError: Both sides changed a path in different ways.
+        InvalidInputError: The strategy is unknown.
     """
     settled = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
     merged = merge(
@@ -158,8 +158,8 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
 ) -> Commit | None:
     """Return the stored commit that merges `source` into `dest`, or None if `dest` contains it.
 
-    No branch moves. If the destination moves afterwards, pass the commit as `earlier`: only what
-    changed since is merged again.
+    No branch moves. If the destination moves afterwards, pass the commit as `earlier`. Then only
+    later changes are merged again.
     """
     bases = merge_start(stores, source, dest)
     if bases is None:
@@ -184,7 +184,7 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
 def _still_good(
     stores: Stores, earlier: Commit | None, source: Commit, bases: Bases
 ) -> Earlier | None:
-    """Return the trees of an earlier merge of `source`, if it started from the same bases."""
+    """Return the trees of an earlier merge of `source` if it had the same bases."""
     if earlier is None or earlier.parents[1:] != (source.id,) or WHOLE in earlier.metadata:
         return None
     dest = stores.refs.commits.get(earlier.parents[0])
@@ -198,7 +198,7 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
     """Refuse the work of an unpublished run and quarantined work of ingestion.
 
     Gates have not judged the former and have refused the latter. The source's own line is searched,
-    down to the first commit that the destination contains; a merge into the line was checked when
+    down to the first commit that the destination contains. A merge into the line was checked when
     it was made.
     """
     for commit in line_outside(stores.refs.commits, source.id, dest.id):
@@ -225,17 +225,17 @@ def merge_into(
     strategy: Strategy | None,
     tasks: Tasks | None = None,
 ) -> MergeResult:
-    """Merge what an expression names into a branch; after a lost race, merge again into the new head.
+    """Merge the commit of an expression into a branch. A lost race repeats it with the new head.
 
     Staged writes of the destination stay staged. The result is always a merge commit and never a
     fast-forward, so that the history shows which changes were published together.
 
     Raises:
-        MergeConflictError: Both sides changed a path differently; the branch did not move.
+        MergeConflictError: Both sides changed a path in different ways. The branch did not move.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
         ProtectedBranchError: The branch accepts no merges.
-        GateFailedError: A gate that the branch requires refuses; the branch did not move.
+        GateFailedError: A gate that the branch requires refuses. The branch did not move.
         ExpiredError: The tree of a merge base was removed by garbage collection.
     """
     made: Commit | None = None
@@ -265,12 +265,12 @@ def merge_into(
 
 
 def find_bases(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
-    """Return the bases of a merge of the two, or None where they have no history in common.
+    """Return the bases of a merge of the two, or None if they have no history in common.
 
     Raises:
-        ExpiredError: Garbage collection removed the tree of one that must be read.
+        ExpiredError: Garbage collection has removed the tree of a base that must be read.
     """
-    # the tree of a base is not opened if a side has the same one, and the sides' trees exist
+    # the tree of a base is not opened if a side has the same tree, and the sides' trees exist
     readable = {EMPTY_METARANGE, source.metarange, dest.metarange}
 
     def base_of(commit: Commit) -> Base:
@@ -298,7 +298,7 @@ def describe(
     Args:
         stores: The repository.
         conflicts: The conflicts in key order.
-        source: The commit at which the history of the source's side begins; None: it is not read.
+        source: The commit at which the history of the source's side begins. None: it is not read.
         dest: The same for the destination's side.
     """
     keys = [conflict.key for conflict in conflicts]
@@ -314,7 +314,7 @@ def describe(
 
 
 def conflict_error(what: str, conflicts: tuple[Conflict, ...], count: int) -> MergeConflictError:
-    """Return the error that names the conflicts; `count` is how many there are."""
+    """Return the error that names the conflicts. `count` is their total number."""
     shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
     more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
     paths = "path was" if count == 1 else "paths were"

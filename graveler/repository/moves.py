@@ -1,4 +1,4 @@
-"""Move of files and folders: a copy under new paths and the deletion of the old ones.
+"""Moving files and folders: a copy under new paths and the deletion of the old ones.
 
 A write to an old path that was acknowledged before the move is moved. A write that is acknowledged
 later stays at the old path. The live token is sealed first, the move is built from the sealed and
@@ -29,7 +29,7 @@ def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
     """Stage the files of the branch under other paths, and the deletion of the old ones.
 
     Returns:
-        How many files are moved.
+        The number of moved files.
 
     Raises:
         ObjectNotFoundError: There is nothing to move.
@@ -88,18 +88,18 @@ class _Move:
         """Adjust the bundle to the sealed and committed writes of a newer record.
 
         Raises:
-            LookAgain: It must be filled again.
+            LookAgain: The bundle must be filled again.
             ObjectNotFoundError: Nothing is left to move.
         """
         before, self._record = self._record, record
         if before.voided != record.voided:
-            raise LookAgain  # what gave way is moved no more, and may have been removed since
+            raise LookAgain  # writes that gave way are no longer moved, and may be removed
         if (before.commit_id, before.sealed_tokens) == (record.commit_id, record.sealed_tokens):
             return
         stores = self._stores
         known = {*record.sealed_tokens, *committed_since(stores, record, before)}
         if self._overlaps or not known.issuperset(before.sealed_tokens):
-            raise LookAgain  # or what was moved has been discarded
+            raise LookAgain  # or the moved writes were discarded
         reading, old = self._read(record), self._reading.head.metarange
         fresh = [token for token in record.sealed_tokens if token not in before.sealed_tokens]
         prefix = self._place.source

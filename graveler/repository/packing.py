@@ -1,8 +1,8 @@
 """Packing a branch: its head's records in good ranges, as an ordinary commit that changes no path.
 
-The commit lands by the protocol of every commit, beside writers and publishers. No gate judges it and
-no rule forbids it, because its tree has exactly the records of its parent: their number, their bytes
-and the sum of their ids are compared before it is written.
+The commit lands by the protocol of every commit, concurrently with writers and publishers. No gate
+judges it and no rule forbids it, because its tree has exactly the records of its parent. Their
+number, their size and the sum of their ids are compared before the commit is written.
 """
 
 import logging
@@ -22,13 +22,13 @@ from graveler.refs.pack_rule import PackRule
 _log: Final = logging.getLogger(__name__)
 
 PACK_PAIR: Final = "graveler.pack"
-"""Metadata of the commits that pack: the ranges that were cut again, and what they became."""
+"""Metadata of packing commits: the numbers of replaced and of new ranges."""
 
 CHEAP_RANGES: Final = 256
-"""A publish packs no more badly cut ranges than this."""
+"""The maximum number of badly cut ranges that a publish packs."""
 
 CHEAP_SIZES: Final = 4
-"""A publish packs no more bytes than this many ranges of the largest size have."""
+"""The maximum size that a publish packs, in ranges of the largest size."""
 
 _SMALL: Final = 4
 _OBJECT_BYTES: Final = 4 << 20
@@ -36,14 +36,14 @@ _OBJECT_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class PackResult:
-    """What packing a branch did.
+    """The result of packing a branch.
 
     Attributes:
-        commit: The commit that landed, None if nothing was badly cut.
-        before: Ranges that are in the tree no more.
-        after: Ranges that are there in their place.
+        commit: The commit that landed, or None if nothing was badly cut.
+        before: Number of ranges that were replaced.
+        after: Number of ranges that replace them.
         bytes_read: Logical bytes of the ranges that were read.
-        left: Ranges that are badly cut still, because the limit was reached.
+        left: Number of ranges that are still badly cut, because the limit was reached.
     """
 
     commit: Commit | None
@@ -69,15 +69,15 @@ def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
         stores: The repository.
         name: The branch.
         everything: Cut all ranges again, after a change of the splitting policy.
-        limit: Logical bytes after which no further ranges are read; None: no limit.
-        message: Of the commit; "" for one that counts ranges.
-        committer: Name; "" stands for the user of the process.
-        by: What packs the tree of a metarange id; None: this process.
+        limit: Logical bytes after which no further ranges are read, or None for no limit.
+        message: The message of the commit. "" means a message with the numbers of ranges.
+        committer: The committer. "" means the user of the process.
+        by: Packs the tree of a metarange id. None: this process does.
 
     Raises:
-        RefNotFoundError: No such branch.
+        RefNotFoundError: The branch does not exist.
         FencedError: The branch belongs to a run.
-        CorruptionError: A range cannot be read; the branch stays as it is.
+        CorruptionError: A range cannot be read. The branch is unchanged.
     """
     by = by or Packer(stores.ranges, stores.splitting, everything, limit).pack
     packed = Packed("")
@@ -102,15 +102,15 @@ def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
 
 
 def waiting(stores: Stores, head: Commit) -> Backlog:
-    """Return what is badly cut in the tree of a commit; only its metarange is read."""
+    """Return the backlog of the tree of a commit. Only its metarange is read."""
     return backlog(read(stores.ranges, head.metarange), stores.splitting)
 
 
 def pack_published(stores: Stores, name: str, head: Commit, rule: PackRule) -> None:
-    """Pack a branch in the background, if the rule asks for it and it is cheap.
+    """Pack a branch in the background, if the rule requires it and it is cheap.
 
-    Called after a publish has landed, and never fails. The tree of the commit is still in memory, so
-    that nothing is read unless the branch is packed. What is not cheap is left to `maintain`.
+    This is called after a publish has landed, and never fails. The tree of the commit is still in
+    memory, so nothing is read unless the branch is packed. Expensive packing is left to `maintain`.
 
     Args:
         stores: The repository.
@@ -134,24 +134,23 @@ def pack_published(stores: Stores, name: str, head: Commit, rule: PackRule) -> N
 
 @dataclass(frozen=True, slots=True)
 class TreeStats:
-    """How the tree of a commit is cut into ranges. All sizes are logical bytes.
+    """Statistics of the ranges of a commit's tree. All sizes are logical bytes.
 
     Attributes:
         commit: Id of the commit.
-        entries: Entries of the tree.
-        bytes: Bytes of their records.
-        ranges: Ranges.
-        small: Ranges of less than a quarter of the average that the policy aims at.
-        fragments: Ranges that a commit ended, not the policy.
-        smallest: Bytes of the smallest range.
-        median: Bytes of the median range.
-        largest: Bytes of the largest range.
-        badly_cut: Ranges that a pack would read.
-        badly_cut_bytes: Their bytes; a pack may read some ranges more.
-        packed_ranges: Ranges of the tree after a pack, about.
-        scan_cost: What a cold listing reads, in objects of no bytes: one for each object, and one for
-            each 4 MiB.
-        packed_scan_cost: The same after a pack, about.
+        entries: Number of entries of the tree.
+        bytes: Size of their records.
+        ranges: Number of ranges.
+        small: Number of ranges with less than a quarter of the policy's average size.
+        fragments: Number of ranges that a commit ended, not the policy.
+        smallest: Size of the smallest range.
+        median: Size of the median range.
+        largest: Size of the largest range.
+        badly_cut: Number of badly cut ranges.
+        badly_cut_bytes: Size of these ranges. Packing may read some more ranges.
+        packed_ranges: Approximate number of ranges after packing.
+        scan_cost: The cost of a cold listing: one unit for each object, and one for each 4 MiB.
+        packed_scan_cost: The approximate cost after packing.
     """
 
     commit: str
@@ -171,10 +170,10 @@ class TreeStats:
 
 
 def tree_stats(stores: Stores, ref: str) -> TreeStats:
-    """Return how the tree that `ref` names is cut; only its metarange is read.
+    """Return the statistics of the tree of `ref`. Only its metarange is read.
 
     Raises:
-        RefNotFoundError: No such ref.
+        RefNotFoundError: The ref does not exist.
         ExpiredError: Garbage collection has removed the tree.
     """
     commit = resolve_to_read(stores.refs, ref)

@@ -1,6 +1,6 @@
-"""A commit of given changes and nothing else: staged writes of the branch stay staged.
+"""A commit of only the given changes: staged writes of the branch stay staged.
 
-The branch moves in one compare-and-set, so the changes are visible all together or not at all. A
+The branch moves in one compare-and-set, so the changes become visible together or not at all. A
 process that dies before that leaves only bytes that no entry names.
 
 A staged write of one of the paths hides the commit's value of the path. An older write must give way,
@@ -31,8 +31,8 @@ def commit_changes(
         NoChangesError: The head has all of these changes.
         ProtectedBranchError: The branch accepts no writes or no commits.
         FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses; the branch did not move.
-        ThrottledError: 62 tokens are sealed on the branch: commit or discard what is staged.
+        GateFailedError: A gate that the branch requires refuses. The branch did not move.
+        ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
     """
     if not fence:
         stores.refs.protection.check(name, "write")

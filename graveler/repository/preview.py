@@ -21,12 +21,12 @@ class MergePreview:
     Attributes:
         source: The commit to merge.
         dest: The head to merge it into.
-        already: The destination contains the source: there is nothing to merge.
+        already: Whether the destination contains the source, so that there is nothing to merge.
         added: Number of paths that the destination gains.
         changed: Number of paths that change.
         removed: Number of paths that the destination loses.
-        conflicts: The first 1,000, in path order. With any, the merge is refused.
-        conflict_count: Number of conflicts.
+        conflicts: The first 1,000 conflicts, in path order. Any conflict refuses the merge.
+        conflict_count: Number of all conflicts.
     """
 
     source: Commit
@@ -49,7 +49,7 @@ class MergePreview:
         return (change_of(*item) for item in self._read() if isinstance(item, RawChange))
 
     def every_conflict(self) -> Iterator[Conflict]:
-        """Yield all conflicts, in byte order of the paths, without what changed the paths last.
+        """Yield all conflicts in byte order of the paths, without the commits that caused them.
 
         Each call reads the trees again.
         """
@@ -59,7 +59,7 @@ class MergePreview:
 def preview_merge(
     stores: Stores, source: Commit, into: str, *, strategy: Strategy | None
 ) -> MergePreview:
-    """Return the preview of merging a commit into a branch; no gate runs.
+    """Return the preview of merging a commit into a branch. No gate runs.
 
     Raises:
         ConflictError: The two have no history in common.

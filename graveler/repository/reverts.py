@@ -1,7 +1,7 @@
-"""Revert and cherry-pick: a commit that inverts or repeats what another commit changed.
+"""Revert and cherry-pick: a commit that inverts or repeats the changes of another commit.
 
-Both are three-way merges into the branch's head. A revert takes the commit as base and its parent as
-source; a cherry-pick takes the parent as base and the commit as source.
+Both are three-way merges into the branch's head. A revert takes the commit as base and its parent
+as source. A cherry-pick takes the parent as base and the commit as source.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from graveler.repository.merges import merge_trees, refuse_unpublished
 from graveler.repository.strategies import Strategy, settling
 
 CHERRY_PICK: Final = "graveler.cherry-pick"
-"""In the metadata of a commit: the commit whose changes it has repeated."""
+"""Metadata of a commit: the commit whose changes it repeats."""
 _OURS: Final = "graveler."
 
 
@@ -29,13 +29,13 @@ class Pick:
 
     Attributes:
         commit: The commit.
-        parent: The parent that the changes are counted from, from 1. A merge needs it unless the
-            choice is clear: the commit published a run, or is reverted on the branch that it was
-            merged into.
-        strategy: What happens in a conflict: ``source-wins`` takes the applied changes and
-            ``dest-wins`` those of the branch; None takes neither.
-        allow_empty: Make a commit also if nothing changes.
-        accepts: Called with the head of the branch that the changes are applied to; an exception
+        parent: The number of the parent to compare with, from 1. A merge commit needs it unless
+            the choice is clear: the commit published a run, or it is reverted on the branch into
+            which it was merged.
+        strategy: How conflicts are settled: ``source-wins`` takes the applied changes and
+            ``dest-wins`` those of the branch. None leaves conflicts.
+        allow_empty: Make a commit even if nothing changes.
+        accepts: Called with the head of the branch to which the changes are applied. An exception
             refuses. It is called again after a lost race.
     """
 
@@ -47,17 +47,17 @@ class Pick:
 
 
 def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
-    """Commit on the branch the inverse of what a commit changed.
+    """Commit the inverse changes of a commit on the branch.
 
     Args:
         stores: The repository.
-        name: The branch; what is staged on it stays staged.
+        name: The branch. Its staged writes stay staged.
         pick: The commit to revert.
-        spec: The spec of the new commit; an empty message gets a default.
+        spec: The spec of the new commit. An empty message gets a default.
 
     Raises:
-        InvalidInputError: No such parent, or a merge whose parent is not clear.
-        MergeConflictError: The same paths were changed since; the branch did not move.
+        InvalidInputError: The parent does not exist, or the parent of a merge is not clear.
+        MergeConflictError: The same paths were changed since. The branch did not move.
         NoChangesError: The branch has none of these changes.
         ProtectedBranchError: The branch accepts no reverts.
         FencedError: The branch belongs to a run.
@@ -75,17 +75,17 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
 
 
 def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
-    """Commit on the branch what a commit changed.
+    """Commit the changes of a commit on the branch.
 
     Args:
         stores: The repository.
-        name: The branch; what is staged on it stays staged.
+        name: The branch. Its staged writes stay staged.
         pick: The commit with the changes.
-        spec: The spec of the new commit; message and metadata default to those of the commit.
+        spec: The spec of the new commit. Message and metadata default to those of the commit.
 
     Raises:
-        InvalidInputError: No such parent, or a merge whose parent is not clear.
-        MergeConflictError: The branch changed the same paths; it did not move.
+        InvalidInputError: The parent does not exist, or the parent of a merge is not clear.
+        MergeConflictError: The branch changed the same paths. It did not move.
         NoChangesError: The branch has all of these changes.
         ProtectedBranchError: The branch accepts no cherry-picks.
         FencedError: The branch belongs to a run.
@@ -103,13 +103,13 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
 
 
 def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
-    """Return the parent that the commit's changes are counted from.
+    """Return the parent with which the commit is compared.
 
     Args:
         stores: The repository.
         pick: The commit.
         action: The operation, for the error.
-        on: The branch on which the commit is reverted; "" if it is not.
+        on: The branch on which the commit is reverted, or "" for a cherry-pick.
     """
     commit, number, count = pick.commit, pick.parent, len(pick.commit.parents)
     if number is None and count > 1 and _is_parent_clear(stores, commit, on):
@@ -133,7 +133,7 @@ def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
 
 
 def _is_parent_clear(stores: Stores, commit: Commit, on: str) -> bool:
-    """Return whether the changes of a merge can only be meant as those that its branch got by it."""
+    """Return whether the changes of a merge are clearly those that it brought to its branch."""
     if "graveler.published" in commit.metadata:
         return True
     commits = stores.refs.commits

@@ -1,14 +1,14 @@
 """A commit of some of the staged paths: the others stay staged.
 
-It is the only exception to the rule that a commit holds a listing of the whole branch. The live token
-is sealed, the newest sealed write of each chosen path is applied to the head, and the branch moves in
-one compare-and-set. The same step puts a token with a void for each of these paths behind the sealed
-tokens. The void writes no longer count, and hide no later head. They are removed afterwards, and unused
-tokens leave the record. Correctness does not depend on this removal.
+It is the only exception to the rule that a commit holds a listing of the whole branch. The live
+token is sealed, the newest sealed write of each chosen path is applied to the head, and the branch
+moves in one compare-and-set. The same step puts a token with a void for each of these paths after
+the sealed tokens. The voided writes no longer count, and hide no later head. They are removed
+afterwards, and unused tokens leave the record. Correctness does not depend on this removal.
 
-If the chosen writes are all writes of the leading tokens, and no other token has a chosen write, these
-tokens leave the record instead. A commit that names tokens holds all of their writes and nothing else,
-and concurrent committers rely on this.
+If the chosen writes are all writes of the leading tokens, and no other token has a chosen write,
+these tokens leave the record instead. A commit that names tokens holds exactly their writes, and
+concurrent committers rely on this.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ class GivingWay:
     Args:
         stores: The repository.
         name: The branch.
-        rows: Reads them.
+        rows: Reads the writes.
     """
 
     def __init__(self, stores: Stores, name: str, rows: Rows) -> None:
@@ -59,9 +59,9 @@ class GivingWay:
     def beneath_voids(self, record: BranchRecord, sealed: tuple[str, ...]) -> BranchRecord:
         """Return a record with these sealed tokens, in which the writes no longer count.
 
-        If any of the writes exists, a token with voids follows the given tokens. The record counts the
-        voids, so that a committer that has read the writes before detects the change, even after the
-        writes are removed.
+        If any of the writes exists, a token with voids follows the given tokens. The record counts
+        the voids, so that a committer that has read the writes before detects the change, even
+        after the writes are removed.
         """
         staging = self._stores.staging
         if self._token and self._token not in record.sealed_tokens:
@@ -75,10 +75,10 @@ class GivingWay:
         return replace(record, sealed_tokens=(*sealed, self._token), voided=record.voided + 1)
 
     def clear(self) -> None:
-        """Remove the writes once the record has the voids; then remove the empty tokens and the voids.
+        """Remove the writes once the record has the voids. Then remove empty tokens and the voids.
 
-        The voids stay until the record no longer names them, because a reader may have read the writes
-        that they hide.
+        The voids stay until the record no longer names them, because a reader may have read the
+        writes that they hide.
         """
         if not self._token:
             return
@@ -104,10 +104,10 @@ class Choice:
     """The paths that a commit takes.
 
     Args:
-        patterns: Patterns of paths; a pattern that ends with a slash matches all paths below it.
+        patterns: Patterns of paths. A pattern that ends with a slash matches all paths below it.
 
     Raises:
-        InvalidInputError: A pattern that no path can match.
+        InvalidInputError: No path can match a pattern.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
@@ -135,21 +135,21 @@ def commit_paths(
     fence: str = "",
     keep: str = "",
 ) -> Commit:
-    """Commit what is staged at some paths of the branch; what is staged elsewhere stays staged.
+    """Commit the staged writes at some paths of the branch. The others stay staged.
 
     Args:
         stores: The repository.
         name: The branch.
         spec: The message, metadata and committer.
         choice: The paths.
-        fence: The fence of the run that owns the branch; "" for a user's branch.
-        keep: Metarange id of a tree whose records replace staged ones of equal content; "" for none.
+        fence: The fence of the run that owns the branch, or "" for a user's branch.
+        keep: Metarange id of a tree whose records replace staged ones of equal content, or "".
 
     Raises:
-        NoChangesError: Nothing is staged there that differs from the head.
+        NoChangesError: No staged write at the paths differs from the head.
         ProtectedBranchError: The branch accepts no commits.
         FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses; all stays staged.
+        GateFailedError: A gate that the branch requires refuses. All writes stay staged.
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
     work = _Work(stores, name, spec, choice, keep)
@@ -169,7 +169,7 @@ def commit_paths(
 
 
 class _Work:
-    """One commit of some paths, from try to try.
+    """One commit of some paths, over all attempts.
 
     Attributes:
         older: The chosen writes.
@@ -189,7 +189,7 @@ class _Work:
         self.whole: tuple[str, ...] = ()
 
     def build(self, tip: Tip) -> BranchRecord | None:
-        """Return the record with the chosen writes committed; None if they equal the head."""
+        """Return the record with the chosen writes committed, or None if they equal the head."""
         stores, sealed = self._stores, tip.record.sealed_tokens
         borrowed: list[Row] = []
         changes = staged_changes(
@@ -217,7 +217,7 @@ class _Work:
         return replace(rest, commit_id=made.id)
 
     def _leading(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the first tokens of which the commit takes every write; none if others have some."""
+        """Return the leading tokens that the commit takes completely, none if others have some."""
         staging = self._stores.staging
         for number, token in enumerate(sealed):
             if not all(self._choice.covers(key) for key, _ in staging.scan([token])):

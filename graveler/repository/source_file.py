@@ -1,4 +1,4 @@
-"""A local file that is uploaded: read as it was when it was opened, or not at all."""
+"""A local file that is uploaded: the version that was opened, or an error."""
 
 import os
 import stat
@@ -20,10 +20,10 @@ class SourceError(Exception):
 
 
 class SourceFile:
-    """A local file as it was when it was opened.
+    """A local file in the version that was opened.
 
     Attributes:
-        size: Its bytes then.
+        size: Its size at the time of opening.
     """
 
     def __init__(self, path: Path, over: Event) -> None:
@@ -32,7 +32,7 @@ class SourceFile:
 
     def __enter__(self) -> Self:
         try:
-            # without waiting, if a pipe has taken the place of the file
+            # does not wait if a pipe has replaced the file
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise SourceError(error) from error
@@ -48,7 +48,7 @@ class SourceFile:
         self._file.close()
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes; of a file that grows, one byte more than it had."""
+        """Return the next bytes. If the file grows, return one byte more than its first size."""
         if self._over.is_set():
             raise SourceError(InterruptedError())
         try:
@@ -61,7 +61,7 @@ class SourceFile:
         self._file.seek(0)
 
     def checksum(self, algorithm: str) -> str:
-        """Return the checksum of the content, "" where the algorithm is unknown."""
+        """Return the checksum of the content, or "" if the algorithm is unknown."""
         digest = new_hash(algorithm)
         if digest is None:
             return ""
@@ -70,7 +70,7 @@ class SourceFile:
         return f"{algorithm}:{digest.hexdigest()}"
 
     def is_as_it_was(self, taken: int) -> bool:
-        """Return whether so many bytes are all, and the file is unchanged."""
+        """Return whether `taken` is the size of the file, and the file is unchanged."""
         before, now = self._before, os.fstat(self._file.fileno())
         same = (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns)
         return same and taken == self.size

@@ -1,8 +1,8 @@
-"""Strategies: what a merge does where both sides changed a path.
+"""Strategies: how a merge settles paths that both sides changed.
 
-A strategy is a word for all paths, a mapping of patterns to words and resolvers, of which the first
-that matches counts, or a resolver for all paths. It is compiled once for each merge and then asked
-conflict by conflict, so what it decides does not depend on where ranges end.
+A strategy is a word for all paths, a resolver for all paths, or a mapping of patterns to words and
+resolvers, in which the first matching pattern counts. It is compiled once for each merge and then
+called for each conflict. So its decisions do not depend on where ranges end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,15 +21,15 @@ from graveler.repository.links import linked
 from graveler.values import decode_entry, staged_value
 
 Resolver = Callable[[Conflict], Entry | str | None]
-"""Decides a conflict. It returns ``source-wins`` or ``dest-wins`` for that side, its deletion
-included; ``delete`` for no file; an entry, one of the conflict's or another one of its path; None or
-``conflict`` to leave the conflict. It may be asked again for the same conflict, after a lost race.
+"""Decides a conflict. It returns ``source-wins`` or ``dest-wins`` for one side, including its
+deletion, ``delete`` for no file, an entry of the conflict or another entry with its path, or None
+or ``conflict`` to leave the conflict. A lost race can call it again for the same conflict.
 
-A table of Delta Lake is one conflict: its path is that of the log, as in ``tables/a/_delta_log``, it has
-no entries, and only a side or None is an answer."""
+A table of Delta Lake is one conflict. Its path is that of the log, as in ``tables/a/_delta_log``,
+and it has no entries. Only a side or None is a valid result."""
 
 Strategy = str | Mapping[str, str | Resolver | None] | Resolver
-"""``source-wins`` or ``dest-wins``; a resolver; or one of these for each pattern of paths."""
+"""``source-wins`` or ``dest-wins``, a resolver, or one of these for each pattern of paths."""
 
 _SIDES: Final = ("source-wins", "dest-wins")
 _LEAVE: Final = "conflict"
@@ -39,12 +39,12 @@ _Value = bytes | Literal[Unresolved.CONFLICT] | None
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """A strategy as a merge of trees takes it.
+    """A strategy in the form for a merge of trees.
 
     Attributes:
-        word: For conflicts that `resolve` leaves; None leaves them.
-        resolve: Asked about each conflict.
-        whole: Asked about each table that both sides changed.
+        word: The strategy for conflicts that `resolve` leaves. None leaves them.
+        resolve: Called for each conflict.
+        whole: Called for each table that both sides changed.
     """
 
     word: str | None = None
@@ -53,7 +53,7 @@ class Settlement:
 
 
 def check_strategy(strategy: Strategy | None) -> None:
-    """Raise InvalidInputError for a strategy that does not exist."""
+    """Raise InvalidInputError for an unknown strategy."""
     if isinstance(strategy, Mapping):
         for pattern, item in strategy.items():
             if not isinstance(pattern, str):
@@ -75,12 +75,12 @@ def check_strategy(strategy: Strategy | None) -> None:
 def settling(
     stores: Stores, strategy: Strategy | None, *, keep: bool = True
 ) -> Iterator[Settlement]:
-    """Yield a strategy for merges within a block; nothing that its resolvers name is collected.
+    """Yield a strategy for merges within a block. Bytes that its resolvers name are not collected.
 
     Args:
         stores: The repository.
         strategy: The strategy.
-        keep: Whether the merges are to land. Without, nothing is written.
+        keep: Whether the merges will land. Otherwise nothing is written.
 
     Raises:
         ExpiredError: A sweep has deleted bytes that a resolver names.
@@ -105,10 +105,10 @@ def settling(
 
 
 def settled_apart(strategy: Strategy | None) -> Settlement:
-    """Return a strategy for a process without a key-value store; `check_strategy` accepts it.
+    """Return a strategy that `check_strategy` accepts, for a process without a key-value store.
 
-    A resolver may return a side, or the entry of a side. Bytes of another entry might be collected before
-    the merge lands, because nothing keeps them, so that it is refused.
+    A resolver may return a side, or the entry of a side. Another entry is refused, because nothing
+    keeps its bytes from garbage collection before the merge lands.
     """
 
     def refuse(entry: Entry) -> bytes | None:
@@ -133,10 +133,10 @@ class _Settler:
 
     Args:
         strategy: The strategy.
-        value: Returns the value record of an entry of no side, and keeps its bytes.
+        value: Returns the value record of an entry of neither side, and keeps its bytes.
 
     Attributes:
-        settlement: It as a merge takes it.
+        settlement: The strategy in the form for a merge.
     """
 
     def __init__(self, strategy: Strategy, value: Callable[[Entry], bytes | None]) -> None:
@@ -167,7 +167,7 @@ class _Settler:
         return answer if answer in _SIDES else None
 
     def _asked(self, conflict: Conflict) -> Entry | str | None:
-        """Return what the first rule for the conflict's path says."""
+        """Return the result of the first rule for the conflict's path."""
         item = next((item for rule, item in self._rules if rule.fullmatch(conflict.path)), None)
         return _answer(item, conflict) if callable(item) else item
 

@@ -1,9 +1,8 @@
-"""Many files onto a branch: bytes go up by threads, entries are staged in chunks, in order.
+"""Uploading many files to a branch: threads upload bytes, and entries are staged in chunks.
 
-What is staged of a call that fails is always its beginning: so many items, from the first one on.
-A chunk is staged after 1,000 entries or 10 seconds. So the branch is asked seldom, a stale writer
-is fenced soon, and no bytes wait for long to be named: garbage collection leaves them alone for
-a day.
+Entries are staged in order, so a call that fails has staged the first items. A chunk is staged
+after 1,000 entries or 10 seconds. So the branch is read seldom, a stale writer is fenced soon, and
+an entry names the bytes long before garbage collection may remove them, after a day.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,19 +27,19 @@ _CHUNK_TIME: Final = timedelta(seconds=10)
 _WINDOW: Final = 1_000
 _STREAM_BYTES: Final = 8 << 20
 PART_BYTES: Final = 64 << 20
-"""What a driver may hold of a file while it sends it, as S3 does: 64 MiB."""
+"""The maximum memory of a driver for a file that it sends, as for S3: 64 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for all files of a call.
+    """The options for all files of a call.
 
     Attributes:
         content_type: Media type of the entries.
-        metadata: Their pairs.
-        replace: Commit them also where the head has equal content.
-        threads: How many go up at the same time.
-        progress: Called with what is done and what is known.
+        metadata: The caller's pairs of the entries.
+        replace: Commit the entries even if the head has equal content.
+        threads: How many files are uploaded at the same time.
+        progress: Called with the numbers of completed and of known files.
     """
 
     content_type: str
@@ -55,12 +54,12 @@ class Chunks:
 
     Args:
         stores: The repository.
-        writes: Returns what stages writes on the branch; a run renews its lease with each call.
-        replace: Commit the entries also where the head has equal content.
+        writes: Returns the object that stages writes. A run renews its lease with each call.
+        replace: Commit the entries even if the head has equal content.
 
     Attributes:
-        staged: How many are staged.
-        bytes: The bytes of these.
+        staged: Number of staged entries.
+        bytes: Total size of their files.
     """
 
     def __init__(
@@ -92,9 +91,9 @@ class Chunks:
 
     @contextmanager
     def staging(self, way_out: str) -> Iterator[None]:
-        """Stage what a block adds, also if it fails; its error says how much is staged.
+        """Stage the entries that a block adds, even if it fails. The error has their number.
 
-        An exception that ends the process stages nothing more.
+        An exception that ends the process stages no further entries.
 
         Args:
             way_out: What the caller can do after an error.
@@ -141,7 +140,7 @@ def put_many(
     """Store the bytes of many files and stage their entries.
 
     Raises:
-        GravelerError: As of one put. The message names the path and says how many are staged.
+        GravelerError: An error of a put. The message has the path and the number of staged files.
     """
     chunks = Chunks(stores, writes, replace=terms.replace)
     taken = 0
@@ -176,7 +175,7 @@ def put_many(
 
 
 def located(body: Body, name: str) -> Body:
-    """Return a body; if it is a file, by its path on this machine, as `file_path` reads it."""
+    """Return a body. A file is returned as its local path, as read by `file_path`."""
     return file_path(body, name) if isinstance(body, Path) else body
 
 
@@ -192,8 +191,8 @@ def _pair(item: Any, at: int) -> tuple[str, Body]:
 def _taken(path: str, body: Body, store: Callable[[str, Body], Entry]) -> _Put:
     """Return an item whose body does not change after the next item is taken.
 
-    The iterable may fill a buffer again, or close a stream. So a buffer is copied. A stream is read
-    to its end; a long one is stored at once.
+    The iterable may reuse a buffer, or close a stream. So a buffer is copied, and a stream is read
+    to its end. A long stream is stored at once.
     """
     if isinstance(body, bytes | bytearray | memoryview):
         content = bytes(body)
@@ -218,7 +217,7 @@ def _cost(path: Path) -> int:
 
 
 class _Joined:
-    """A stream whose beginning was read already."""
+    """A stream whose beginning was already read."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = memoryview(head)

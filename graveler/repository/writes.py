@@ -1,8 +1,8 @@
 """Staged writes: write under the live token, read the branch again, repeat if a commit began.
 
-A write is acknowledged only if the branch has the same live token after it: then the next commit
-holds it. Otherwise the write is repeated under the new token. Both rows have the same identity, so
-the repetition changes nothing.
+A write is acknowledged only if the branch has the same live token after it. Then the next commit
+contains it. Otherwise the write is repeated under the new token. Both rows have the same identity,
+so the repetition changes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,19 +26,19 @@ from graveler.values import TOMBSTONE, stage_entry
 
 _ATTEMPTS: Final = 100
 CHUNK: Final = 20_000
-"""Rows that are staged in one round trip."""
+"""The number of rows that are staged in one round trip."""
 _LOOK_UP: Final = 100_000
 _FRESH: Final = timedelta(seconds=1)
 _LONGEST_SUFFIX: Final = 24
 
 
 class StagedWrites:
-    """The writes that one writer stages on a branch.
+    """The writes that a writer stages on a branch.
 
     Args:
         stores: The repository.
         name: The branch.
-        fence: The fence of the run that owns the branch; "" for a user's branch.
+        fence: The fence of the run that owns the branch, or "" for a user's branch.
 
     Attributes:
         name: The branch.
@@ -52,10 +52,10 @@ class StagedWrites:
         self._seen: tuple[datetime, Look] | None = None
 
     def check(self, *, borrows: bool = False) -> Look:
-        """Refuse, before any bytes are stored, a write that the branch does not accept.
+        """Raise an error, before bytes are stored, if the branch accepts no writes.
 
         Args:
-            borrows: Read the epoch of sweeps, too.
+            borrows: Also read the epoch of sweeps.
         """
         refuse_writes(f"branch {self.name!r}")
         look = self._look(borrows=borrows)
@@ -64,7 +64,7 @@ class StagedWrites:
         return look
 
     def upload(self, path: str, body: Body, content_type: str, metadata: dict[str, str]) -> Entry:
-        """Store the bytes under a new address and return their entry, which is not staged."""
+        """Store the bytes at a new address and return their entry, which is not staged."""
         check_path(path)
         check_pairs(f"entry {path!r}", metadata)
         self.check()
@@ -77,14 +77,15 @@ class StagedWrites:
         replaces: bool = False,
         after: "StagedWrites | None" = None,
     ) -> int:
-        """Stage entries of files that were just written below `new_address`; return how many.
+        """Stage entries of files that were just written below `new_address`. Return their number.
 
         The files are not looked up.
 
         Args:
             entries: The entries.
-            replaces: Commit them also where the head has equal content.
-            after: What has uploaded the files in the same operation: its look at the branch counts.
+            replaces: Commit the entries even if the head has equal content.
+            after: The writes that uploaded the files in this operation. Its look at the branch
+                is reused.
         """
         if after is not None:
             self._seen = after._seen
@@ -94,19 +95,19 @@ class StagedWrites:
         )
 
     def link(self, entry: Entry, *, sized: bool) -> Entry:
-        """Stage the entry of a file that is in a store already, and return it as it is stored.
+        """Stage the entry of a file that is already in a store, and return its stored form.
 
         Args:
             entry: The entry.
-            sized: Whether it has the size of the file.
+            sized: Whether the entry has the size of the file.
         """
         return self._link([entry], self.check(borrows=True), sized=sized)[0]
 
     def link_many(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that are in a store already; return how many.
+        """Stage entries of files that are already in a store. Return their number.
 
-        Each is looked up, many to a round trip. Not atomic: after an error some chunks of 20,000
-        are staged, and linking again is harmless.
+        Each file is looked up, many in each round trip. The call is not atomic: after an error some
+        chunks of 20,000 entries are staged, and repeating the call is harmless.
         """
         count, look = 0, self.check(borrows=True)
         for group in batches(entries, _LOOK_UP):
@@ -121,7 +122,7 @@ class StagedWrites:
         return stored
 
     def delete(self, paths: Iterable[str]) -> int:
-        """Stage the deletion of paths; a missing path is no error. Return how many."""
+        """Stage the deletion of paths. A missing path is not an error. Return their number."""
         return self._stage_all((path_key(path), TOMBSTONE) for path in paths)
 
     def _stage_all(self, items: Iterable[tuple[bytes, bytes]]) -> int:
@@ -132,7 +133,7 @@ class StagedWrites:
         return count
 
     def stage_rows(self, rows: Sequence[Row]) -> str:
-        """Stage rows together and return their token; what they borrow is not confirmed."""
+        """Stage rows together and return their token. Borrowed bytes are not confirmed."""
         return self._stage([(row.key, row.value) for row in rows]).record.staging_token
 
     def _stage(self, items: Sequence[tuple[bytes, bytes]], *, borrows: bool = False) -> Look:
@@ -156,7 +157,7 @@ class StagedWrites:
                 stores.staging.set_many(token, items)
             look = self._look(borrows=borrows)
             if look.record.staging_token == token:
-                self._seen = (stores.clock.now(), look)  # good for the next chunk
+                self._seen = (stores.clock.now(), look)  # valid for the next chunk
                 return look
             backoff(stores.clock, stores.ids, attempt)
         raise ThrottledError(
@@ -165,9 +166,9 @@ class StagedWrites:
         )
 
     def _fresh(self) -> Look | None:
-        """Return the first look of this operation, once, if it is not older than a second.
+        """Return the first look of this operation once, if it is at most a second old.
 
-        The operation began before it: it is as if the writes were staged then.
+        The operation began before the look, so the writes may count as staged at its time.
         """
         seen, self._seen = self._seen, None
         if seen is None:
@@ -193,7 +194,7 @@ class StagedWrites:
 def stored(
     stores: Stores, path: str, body: Body, content_type: str, metadata: dict[str, str]
 ) -> Entry:
-    """Store the bytes under a new address and return their entry; the branch is not asked."""
+    """Store the bytes at a new address and return their entry. The branch is not read."""
     address = new_address(stores) + _suffix(path)
     info = stores.objects.put(address, body)
     return Entry(
@@ -209,7 +210,7 @@ def stored(
 
 
 def new_address(stores: Stores) -> str:
-    """Return a fresh key prefix in the repository's storage: ``data/<unique>``."""
+    """Return a new key prefix in the repository's storage: ``data/<unique>``."""
     return f"data/{stores.ids.unique()}"
 
 
@@ -226,8 +227,8 @@ def held_forms(
 ) -> Iterator[dict[bytes, bytes]]:
     """Yield the staged form of each change by its key, for a block that commits them.
 
-    Each entry is looked up, and what it borrows is kept while the block runs. A deletion of a path
-    overrides an entry of it.
+    Each entry is looked up, and its borrowed bytes are kept while the block runs. A deletion of a
+    path overrides an entry of it.
     """
     tombstones = {path_key(path): TOMBSTONE for path in deleted}
     rows = rows_of(*linked(stores, entries))

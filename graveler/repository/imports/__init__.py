@@ -1,4 +1,4 @@
-"""Import: entries of many files that are in a store already, from a listing or from an inventory."""
+"""Importing entries of many files that are already in a store, by a listing or an inventory."""
 
 from graveler.repository.imports.importer import Imported, import_files, source_of, source_text
 

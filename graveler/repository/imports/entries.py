@@ -1,4 +1,4 @@
-"""Entries of the files that an import finds."""
+"""The entries of the files of an import."""
 
 from graveler.errors import InvalidInputError, PermissionDeniedError
 from graveler.model import Entry
@@ -22,8 +22,8 @@ class Entries:
         """Return the entry of a file.
 
         Raises:
-            InvalidInputError: A path, an address or a checksum is invalid; the message has the row.
-            PermissionDeniedError: The file lies in no declared place.
+            InvalidInputError: A path, an address or a checksum is invalid. The message has the row.
+            PermissionDeniedError: The file is in no declared place.
         """
         entry = Entry(
             path=self._prefix + found.path,

@@ -1,7 +1,7 @@
-"""The files of an inventory: fetched whole, compared with their checksum, and read row by row.
+"""The files of an inventory: fetched whole, verified by their checksum, and read row by row.
 
-A row is a mapping of column to value; columns are compared without case and underscores, so that
-``LastModifiedDate`` of a CSV is ``last_modified_date`` of a Parquet file.
+A row is a mapping of column to value. Column names are compared without case and underscores, so
+that ``LastModifiedDate`` of a CSV is ``last_modified_date`` of a Parquet file.
 """
 
 import csv
@@ -32,24 +32,24 @@ _TABLES: Final = (".csv", ".csv.gz", ".parquet", ".orc")
 
 
 def is_table(name: str) -> bool:
-    """Return whether a file of that name has rows that can be read."""
+    """Return whether the name is that of a table that can be read."""
     return name.lower().endswith(_TABLES)
 
 
 def local_path(stores: Stores, uri: str) -> Path | None:
-    """Return the local file that a URI or a path names, None for a file elsewhere."""
+    """Return the local file of a URI or a path, or None for a file elsewhere."""
     if "://" in uri and not uri.startswith("file://"):
         return None
     return Path(AddressBook(stores.storage).uri(uri).removeprefix("file://"))
 
 
 class Located(NamedTuple):
-    """A file, and where any process finds it.
+    """A file, with its location for any process.
 
     Attributes:
         uri: Its URI, for errors.
-        store: Its store, None for a local file.
-        key: Its key there, or its path.
+        store: Its store, or None for a local file.
+        key: Its key in the store, or its local path.
     """
 
     uri: str
@@ -57,7 +57,7 @@ class Located(NamedTuple):
     key: str
 
     def size(self) -> int:
-        """Return its bytes."""
+        """Return the size of the file."""
         return (
             Path(self.key).stat().st_size if self.store is None else self.store.head(self.key).size
         )
@@ -67,7 +67,7 @@ def located(stores: Stores, uri: str) -> Located:
     """Return where a file is.
 
     Raises:
-        PermissionDeniedError: It lies in no declared place, and not on this machine.
+        PermissionDeniedError: The file is in no declared place, and not on this machine.
     """
     file = local_path(stores, uri)
     if file is not None:
@@ -77,17 +77,17 @@ def located(stores: Stores, uri: str) -> Located:
 
 @contextmanager
 def fetched(file: Located, digest: str = "") -> Iterator[BinaryIO]:
-    """Yield a temporary copy of a file: what is read is one version of it.
+    """Yield a temporary copy of one version of a file.
 
     Args:
         file: The file.
-        digest: MD5 of the content in hex; "" if it is not known.
+        digest: MD5 of the content in hex, or "" if unknown.
 
     Raises:
         CorruptionError: The content has another MD5.
         SourceChangedError: The file changed while it was fetched.
         InvalidInputError: A local file cannot be read.
-        ObjectNotFoundError: There is no such file.
+        ObjectNotFoundError: The file does not exist.
     """
     with TemporaryFile() as copy:
         hashed = md5(usedforsecurity=False)
@@ -106,7 +106,7 @@ def fetched(file: Located, digest: str = "") -> Iterator[BinaryIO]:
 
 @contextmanager
 def _opened(located_file: Located) -> Iterator[tuple[BinaryIO, int]]:
-    """Yield a stream of a file, and how many bytes it has."""
+    """Yield a stream of a file, and its size."""
     if located_file.store is not None:
         with located_file.store.open(located_file.key) as stream:
             yield stream, located_file.size()
@@ -131,15 +131,15 @@ def plain(column: str) -> str:
 def rows_of_table(
     file: BinaryIO, name: str, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Row]]:
-    """Yield the rows of a table, with their numbers from 1 on.
+    """Yield the rows of a table with their numbers, from 1.
 
     Args:
         file: The table.
-        name: Its name, which tells its format.
-        columns: Columns of a CSV file that has no line of them; its keys are URL-encoded.
+        name: The name of the table, which decides its format.
+        columns: The columns of a CSV file without a header line. Its keys are URL-encoded.
 
     Raises:
-        InvalidInputError: It is no such table, or a row cannot be read.
+        InvalidInputError: The file is not such a table, or a row cannot be read.
         MissingDependencyError: Parquet and ORC need pyarrow.
     """
     lower = name.lower()

@@ -1,4 +1,4 @@
-"""What an import finds: files with what a listing or an inventory says of them."""
+"""The files of an import, as described by a listing or an inventory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file that is to be imported.
+    """A file to import.
 
     Attributes:
         address: Its URI.
         path: Its path below the destination.
-        size: Bytes.
-        version: What its store reports: ``etag:<ETag>`` or ``mtime:<µs>``; "" if it is not known.
-        mtime: When it was written, None if it is not known.
+        size: Size in bytes.
+        version: The version from its store: ``etag:<ETag>`` or ``mtime:<µs>``, or "" if unknown.
+        mtime: The time of writing, or None if unknown.
         checksum: ``algorithm:hex`` of the content, or "".
         content_type: Media type, or "".
         metadata: The entry's pairs.
@@ -33,19 +33,19 @@ class Found:
 
 
 Piece = Callable[[], Iterator[Found]]
-"""Yields some of the files of a source; it may be pickled, and called by another process."""
+"""Yields some of the files of a source. It can be pickled and called by another process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an import finds its files.
+    """The source of the files of an import.
 
     Attributes:
-        name: For errors.
-        read: Yields the files; each call reads the source again.
-        pieces: Returns pieces that together have all the files.
-        size: Returns the bytes of the files of an inventory, 0 for a listing.
-        is_listing: It is a listing of a store: no file is in it twice.
+        name: The name in errors.
+        read: Yields the files. Each call reads the source again.
+        pieces: Returns pieces that together have all files.
+        size: Returns the size of the files of an inventory, or 0 for a listing.
+        is_listing: Whether it is a listing of a store, in which no file comes twice.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Import: entries of the files that a source names, visible on the branch all together.
+"""Importing entries of the files of a source, which become visible on the branch together.
 
-An import trusts its source for sizes and versions. A later read detects a file that has changed since.
-The rows of a large import are kept apart from the branch until all of them are staged, so that an error
-in the last row leaves the branch unchanged.
+An import trusts its source for sizes and versions. A later read detects a file that has changed
+since. The rows of a large import are kept apart from the branch until all of them are staged, so
+that an error in the last row leaves the branch unchanged.
 """
 
 import sqlite3
@@ -40,13 +40,13 @@ _CHUNK: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import staged or committed.
+    """The result of an import.
 
     Attributes:
         files: Number of files.
-        size: Their bytes.
-        removed: Number of paths that it deletes.
-        commit: Id of the commit, "" if the files are staged.
+        size: Total size of the files in bytes.
+        removed: Number of deleted paths.
+        commit: Id of the commit, or "" if the files are only staged.
     """
 
     files: int
@@ -70,18 +70,18 @@ def import_files(  # noqa: PLR0913 - where from, where to, and how
     Args:
         stores: The repository.
         writes: The branch.
-        source: A folder or a prefix of a bucket; or the file of an inventory.
-        prefix: Start of the paths: "" or with a slash at its end.
-        below: Of an inventory: only files below this place, whose paths begin behind it.
-        replaces: Delete what is below `prefix` and not in the source.
-        verify: Look every file of an inventory up in its store.
+        source: A folder, a prefix of a bucket, or the file of an inventory.
+        prefix: The start of the paths: "", or a text with a slash at its end.
+        below: For an inventory: import only files below this place, with paths relative to it.
+        replaces: Delete paths below `prefix` that are not in the source.
+        verify: Look up every file of an inventory in its store.
 
     Raises:
-        InvalidInputError: The source cannot be read, or a row of it makes no sense; the message
-            has the file and the row.
+        InvalidInputError: The source cannot be read, or a row is invalid. The message has the file
+            and the row.
         ObjectNotFoundError: The source has no files.
-        SourceChangedError: With `verify`: a file is not the one that the source names.
-        PermissionDeniedError: A file lies in no declared place.
+        SourceChangedError: With `verify`, a file differs from the source.
+        PermissionDeniedError: A file is in no declared place.
     """
     if prefix and not prefix.endswith("/"):
         raise InvalidInputError(f"prefix={prefix!r}: give a folder, as in {prefix + '/'!r}, or ''")
@@ -105,10 +105,10 @@ def import_files(  # noqa: PLR0913 - where from, where to, and how
 
 
 def source_text(source: Any) -> str:
-    """Return what a caller names as a source, with a relative path made absolute.
+    """Return the text of a source, with a relative path made absolute.
 
     Raises:
-        InvalidInputError: It is neither text nor a path.
+        InvalidInputError: The source is neither text nor a path.
     """
     named = text(str(source) if isinstance(source, PurePath) else source, "source")
     if "://" in named or named.startswith(("/", "file:")):
@@ -121,14 +121,14 @@ def source_of(stores: Stores, source: str, below: str = "", *, verify: bool = Fa
 
     Args:
         stores: The repository.
-        source: A folder, a prefix of a bucket or the file of an inventory, by an absolute path or a URI.
-        below: Of an inventory: only files below this place.
-        verify: The files of an inventory are looked up.
+        source: The absolute path or URI of a folder, a bucket prefix or an inventory file.
+        below: For an inventory: only files below this place.
+        verify: Whether the files of an inventory are looked up.
 
     Raises:
-        InvalidInputError: It is no such text.
-        ObjectNotFoundError: There is no such folder or file.
-        PermissionDeniedError: A listed folder lies in no declared place.
+        InvalidInputError: The text is invalid.
+        ObjectNotFoundError: The folder or file does not exist.
+        PermissionDeniedError: A listed folder is in no declared place.
     """
     below = base_of(stores, below) if below else ""
     local = local_path(stores, source) if not source.endswith("/") else None
@@ -187,7 +187,7 @@ class _Rows:
         return [replace(entry, computed=False) for entry in stored]
 
     def _find_fault(self, chunk: list[Found], entries: list[Entry]) -> None:
-        """Look the files up one by one, so that the error has the row."""
+        """Look up the files one by one, so that the error has the row."""
         for found, entry in zip(chunk, entries, strict=True):
             try:
                 linked(self._stores, [entry])
@@ -196,10 +196,10 @@ class _Rows:
 
 
 def _check_distinct(bundle: Bundle, source: Source) -> None:
-    """Refuse a source that has a path twice.
+    """Refuse a source in which a path comes twice.
 
     Raises:
-        InvalidInputError: With both rows.
+        InvalidInputError: The message has both rows.
     """
     if sum(1 for _ in bundle.keys()) == bundle.count:  # noqa: SIM118 - no mapping
         return

@@ -1,8 +1,8 @@
-"""Inventories: rows that name files, from an inventory of S3, a CSV, Parquet or ORC file.
+"""Inventories: rows that name files, from an S3 inventory, or a CSV, Parquet or ORC file.
 
-A row has ``size`` and ``address``, or ``bucket`` and ``key``. It may have ``path``, ``etag``,
-``last_modified_date`` or ``mtime``, ``checksum``, ``content_type`` and ``metadata``. Of an inventory
-with versions, the latest version of each object is taken.
+A row has ``size`` and ``address``, or ``size``, ``bucket`` and ``key``. It may have ``path``,
+``etag``, ``last_modified_date`` or ``mtime``, ``checksum``, ``content_type`` and ``metadata``. If
+an inventory has versions, the latest version of each object is imported.
 """
 
 import json
@@ -38,7 +38,7 @@ _FALSE: Final = ("false", False)
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of an inventory: where it is, its name, which tells its format, its bytes and its MD5."""
+    """A file of an inventory: its location, its name (which decides its format), size and MD5."""
 
     place: Located
     name: str
@@ -52,10 +52,10 @@ def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
 
     Args:
         stores: The repository.
-        uri: ``manifest.json`` of an inventory of S3, or a table: CSV, Parquet or ORC.
-        below: Only files below this place, in its one form; their paths begin behind it. "" for
-            all; then the path of an object is its key.
-        verify: The files are looked up: versions need not be known.
+        uri: ``manifest.json`` of an S3 inventory, or a table: CSV, Parquet or ORC.
+        below: Normalized place: only files below it, with paths relative to it. "" for all files:
+            then the path of an object is its key.
+        verify: Whether the files are looked up, so that their versions may be unknown.
     """
     reader = InventoryRows(below, verify=verify, uri=AddressBook(stores.storage).uri)
 
@@ -72,7 +72,7 @@ def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
 
 
 def _found(file: _File, reader: "InventoryRows") -> Iterator[Found]:
-    """Yield what a file of an inventory names."""
+    """Yield the files that an inventory file names."""
     uri = file.place.uri
     with fetched(file.place, file.digest) as stream:
         known = False
@@ -118,7 +118,7 @@ def _files(stores: Stores, uri: str) -> list[_File]:
 
 
 def _beside(stores: Stores, manifest: str, key: str) -> str:
-    """Return where a file of a manifest is: in the same bucket, or beside a downloaded manifest."""
+    """Return the location of a manifest's file: in the same bucket, or beside a local manifest."""
     local = local_path(stores, manifest)
     if local is None:
         scheme, _, rest = manifest.partition("://")
@@ -139,12 +139,12 @@ def _beside(stores: Stores, manifest: str, key: str) -> str:
 
 
 class InventoryRows:
-    """Makes rows of an inventory to files.
+    """Converts rows of an inventory to files.
 
     Args:
-        below: Only files below this place, in its one form; "" for all.
-        verify: The files are looked up: versions need not be known.
-        uri: Brings an address to its one form.
+        below: Normalized place: only files below it. "" for all.
+        verify: Whether the files are looked up, so that their versions may be unknown.
+        uri: Normalizes an address.
     """
 
     def __init__(self, below: str, *, verify: bool, uri: Callable[[str], str] = str) -> None:
@@ -156,7 +156,7 @@ class InventoryRows:
         """Refuse a table that lacks a column.
 
         Raises:
-            InvalidInputError: With the columns that it has.
+            InvalidInputError: The message has the columns of the table.
         """
         missing = [] if "size" in row else ["size"]
         if "address" not in row and not {"bucket", "key"} <= row.keys():
@@ -170,10 +170,10 @@ class InventoryRows:
             )
 
     def found(self, row: Any, where: str) -> Found | None:
-        """Return the file of a row, None where it is not to be imported.
+        """Return the file of a row, or None if it is not imported.
 
         Raises:
-            InvalidInputError: The row makes no sense; the message has its number.
+            InvalidInputError: The row is invalid. The message has its number.
         """
         if row.get("islatest") in _FALSE or row.get("isdeletemarker") in _TRUE:
             return None
@@ -184,7 +184,7 @@ class InventoryRows:
             if row.get(column) is not None and not isinstance(row[column], str):
                 raise InvalidInputError(f"{where}: {column} {row[column]!r}: give text")
         if address.endswith("/"):
-            return None  # a marker of a folder
+            return None  # a folder marker
         try:
             path = self._path(row, address)
             if path is None:
@@ -240,7 +240,7 @@ def _size(value: Any) -> int:
 
 
 def _pairs(value: Any) -> dict[str, str]:
-    """Return metadata; a table whose columns are all text has it as JSON."""
+    """Return metadata. A table with only text columns has it as JSON."""
     pairs = value
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):

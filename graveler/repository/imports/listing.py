@@ -1,4 +1,4 @@
-"""Listings of a folder or of a prefix of a bucket, in parallel: split by common prefixes."""
+"""Parallel listings of a folder or a bucket prefix, split by common prefixes."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -23,11 +23,11 @@ def listing(stores: Stores, place: str) -> Source:
 
     Args:
         stores: The repository.
-        place: Its URI or its path; a slash at the end makes no difference.
+        place: Its URI or its path. A slash at the end makes no difference.
 
     Raises:
-        PermissionDeniedError: It lies in no declared place.
-        InvalidInputError: It is no place.
+        PermissionDeniedError: The folder is in no declared place.
+        InvalidInputError: The text is not a place.
     """
     uri = AddressBook(stores.storage).place(place)
     store, key = stores.locate_foreign(f"{uri}/_", stores.refs.links.list())
@@ -47,7 +47,7 @@ def listing(stores: Stores, place: str) -> Source:
 def _found(
     store: ObjectStore, uri: str, folder: str, infos: Iterable[ObjectInfo]
 ) -> Iterator[Found]:
-    """Yield the files of a listing of a folder, whose URI is given."""
+    """Yield the files of a listing of the folder with the given URI."""
     for info in infos:
         below = info.key[len(folder) :]
         yield Found(
@@ -66,7 +66,7 @@ def _found_below(store: ObjectStore, uri: str, folder: str, below: str) -> Itera
 
 
 def _listed(store: ObjectStore, folder: str) -> Iterator[ObjectInfo]:
-    """Yield what is below a folder, in no particular order."""
+    """Yield the objects below a folder, in no particular order."""
     if not store.put_threads:  # the caller's own disk
         yield from store.list(folder)
         return
@@ -96,7 +96,7 @@ def _page(part: Iterator[ObjectInfo]) -> list[ObjectInfo]:
 
 
 def _split(store: ObjectStore, folder: str) -> tuple[list[ObjectInfo], list[str]]:
-    """Return folders that can be listed side by side, and the files that are in none of them."""
+    """Return folders for parallel listings, and the files outside of them."""
     files: list[ObjectInfo] = []
     folders = [folder]
     for _ in range(_DEEPEST):
@@ -113,15 +113,15 @@ def _split(store: ObjectStore, folder: str) -> tuple[list[ObjectInfo], list[str]
 
 
 def relative(below: str, uri: str) -> str | None:
-    """Return the path of a file below a place, both in their one form; None if it is not below."""
+    """Return the path of a file below a place, or None. Both URIs are normalized."""
     return uri[len(below) + 1 :] if uri.startswith(f"{below}/") else None
 
 
 def base_of(stores: Stores, below: str) -> str:
-    """Return the one form of the place below which paths begin.
+    """Return the normalized place to which paths are relative.
 
     Raises:
-        InvalidInputError: It is no place.
+        InvalidInputError: The text is not a place.
     """
     try:
         return AddressBook(stores.storage).place(below)

@@ -1,8 +1,8 @@
-"""What the tasks of a bulk import do: the ranges of one slice of a tree, written to the object store.
+"""The tasks of a bulk import: writing the ranges of one slice of a tree to the object store.
 
-A task gets rows, and the object store with its credentials; it knows no key-value store. It puts tables
-by their content if they are absent, so it may run twice, side by side or after it was killed. It returns a
-row for each range of the slice, and one row that counts.
+A task gets rows, and the object store with its credentials, but no key-value store. It puts tables
+if they are absent, under ids of their content. So it can run twice, concurrently or after it was
+killed. It returns a row for each range of the slice, and one row with counts.
 """
 
 import json
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 KEY: Final = "graveler_key"
 SLICE: Final = "graveler_slice"
-"""Columns that rows have beside those of an inventory: the key of the path, the number of the slice."""
+"""Columns of rows besides those of an inventory: the key of the path, the number of the slice."""
 
 RESULT: Final = "number int, max_key binary, value binary, found boolean"
-"""Rows that a task returns: the ranges as their metarange has them; and one without a key, that counts."""
+"""Rows that a task returns: the ranges as in their metarange, and a row of counts without a key."""
 
 _CACHE_BYTES: Final = 64 << 20
 _BATCH: Final = 4_096
@@ -48,15 +48,15 @@ FAULTS: Final[tuple[type[GravelerError], ...]] = (
     *(InvalidInputError, PermissionDeniedError, ObjectNotFoundError, SourceChangedError),
     *(CorruptionError, NewerFormatError, OlderFormatError),
 )
-"""Errors that a repetition cannot fix. They go to the driver as rows, and keep their types."""
+"""Errors that a repetition cannot fix. They are sent to the driver as rows and keep their types."""
 
 
 class Fault(NamedTuple):
-    """Why a task cannot do its work.
+    """The error of a task.
 
     Attributes:
         kind: The type of the error, one of `FAULTS`.
-        message: What it says.
+        message: The message of the error.
     """
 
     kind: type[GravelerError]
@@ -74,7 +74,7 @@ class Fault(NamedTuple):
         return cls(FAULTS[fields["fault"]], fields["message"])
 
     def encode(self) -> bytes:
-        """Return it for a row."""
+        """Return the fault as bytes for a row."""
         return _json(fault=FAULTS.index(self.kind), message=self.message)
 
     def error(self) -> GravelerError:
@@ -83,14 +83,14 @@ class Fault(NamedTuple):
 
 
 class Sliced(NamedTuple):
-    """What a task returns of a slice.
+    """The result of a task for a slice.
 
     Attributes:
-        part: Its ranges.
-        found: Ids of those tables that were in the object store already.
-        files: How many rows the slice had.
-        size: The bytes of their files.
-        notes: What else the task tells, as JSON has it.
+        part: The ranges of the slice.
+        found: Ids of tables that were in the object store already.
+        files: Number of rows of the slice.
+        size: Total size of their files.
+        notes: Further results, as JSON values.
     """
 
     part: Part
@@ -109,20 +109,20 @@ class Sliced(NamedTuple):
         size: int = 0,
         notes: Any = None,
     ) -> "Sliced":
-        """Return what a task returns; `found` are ids of all tables that it found."""
+        """Return the result of a task. `found` has the ids of all existing tables."""
         there = [info.id for info in part.infos if info.id in found]
         return cls(part, there, files, size, notes)
 
 
 @dataclass(frozen=True, slots=True)
 class SliceTask:
-    """Builds a slice of its rows; a task of another process calls it.
+    """Builds a slice from its rows, in a task of another process.
 
     Attributes:
         objects: The repository's object store.
         cut: The slices.
         rules: Which files the repository may link to.
-        replaces: Start of the keys of which the rows have all; None: other keys stay.
+        replaces: The start of the keys that the rows replace completely. None: other keys stay.
     """
 
     objects: ObjectStore
@@ -131,15 +131,15 @@ class SliceTask:
     replaces: bytes | None
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Return the rows of the result for rows of one slice; for no rows, nothing."""
+        """Return the rows of the result for the rows of one slice, or nothing for no rows."""
         return run_slice(batches, self.run)
 
     def run(self, number: int, table: "pa.Table") -> Sliced:
-        """Build a slice of its rows, in any order.
+        """Build a slice from its rows, given in any order.
 
         Raises:
-            InvalidInputError: A row makes no sense, or a path is in two rows.
-            PermissionDeniedError: A file lies in no declared place.
+            InvalidInputError: A row is invalid, or a path is in two rows.
+            PermissionDeniedError: A file is in no declared place.
         """
         store, found = task_store(self.objects)
         rows = _Rows(self.rules)
@@ -151,7 +151,7 @@ class SliceTask:
 
 
 class _Rows:
-    """Makes changes of rows, and counts them."""
+    """Converts rows to changes, and counts them."""
 
     def __init__(self, rules: LinkRules) -> None:
         self._reader = InventoryRows("", verify=False)
@@ -204,11 +204,11 @@ def _json(**fields: Any) -> bytes:
 def run_slice(
     batches: "Iterator[pa.RecordBatch]", run: "Callable[[int, pa.Table], Sliced]"
 ) -> "Iterator[pa.RecordBatch]":
-    """Yield the rows of the result for rows of one slice; for no rows, nothing.
+    """Yield the rows of the result for the rows of one slice, or nothing for no rows.
 
     Args:
         batches: The rows, with the number of the slice.
-        run: Builds the slice of a number and its rows.
+        run: Builds a slice from its number and its rows.
     """
     import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
@@ -220,7 +220,7 @@ def run_slice(
 
 
 def in_key_order(table: "pa.Table") -> "Iterator[pa.RecordBatch]":
-    """Yield the rows of a table, some at a time, by their keys."""
+    """Yield the rows of a table in key order, in batches."""
     import pyarrow.compute as pc  # noqa: PLC0415 - heavy: only where it is used
 
     order = pc.sort_indices(table.column(KEY))
@@ -229,9 +229,9 @@ def in_key_order(table: "pa.Table") -> "Iterator[pa.RecordBatch]":
 
 
 def task_store(objects: ObjectStore) -> tuple[RangeStore, set[bytes]]:
-    """Return the ranges of a task, and the ids of tables that it finds in the object store, as it does.
+    """Return a range store for a task, and a set that gets the ids of tables that exist already.
 
-    A table that is there may be condemned. A task cannot ask: the driver does.
+    An existing table may be condemned. A task cannot check this, so the driver does.
     """
     found: set[bytes] = set()
 
@@ -244,7 +244,7 @@ def task_store(objects: ObjectStore) -> tuple[RangeStore, set[bytes]]:
 
 
 def result_batch(number: int, build: Callable[[], Sliced]) -> "pa.RecordBatch":
-    """Return the rows of the result for a slice, or for what no repetition mends."""
+    """Return the rows of the result for a slice, or for an error that a repetition cannot fix."""
     import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
     try:
@@ -280,7 +280,7 @@ def _encoded(number: int, sliced: Sliced) -> list[tuple[int, bytes | None, bytes
 
 
 def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced | Fault:
-    """Return the slice of which these are the rows."""
+    """Return the slice, or the fault, of these rows."""
     infos: list[RangeInfo] = []
     found: list[bytes] = []
     last = b"{}"

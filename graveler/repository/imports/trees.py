@@ -1,4 +1,4 @@
-"""Imports that build a tree apart from the branch, and land it in one commit."""
+"""Imports that build a tree apart from the branch and land it in one commit."""
 
 from collections.abc import Callable
 
@@ -13,28 +13,28 @@ from graveler.reads.view import newest_first
 from graveler.telemetry import COMMIT
 
 BuildTree = Callable[[str], Applied]
-"""Returns what the tree of a metarange id becomes by the import. It runs again if the branch has moved."""
+"""Applies the import to the tree of a metarange id. It runs again if the branch has moved."""
 
 
 def land_tree(
     stores: Stores, name: str, spec: CommitSpec, build: BuildTree, *, prefix: bytes, fence: str = ""
 ) -> Commit:
-    """Commit the tree that an import makes of the head.
+    """Commit the tree that an import makes from the head.
 
     Args:
         stores: The repository.
         name: The branch.
         spec: The message, metadata and committer.
-        build: Makes the tree; all of it is in the store when it returns.
-        prefix: Start of the keys that the import writes.
-        fence: The fence of the run that owns the branch; "" for a user's branch.
+        build: Makes the tree. On return all of it is in the store.
+        prefix: The start of the keys that the import writes.
+        fence: The fence of the run that owns the branch, or "" for a user's branch.
 
     Raises:
-        NoChangesError: The head has all of it already.
+        NoChangesError: The head has the whole import already.
         StateError: Writes are staged below the prefix.
         ProtectedBranchError: The branch accepts no writes or no commits.
         FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses; the branch did not move.
+        GateFailedError: A gate that the branch requires refuses. The branch did not move.
     """
 
     def make(tip: Tip) -> BranchRecord:
@@ -56,10 +56,10 @@ def land_tree(
 
 
 def _check_unstaged(stores: Stores, record: BranchRecord, prefix: bytes) -> None:
-    """Refuse writes that are staged where the import writes: they would hide it.
+    """Refuse staged writes below the import's prefix, because they would hide the import.
 
     Raises:
-        StateError: With the first of them.
+        StateError: The message has the first of them.
     """
     staged = stores.staging.scan(newest_first(record), prefix)
     for key, _ in within(prefix, staged):

@@ -1,4 +1,4 @@
-"""The count of the marker in the key-value store, and the comparison of the two."""
+"""The count of the marker in the key-value store, and its comparison with the marker."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,14 +21,14 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the key-value store knows of the marker.
+    """The knowledge of the key-value store about the marker.
 
     Attributes:
-        count: The last count that was issued.
+        count: The last issued count.
         acked: The last count that is known to be written.
         etag: The etag of the marker with that count.
         place: Root of the storage of that marker, for error messages.
-        at: When that marker was written, by the writer's clock; for error messages.
+        at: The time of writing that marker, by the writer's clock, for error messages.
         issued: The counts from that one on, and their nonces.
     """
 
@@ -42,25 +42,25 @@ class Known:
     def knows(self, marker: Marker) -> bool:
         """Return whether this key-value store issued the marker's count.
 
-        A count that is older than those that are kept counts as known.
+        A count that is older than the kept counts is treated as known.
         """
         nonce = dict(self.issued).get(marker.count, marker.nonce)
         return marker.count <= self.count and nonce == marker.nonce
 
     def with_next(self, nonce: str, beyond: int = 0) -> "Known":
-        """Return this with one more count issued, which is above `beyond`."""
+        """Return a copy with one more issued count, which is above `beyond`."""
         count = max(self.count, beyond) + 1
         issued = (*self.issued, (count, nonce))
         return replace(self, count=count, issued=issued[-_MOST_ISSUED:])
 
     def without(self, marker: Marker) -> "Known":
-        """Return this without the marker's count, unless a later one was issued."""
+        """Return a copy without the marker's count, unless a later count was issued."""
         if self.issued[-1:] != ((marker.count, marker.nonce),):
             return self
         return replace(self, count=self.count - 1, issued=self.issued[:-1])
 
     def with_written(self, marker: Marker, etag: str, place: str) -> "Known":
-        """Return this once it is known that a marker is in the storage."""
+        """Return a copy for which the marker is known to be in the storage."""
         if marker.count < self.acked:
             return self
         issued = tuple(pair for pair in self.issued if pair[0] >= marker.count)
@@ -84,10 +84,10 @@ def encode_known(known: Known) -> bytes:
 
 
 def decode_known(raw: bytes, what: str) -> Known:
-    """Return the record of these bytes; `what` names it in errors.
+    """Return the record of these bytes. `what` names it in errors.
 
     Raises:
-        CorruptionError: The bytes are no such record.
+        CorruptionError: The bytes are not a valid record.
     """
     fields = Fields(decode_json(raw, what), what)
     issued = fields.rows("issued", ("count", "nonce"))
@@ -104,15 +104,15 @@ def decode_known(raw: bytes, what: str) -> Known:
 def mismatch(
     owner: Owner, objects: ObjectStore, known: Known, marker: Marker | None
 ) -> GravelerError | None:
-    """Return the error if the marker is not what the key-value store knows.
+    """Return the error if the marker does not match the key-value store, or None.
 
     Args:
         owner: The repository.
         objects: Its storage.
-        known: What the key-value store knows.
-        marker: What the storage holds.
+        known: The knowledge of the key-value store.
+        marker: The marker in the storage.
     """
-    if marker is None:  # a marker that was never written is written with the first move
+    if marker is None:  # the first move writes the first marker
         return _missing(owner, objects, known) if known.acked else None
     if not marker.is_of(owner):
         return wrong_storage(owner, objects, known, marker)
@@ -134,7 +134,7 @@ def _missing(owner: Owner, objects: ObjectStore, known: Known) -> GravelerError:
 def wrong_storage(
     owner: Owner, objects: ObjectStore, known: Known, marker: Marker | None
 ) -> StorageMismatchError:
-    """Return the error of a storage that is not, or no longer, the repository's."""
+    """Return the error for a storage that does not, or no longer, belong to the repository."""
     root = objects.root
     if marker is not None and known.place == root:
         return StorageMismatchError(

@@ -10,18 +10,18 @@ from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json
 
 MARKER: Final = "_graveler/marker"
-"""Its key, in the storage of every repository."""
+"""The key of the marker in the storage of every repository."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The repository that a storage belongs to.
+    """The repository to which a storage belongs.
 
     Attributes:
-        lake: Id of its lake, which the key-value store holds.
+        lake: Id of its lake, from the key-value store.
         uid: Its unique id.
         name: Its name.
-        where: The folder or file by which its lake was opened.
+        where: The folder or file with which its lake was opened.
     """
 
     lake: str
@@ -37,8 +37,8 @@ class Marker:
     Attributes:
         owner: The owner of the storage.
         count: The owner's count when the marker was written.
-        nonce: Differs with every count that a key-value store issues.
-        at: When it was written, by the writer's clock; for error messages.
+        nonce: A value that differs with every count that a key-value store issues.
+        at: The time of writing, by the writer's clock, for error messages.
     """
 
     owner: Owner
@@ -72,11 +72,11 @@ def encode_marker(marker: Marker) -> bytes:
 
 
 def decode_marker(raw: bytes, what: str) -> Marker:
-    """Return the marker of these bytes; `what` names it in errors.
+    """Return the marker of these bytes. `what` names it in errors.
 
     Raises:
-        CorruptionError: The bytes are no marker.
-        NewerFormatError: A later graveler wrote it.
+        CorruptionError: The bytes are not a marker.
+        NewerFormatError: A newer graveler wrote it.
     """
     fields = Fields(decode_json(raw, what, stamped=True), what)
     owner = Owner(

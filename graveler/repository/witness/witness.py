@@ -1,23 +1,23 @@
-"""The witness: whether the key-value store and the storage match, and neither has lost anything.
+"""The witness checks that the key-value store and the storage match, and that neither lost data.
 
 The storage of a repository holds one object, the marker: the id of the lake, the id of the
-repository and a count. The key-value store holds the id of the lake and the counts it has issued.
+repository and a count. The key-value store holds the id of the lake and its issued counts.
 
-Before a process moves a ref for the first time, it takes the next count from the key-value store and
-replaces the marker, on the condition that the marker is the one that the key-value store knows. This
-one conditional request nearly always succeeds. If it fails, the process reads the marker:
+Before a process moves a ref for the first time, it takes the next count from the key-value store
+and replaces the marker, if it is still the marker that the key-value store knows. This conditional
+request nearly always succeeds. If it fails, the process reads the marker:
 
 - There is no marker: the storage is missing, usually because a volume is not mounted.
 - It belongs to another lake or repository: the settings name the wrong storage, or another lake has
-  taken the storage over.
+  taken over the storage.
 - This key-value store has not issued its count: the store was restored from an old backup, or is one
   of two copies.
 - Its count is below one that was acknowledged: the storage is an older copy of itself.
 
 Afterwards a process counts about once a minute, in the background.
 
-Ids are compared, never the spelling of places. Where a storage is spelled as it was when the
-marker was last written, opening a repository makes no request; a folder is always checked.
+Ids are compared, never the spelling of places. If the spelling of a storage is the same as when the
+marker was last written, opening a repository makes no request. A folder is always checked.
 """
 
 import logging
@@ -66,15 +66,15 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Witness:
-    """The witness of one repository; threads may share it.
+    """The witness of one repository. Threads may share it.
 
     Args:
         owner: The repository.
         kv: The key-value store that issues counts.
         objects: The storage of the repository.
-        clock: Measures the minute between two counts, whichever way it jumps.
+        clock: Measures the minute between two counts. It may jump in either direction.
         ids: Draws nonces.
-        background: Counts while no caller waits.
+        background: Counts in the background.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class Witness:
         self._lock = Lock()
 
     def moving(self) -> None:
-        """Announce that a ref is about to move; no more than a clock reading but once a minute.
+        """Announce that a ref is about to move. Except once a minute, this only reads the clock.
 
         Raises:
-            KVOutdatedError: The key-value store has lost records: nothing may move.
+            KVOutdatedError: The key-value store has lost records. No ref may move.
             StorageMismatchError: The storage is not the repository's.
-            BackendUnavailableError: The storage is not there.
+            BackendUnavailableError: The storage is missing.
         """
         if self._refusal is not None:
             raise type(self._refusal)(str(self._refusal))
@@ -132,19 +132,19 @@ class Witness:
         self._moved = now
 
     def check(self) -> None:
-        """Compare the marker with what the key-value store knows; nothing is written.
+        """Compare the marker with the key-value store. Nothing is written.
 
-        Another process may count in between, so that a difference counts only if it stays.
+        Another process may count meanwhile, so only a difference that stays is reported.
 
         Raises:
             KVOutdatedError: The key-value store has lost records.
             StorageMismatchError: The storage is not the repository's, or an older copy of it.
-            BackendUnavailableError: The storage is not there.
+            BackendUnavailableError: The storage is missing.
             ThrottledError: Other processes counted during each of 20 comparisons.
         """
         marker = read_marker(self._objects)
         for _ in range(_ATTEMPTS):
-            # the marker is read first: a count that is issued meanwhile is no difference
+            # the marker is read first, so that a count issued meanwhile is not a difference
             error = self._mismatch(marker)
             if error is None:
                 return
@@ -155,14 +155,14 @@ class Witness:
         raise self._busy()
 
     def check_place(self) -> None:
-        """Check that the storage is the repository's, where that costs nothing or is needed.
+        """Check that the storage is the repository's, if this is cheap or necessary.
 
-        A folder is always checked, and any storage that is spelled in another way than when
-        its marker was written. An outdated key-value store can still be read.
+        A folder is always checked. Another storage is checked if its spelling has changed since its
+        marker was written. An outdated key-value store can still be read.
 
         Raises:
-            StorageMismatchError: It is not.
-            BackendUnavailableError: It is not there.
+            StorageMismatchError: The storage is not the repository's.
+            BackendUnavailableError: The storage is missing.
         """
         known = self._known()
         local = self._objects.local_file(MARKER) is not None
@@ -183,10 +183,10 @@ class Witness:
         """Mark the storage as this repository's, if it has no owner yet.
 
         Args:
-            take_over: Take it from another lake or repository, which will detect that.
+            take_over: Take it from another lake or repository, which will detect the takeover.
 
         Raises:
-            StorageMismatchError: It has another owner.
+            StorageMismatchError: The storage has another owner.
         """
         claimed = self._marker(self._issue())
         for _ in range(_ATTEMPTS):
@@ -194,7 +194,7 @@ class Witness:
             if marker is None:
                 with suppress(OutcomeUnknownError):
                     self._objects.put_if_absent(MARKER, encode_marker(claimed))
-                continue  # the marker is now this one, or that of a faster process
+                continue  # the marker is now this one, or the one of a faster process
             if take_over and not marker.is_of(self._owner):
                 try:
                     etag = self._objects.put_if_match(MARKER, encode_marker(claimed), etag).etag
@@ -209,11 +209,11 @@ class Witness:
         raise self._busy()
 
     def accept(self) -> None:
-        """Accept the state of both stores: from now on they count as complete.
+        """Accept the state of both stores, which count as complete from now on.
 
         Raises:
-            StorageMismatchError: The storage is another repository's, or a storage elsewhere:
-                that cannot be accepted.
+            StorageMismatchError: The storage belongs to another repository, or is in another
+                place. This cannot be accepted.
         """
         known = self._known()
         etag, marker = self._read()
@@ -235,7 +235,7 @@ class Witness:
         self._counted = self._clock.now()
 
     def close(self) -> None:
-        """Count the moves since the last count, unless the process was short."""
+        """Write a count for the moves since the last count, unless the process was short."""
         if self._moved is None or self._counted is None or self._refusal is not None:
             return
         if abs(self._moved - self._counted) >= _SHORT:
@@ -263,16 +263,16 @@ class Witness:
         try:
             etag = self._replace(known, marker)
         except (ReadOnlyError, StorageFullError) as error:
-            self.check()  # a move needs no room in the storage, or reports the lack itself
+            self.check()  # a move needs no space in the storage, or reports a full disk itself
             _log.warning("the storage of repository %r is not marked: %s", self._owner.name, error)
             return
         self._background.run(lambda: self._acknowledge_later(marker, etag))
 
     def _replace(self, known: Known, marker: Marker) -> str:
-        """Replace the marker that the key-value store knows by another.
+        """Replace the marker that the key-value store knows by another one.
 
         Returns:
-            Its etag; "" where the two stores match and other processes' counts came first.
+            The etag, or "" if the two stores match and other processes have counted first.
 
         Raises:
             KVOutdatedError, StorageMismatchError, BackendUnavailableError: See `moving`.
@@ -290,17 +290,19 @@ class Witness:
             if self._mismatch(stored) is not None:
                 self._update(lambda now: now.without(marker))
                 self.check()
-                return ""  # the second comparison found nothing wrong: other processes count
+                return ""  # the second comparison found no error: other processes count
             if stored is not None and stored.count > marker.count:
                 return ""  # a later count covers this one
-        return ""  # other processes count all the time, and nothing was wrong in any try
+        return ""  # other processes count all the time, and no attempt found an error
 
     def _mismatch(self, marker: Marker | None) -> GravelerError | None:
         return mismatch(self._owner, self._objects, self._known(), marker)
 
     def _read(self) -> tuple[str, Marker | None]:
         try:
-            etag = self._objects.head(MARKER).etag  # before the bytes: it may be replaced
+            etag = self._objects.head(
+                MARKER
+            ).etag  # before the bytes, because the marker may be replaced
         except ObjectNotFoundError:
             return "", None
         return etag, read_marker(self._objects)
@@ -310,7 +312,7 @@ class Witness:
         return Marker(self._owner, count, nonce, self._clock.now())
 
     def _issue(self, beyond: int = 0) -> Known:
-        """Issue the next count above `beyond`, and return what is known with it."""
+        """Issue the next count above `beyond`, and return the new record."""
         nonce = self._ids.unique()
         return self._update(lambda known: known.with_next(nonce, beyond))
 
@@ -346,11 +348,11 @@ class WitnessedKVStore(KVStore):
     """A key-value store that calls the witness before each conditional write or deletion.
 
     Args:
-        store: The store underneath, which its owner closes.
-        moving: The call; it forbids the change by raising.
+        store: The wrapped store, which its owner closes.
+        moving: Called before each change. An exception prevents the change.
     """
 
-    # The port has the docstrings of the methods.
+    # `KVStore` documents the methods.
     # ruff: noqa: D102
 
     def __init__(self, store: KVStore, moving: Callable[[], None]) -> None:
@@ -396,4 +398,4 @@ class WitnessedKVStore(KVStore):
         return self._store.partitions(prefix)
 
     def close(self) -> None:
-        """Do nothing: the owner closes the store."""
+        """Do nothing. The owner closes the store."""
