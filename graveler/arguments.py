@@ -1,8 +1,8 @@
-"""The checks of arguments, made at the public face and nowhere below.
+"""Checks of arguments. Only the public interface calls them.
 
-Each function takes a value and the name of its argument, and returns the value in the form that
-the engine uses. An invalid value raises InvalidInputError, which names the argument, the value and
-what is expected.
+Each function takes a value and the name of its argument, and returns the value in its internal
+form. An invalid value raises InvalidInputError, which names the argument, the value and what is
+expected.
 """
 
 import json
@@ -47,22 +47,22 @@ class Home(Protocol):
 
     @property
     def uid(self) -> str:
-        """Unique to it."""
+        """An id that is unique to the repository."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the repository."""
 
     @property
     def location(self) -> str:
-        """Where its lake is."""
+        """The location of its lake."""
 
 
 class RefLike(ABC):
-    """What is accepted where an argument is a ref.
+    """The base class of objects that are accepted as a ref.
 
     Attributes:
-        repository: The repository of which it is.
+        repository: The repository of the ref.
     """
 
     repository: Home
@@ -74,7 +74,7 @@ class RefLike(ABC):
 
 
 class BranchLike(RefLike):
-    """What is accepted where an argument is a branch; its expression is the branch's name."""
+    """The base class of objects that are accepted as a branch. The expression is the name."""
 
 
 PathText = str | PurePath
@@ -91,18 +91,18 @@ def _wrong(name: str, value: Any, expected: str) -> InvalidInputError:
 
 
 def _json_bytes(value: Any) -> int:
-    """Return how many bytes a value takes in a record."""
+    """Return the size of a value in a record."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def text(value: Any, name: str, *, empty: bool = False, most: int | None = None) -> str:
-    """Return a text that UTF-8 can hold.
+    """Return a text that can be encoded in UTF-8.
 
     Args:
-        value: What was given.
-        name: Of the argument.
-        empty: Whether "" makes sense.
-        most: Largest number of bytes in UTF-8.
+        value: The value of the argument.
+        name: The name of the argument.
+        empty: Whether "" is allowed.
+        most: Maximum number of bytes in UTF-8.
     """
     if not isinstance(value, str):
         raise _wrong(name, value, "text")
@@ -119,7 +119,7 @@ def text(value: Any, name: str, *, empty: bool = False, most: int | None = None)
 
 
 def optional(check: Any, value: Any, name: str, **options: Any) -> Any:
-    """Return None for None, else what `check` makes of the value."""
+    """Return None for None, and otherwise the result of `check`."""
     return None if value is None else check(value, name, **options)
 
 
@@ -127,9 +127,10 @@ def ref_text(value: Any, name: str, *, within: Home | None = None) -> str:
     """Return the expression of a ref: text, a commit, a ref or a branch.
 
     Args:
-        value: What was given.
-        name: Of the argument.
-        within: The repository in which the expression is looked up; an object of another one is refused.
+        value: The value of the argument.
+        name: The name of the argument.
+        within: The repository in which the expression is looked up. Objects of other repositories
+            are refused.
     """
     if isinstance(value, Commit):
         return value.id
@@ -141,7 +142,7 @@ def ref_text(value: Any, name: str, *, within: Home | None = None) -> str:
 
 
 def branch_text(value: Any, name: str, *, within: Home | None = None) -> str:
-    """Return the name of a branch: text or a branch; `within` is that of `ref_text`."""
+    """Return the name of a branch: text or a branch. `within` is as for `ref_text`."""
     if isinstance(value, BranchLike):
         return _expression(value, name, within)
     if not isinstance(value, str) or not value:
@@ -163,7 +164,7 @@ def _expression(value: RefLike, name: str, within: Home | None) -> str:
 
 
 def path_text(value: Any, name: str) -> str:
-    """Return a path in a tree: text, or a path object, whose parts are joined by slashes."""
+    """Return a path in a tree: text, or a path object, whose parts are joined with slashes."""
     if isinstance(value, PurePath):
         value = value.as_posix()
     if not isinstance(value, str) or not value:
@@ -174,7 +175,7 @@ def path_text(value: Any, name: str) -> str:
 def prefix_text(value: Any, name: str) -> str:
     """Return the beginning of paths: text, or a path object, which means its folder.
 
-    One with which no path begins is refused: a listing of it would be empty, without a word.
+    A text with which no path can begin is refused, because its listing would silently be empty.
     """
     if isinstance(value, PurePath):
         value = f"{value.as_posix()}/" if value.parts else ""
@@ -187,14 +188,14 @@ def prefix_text(value: Any, name: str) -> str:
 
 
 def plain_prefix(prefix: str) -> str:
-    """Return the beginning of paths without the parts that no path has: empty, ``.`` or ``..``."""
+    """Return the beginning of paths without invalid parts: empty, ``.`` or ``..``."""
     return _ODD_PART.sub("", prefix)
 
 
 def expand_home(value: str | PathLike[str]) -> Path:
-    """Return a path on this machine; ``~`` and ``~user`` at its beginning are home folders.
+    """Return a path on this machine. ``~`` and ``~user`` at its beginning are home folders.
 
-    A name after ``~`` that no user has stays, as in a shell.
+    ``~`` with the name of an unknown user stays unchanged, as in a shell.
     """
     return Path(expanduser(value))  # noqa: PTH111 - pathlib's own raises RuntimeError for that name
 
@@ -225,7 +226,7 @@ def count(value: Any, name: str, *, least: int = 0) -> int:
 
 
 def choice(value: Any, name: str, choices: Iterable[str]) -> str:
-    """Return one of some words."""
+    """Return one of the allowed words."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
         raise _wrong(name, value, f"one of {', '.join(known)}")
@@ -245,7 +246,7 @@ def whole_number(cell: Any) -> int:
     """Return the whole number of a cell of a table: a number, or text of ASCII digits.
 
     Raises:
-        ValueError: It is none, where Python's own `int` would take ``1_0`` or cut ``1.5`` off.
+        ValueError: The cell is not a whole number. Python's `int` would accept ``1_0`` or ``1.5``.
     """
     if isinstance(cell, str) and _DIGITS.fullmatch(cell) is None:
         raise ValueError(f"{cell!r} is no whole number")
@@ -270,7 +271,7 @@ def duration(value: Any, name: str, *, zero: bool = True) -> timedelta:
 
 
 def moment(value: Any, name: str) -> datetime:
-    """Return a time: a datetime, or text in ISO 8601; UTC if it has no zone."""
+    """Return a time: a datetime, or text in ISO 8601. Without a zone it is UTC."""
     time = value
     try:
         if isinstance(value, str):
@@ -285,7 +286,7 @@ def moment(value: Any, name: str) -> datetime:
 
 
 def pairs(value: Any, name: str) -> dict[str, str]:
-    """Return metadata: names and values are text; None is none."""
+    """Return metadata: names and values are text. None means no metadata."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -314,14 +315,14 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
 
 
 def instance(value: Any, name: str, kind: type[T] | tuple[type[T], ...], expected: str) -> T:
-    """Return a value of that type, or of one of several."""
+    """Return a value of the type, or of one of the types."""
     if not isinstance(value, kind):
         raise _wrong(name, value, expected)
     return value
 
 
 def several(value: Any, name: str, expected: str) -> Iterable[Any]:
-    """Return an iterable, which is no text; its values are not checked."""
+    """Return an iterable that is not text. Its values are not checked."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise _wrong(name, value, f"several {expected}, as in a list")
     return value
@@ -340,7 +341,7 @@ def paths_of(value: Any, name: str) -> Iterator[str]:
 
 
 def check_entry(entry: Entry) -> None:
-    """Refuse an entry of which a field is not what it must be, or more than a record holds."""
+    """Refuse an entry with a field of a wrong type or above its limit."""
     try:
         text(entry.address, "address", most=ADDRESS_BYTES)
         count(entry.size, "size")
@@ -358,7 +359,7 @@ def check_entry(entry: Entry) -> None:
 
 
 def commit_texts(message: Any, committer: Any) -> None:
-    """Refuse a commit's message or committer that is none, or too long."""
+    """Refuse a commit's message or committer that is invalid or too long."""
     if message is not None:
         text(message, "message", empty=True, most=MESSAGE_BYTES)
     text(committer, "committer", empty=True, most=COMMITTER_BYTES)
@@ -385,23 +386,23 @@ def run_or_commit(value: Any) -> str:
 
 
 def reason_text(value: Any) -> str:
-    """Return the reason for which a run is set aside; what is too long loses its end."""
+    """Return the reason for which a run is set aside. A long reason is cut off."""
     reason: str = instance(value, "reason", str, "text")
     return reason if len(reason) <= MESSAGE_BYTES // 6 else f"{reason[: MESSAGE_BYTES // 6]}…"
 
 
 def hour_name(value: Any) -> Moment:
-    """Return what an hour is called by: a datetime, or text."""
+    """Return the name of an hour: a datetime, or text."""
     return value if isinstance(value, datetime) else text(value, "hour")
 
 
 def storage_text(value: Any) -> str:
-    """Return where a repository's objects go: a URI, or a folder."""
+    """Return the storage of a repository: a URI, or a folder."""
     return text(str(value) if isinstance(value, PurePath) else value, "storage")
 
 
 def real(value: Any, name: str) -> float:
-    """Return a number from 0 on, of days."""
+    """Return a number of days, from 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
         raise _wrong(name, value, "a number from 0 on")
     return value

@@ -1,6 +1,6 @@
-"""What the drivers for AWS share of boto3: how a client is made, and the kinds of its errors.
+"""Shared parts of the AWS drivers: the creation of boto3 clients, and the kinds of their errors.
 
-Drivers import it where they import boto3, so that each names the extra that is missing.
+Drivers import this module together with boto3, so that each can name its missing extra.
 """
 
 from http import HTTPStatus
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from botocore import exceptions as boto
 
 MAKING: Final = Lock()
-"""Held while a client is made, of any service: boto3 makes them by a session of the whole process."""
+"""The lock for creating a client of any service: boto3 uses one session for the whole process."""
 
 NO_CREDENTIALS: Final = (
     boto.NoCredentialsError,
@@ -31,11 +31,11 @@ CREDENTIALS: Final = "set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS
 
 
 class Refusal(NamedTuple):
-    """What a service says when it refuses a request.
+    """The refusal of a request by a service.
 
     Attributes:
-        code: The name of the error; "" if there is none.
-        status: That of HTTP; 0 if there is none.
+        code: The name of the error, or "".
+        status: The HTTP status, or 0.
     """
 
     code: str
@@ -43,12 +43,12 @@ class Refusal(NamedTuple):
 
     @classmethod
     def of(cls, error: boto.ClientError) -> "Refusal":
-        """Return what an error of the library has."""
+        """Return the refusal in an error of the library."""
         code = error.response.get("Error", {}).get("Code", "")
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return cls(str(code), int(status))
 
     @property
     def is_broken(self) -> bool:
-        """Whether the service has failed, and not the request."""
+        """Whether the service failed, and not the request."""
         return self.status >= HTTPStatus.INTERNAL_SERVER_ERROR

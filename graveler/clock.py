@@ -1,4 +1,4 @@
-"""Time, ids and randomness as ports, so that a test owns all three; and time as a number."""
+"""Interfaces of time, ids and randomness, which tests replace, and time as a number."""
 
 import os
 import random
@@ -11,11 +11,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(ABC):
-    """Where time comes from."""
+    """The source of time."""
 
     @abstractmethod
     def now(self) -> datetime:
-        """Return the time now, UTC and aware."""
+        """Return the current time, UTC and aware."""
 
     @abstractmethod
     def sleep(self, seconds: float) -> None:
@@ -26,7 +26,7 @@ class SystemClock(Clock):
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """Return the machine's time, UTC."""
+        """Return the machine's time in UTC."""
         return datetime.now(UTC)
 
     def sleep(self, seconds: float) -> None:
@@ -35,11 +35,11 @@ class SystemClock(Clock):
 
 
 class IdSource(ABC):
-    """Where unique names and randomness come from."""
+    """The source of unique names and randomness."""
 
     @abstractmethod
     def unique(self) -> str:
-        """Return 32 hex digits never returned before, by this source or any other."""
+        """Return 32 hex digits that this source or another one never returned before."""
 
     @abstractmethod
     def jitter(self) -> float:
@@ -47,10 +47,10 @@ class IdSource(ABC):
 
 
 class RandomIds(IdSource):
-    """Ids of 128 bits that sort by the millisecond in which they were made.
+    """Ids of 128 bits that sort by the millisecond of their creation.
 
-    Objects made at one time are neighbours in a store's listing, so a sweep by age reads few
-    pages. 48 bits are time and 80 are random, as in UUID version 7.
+    Objects that are made at the same time are neighbours in a store's listing, so a sweep by age
+    reads few pages. 48 bits are time and 80 are random, as in UUID version 7.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -63,7 +63,7 @@ class RandomIds(IdSource):
 
     def jitter(self) -> float:
         """Return a random number."""
-        return random.random()  # noqa: S311 - spreading retries is no secret
+        return random.random()  # noqa: S311 - the jitter of retries is not secret
 
 
 def unix_us(moment: datetime) -> int:

@@ -1,4 +1,4 @@
-"""Settings: a lake's ``graveler.toml``, and the one place that reads the environment.
+"""Settings: a lake's ``graveler.toml``, and all reads of environment variables.
 
 A lake is a folder with a ``graveler.toml``, or such a file anywhere::
 
@@ -14,12 +14,12 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     endpoint_url = "https://minio.example:9000"
     region = "us-east-1"
 
-    [links."s3://elsewhere/landing"]     # optional: a place that files are linked from,
-    endpoint_url = "https://s3.example"  # where it takes other settings than [s3]
+    [links."s3://elsewhere/landing"]     # optional: a place of linked files,
+    endpoint_url = "https://s3.example"  # if its settings differ from [s3]
 
     [cache]
     folder = "cache"                     # ranges kept on local disk
-    max_bytes = 8589934592               # 30 million entries, about
+    max_bytes = 8589934592               # about 30 million entries
 
     [limits]
     no_progress_seconds = 30             # after which a call on a remote store ends
@@ -32,14 +32,14 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     policy = "directory"
     max_bytes = 4194304
 
-The texts of [kv], [storage], [s3] and [links] may hold ``${NAME}`` for an environment variable, or be
-``{command = "…"}`` for what a command prints, so that the file holds no secret::
+The texts of [kv], [storage], [s3] and [links] may contain ``${NAME}`` for an environment variable,
+or be ``{command = "…"}`` for the output of a command. So the file needs no secrets::
 
     uri = "postgresql://graveler:${LAKE_PASSWORD}@db.example/lake"
     secret_key = {command = "pass show lake/s3"}
 
-A path behind ``sqlite://``, ``rocksdb://`` or ``file://`` that does not start with a slash
-is relative to the file's folder, so that a lake can be moved.
+A path after ``sqlite://``, ``rocksdb://`` or ``file://`` without a slash at its start is relative
+to the file's folder, so that a lake can be moved.
 
 A lake without a file is ``env:NAME``: the environment variable NAME holds the same tables as JSON::
 
@@ -71,9 +71,9 @@ from graveler.retries import NO_PROGRESS_S
 
 CONFIG_NAME: Final = "graveler.toml"
 PREPARED: Final = ".graveler.toml."
-"""Start of the names of settings that are being written."""
+"""Prefix of the names of files with settings that are being written."""
 ENVIRONMENT_LAKE: Final = "env:"
-"""Start of the location of a lake whose settings are in an environment variable."""
+"""Prefix of the location of a lake whose settings are in an environment variable."""
 
 _FORMAT: Final = 1
 _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
@@ -120,7 +120,7 @@ def environment(name: str, default: str = "") -> str:
 
 
 def program_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a program that this process starts: its own, and these variables."""
+    """Return this process's environment with these variables, for a program that it starts."""
     return {**os.environ, **variables}
 
 
@@ -149,19 +149,19 @@ class LakeConfig:
     """The settings of one lake, paths made absolute.
 
     Attributes:
-        location: What to open again to get the same lake: the folder or the file.
-        kv_uri: Where refs and staged entries live.
-        storage_uri: Root below which new repositories keep their objects.
-        storage_options: Endpoint and the like of the object store.
-        link_options: The same of foreign places, by place.
-        cache_folder: Where ranges are cached.
-        cache_max_bytes: Bound of that cache.
-        splitting: The splitting policy of new repositories and its parameters, where given.
-        gate_modules: Modules that required gates may come from: those of the settings, and of
-            the variable GRAVELER_GATE_MODULES.
+        location: The location of the lake, for opening it again: the folder or the file.
+        kv_uri: The key-value store of refs and staged entries.
+        storage_uri: The root of the objects of new repositories.
+        storage_options: The options of the object store, such as the endpoint.
+        link_options: The options of the stores of linked files, by place.
+        cache_folder: The folder of cached ranges.
+        cache_max_bytes: The maximum size of that cache.
+        splitting: The given splitting policy and parameters of new repositories.
+        gate_modules: Modules from which required gates may come: those of the settings, and of the
+            variable GRAVELER_GATE_MODULES.
         no_progress_s: Seconds without progress after which a call on a remote store ends.
-        encoding_processes: How many processes encode the ranges of a large write beside the one that
-            makes it, at most.
+        encoding_processes: The maximum number of additional processes that encode the ranges of a
+            large write.
     """
 
     location: str
@@ -181,7 +181,7 @@ class LakeConfig:
         return f"LakeConfig({self.location!r}, kv={kv!r}, storage={storage!r})"
 
     def options_of(self, uri: str) -> Mapping[str, str]:
-        """Return the options of the object store at a root: those of the place it is in."""
+        """Return the options of the object store at a root, which are those of its place."""
         if not uri.startswith("s3"):
             return {}
         root = f"{_plain_s3(uri)}/"
@@ -199,14 +199,14 @@ def user_cache() -> Path:
     """
     try:
         return Path(environment("XDG_CACHE_HOME") or Path.home() / ".cache") / "graveler"
-    except RuntimeError as error:  # no HOME, and no user of that number
+    except RuntimeError as error:  # no HOME, and no user with this id
         raise OSError(str(error)) from error
 
 
 def lake_environment(location: str) -> dict[str, str]:
-    """Return the variables by which a program in another place opens the lake at `location`.
+    """Return the variables with which a program elsewhere opens the lake at `location`.
 
-    For a lake whose settings are in a variable they hold its secrets.
+    For a lake whose settings are in a variable, they contain its secrets.
     """
     variables = {"GRAVELER_LAKE": location}
     if is_environment_lake(location):
@@ -216,26 +216,26 @@ def lake_environment(location: str) -> dict[str, str]:
 
 
 def is_environment_lake(target: str | Path) -> bool:
-    """Return whether a lake is named by the environment variable that holds its settings."""
+    """Return whether `target` names an environment variable with the settings of a lake."""
     return os.fspath(target).startswith(ENVIRONMENT_LAKE)
 
 
 def set_environment(name: str, value: str) -> None:
-    """Set a variable that programs started from here (a JVM, Spark's workers) must see."""
+    """Set a variable for programs that this process starts, such as a JVM or Spark's workers."""
     os.environ[name] = value
 
 
 def default_committer() -> str:
-    """Return the committer where none is named.
+    """Return the default committer.
 
-    That is GRAVELER_COMMITTER, else USER or LOGNAME, else the name that the system's user
-    database has for this process (a service or a container often has no USER), else "".
+    It is the first of these that is set: GRAVELER_COMMITTER, USER, LOGNAME, or the name of the
+    process's user in the system's database (a service or a container often has no USER), else "".
     """
     named = environment("GRAVELER_COMMITTER") or environment("USER") or environment("LOGNAME")
     return named or _system_user(os.geteuid())
 
 
-@lru_cache(maxsize=8)  # called for every move; the user database may be on a server
+@lru_cache(maxsize=8)  # each move calls it, and the user database may be on a server
 def _system_user(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
@@ -244,7 +244,7 @@ def _system_user(uid: int) -> str:
 
 
 def lake_path(target: str | Path) -> Path:
-    """Return the absolute path of a lake: its folder or its TOML file, there or not.
+    """Return the absolute path of a lake, its folder or its TOML file, which may be missing.
 
     Raises:
         InvalidInputError: `target` is a URI, or names an environment variable.
@@ -275,9 +275,9 @@ def load_config(target: str | Path) -> LakeConfig:
     """Read the settings of the lake at `target`: a folder, a TOML file, or ``env:NAME``.
 
     Raises:
-        NotFoundError: There is no such lake.
-        InvalidInputError: `target` is a URI, or the file is not as the module's page describes it.
-        BackendUnavailableError: The file system does not return it now, or the command of a setting
+        NotFoundError: The lake does not exist.
+        InvalidInputError: `target` is a URI, or the settings are invalid.
+        BackendUnavailableError: The file cannot be read at present, or the command of a setting
             failed.
     """
     if is_environment_lake(target):
@@ -291,9 +291,9 @@ def locate_lake(target: str | Path) -> str:
     """Return the location of the lake at `target`, whose settings are not validated.
 
     Raises:
-        NotFoundError: There is no such lake.
+        NotFoundError: The lake does not exist.
         InvalidInputError: `target` is a URI, or the file is not TOML.
-        BackendUnavailableError: The file system does not give it now.
+        BackendUnavailableError: The file cannot be read at present.
     """
     if is_environment_lake(target):
         _read_variable(os.fspath(target))
@@ -314,7 +314,7 @@ def _read_variable(location: str) -> Mapping[str, Any]:
     try:
         settings = json.loads(text)
     except ValueError:
-        settings = None  # the error would show the text
+        settings = None  # an error of the parser would show the text
     if not isinstance(settings, dict):
         raise InvalidInputError(
             f'{location} is no JSON object: give {{"kv": {{"uri": "postgresql://…"}}, '
@@ -326,7 +326,7 @@ def _read_variable(location: str) -> Mapping[str, Any]:
                 f"{location}: give {setting} of {table!r} an absolute path or a URI of a server; "
                 "a lake without a file has no folder that a path could be relative to"
             )
-    # ids name bytes, so that all such lakes of a user share one cache
+    # ids name content, so all such lakes of a user share one cache
     return {
         "format": _FORMAT,
         **settings,
@@ -479,7 +479,7 @@ def _processes(value: Any) -> int:
 def _revealed(
     tables: Mapping[str, Mapping[str, Any]], table: str, name: str, default: str, file: Path
 ) -> str:
-    """Return a text that may hold a secret; true and false as TOML writes them."""
+    """Return a text that may contain a secret, and true and false as in TOML."""
     value = tables.get(table, {}).get(name, default)
     if isinstance(value, bool):
         return str(value).lower()
@@ -495,7 +495,7 @@ def _absolute(uri: str, folder: Path) -> str:
     if not _is_relative(uri):
         return uri
     scheme, _, rest = uri.partition("://")
-    # databases take percent-encoded paths, object stores take them as they stand
+    # databases decode percent-encoded paths, object stores do not
     encoded = str(folder) if scheme == "file" else quote(str(folder))
     return f"{scheme}://{encoded.rstrip('/')}/{rest}"
 
@@ -503,7 +503,7 @@ def _absolute(uri: str, folder: Path) -> str:
 def write_default_config(
     folder: Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI
 ) -> Path:
-    """Make `folder` a lake with these settings; return the file written.
+    """Make `folder` a lake with these settings. Return the written file.
 
     Raises:
         InvalidInputError: The folder is already a lake, or is a file.
@@ -519,7 +519,7 @@ def write_default_config(
         # atomic: a process that opens the folder at the same moment must not read half a file
         prepared = folder / f"{PREPARED}{os.urandom(8).hex()}"
         try:
-            create_file(prepared)  # it may hold a password
+            create_file(prepared)  # private, because it may contain a password
             with prepared.open("w", encoding="utf-8") as output:
                 output.write(text)
                 output.flush()
@@ -534,5 +534,5 @@ def write_default_config(
 
 
 def _quoted(value: str) -> str:
-    """Return a TOML basic string: JSON's escapes are among TOML's."""
+    """Return a TOML basic string. Every escape of JSON is valid in TOML."""
     return json.dumps(value)

@@ -1,8 +1,8 @@
-"""Every error graveler raises, in one tree by what the caller does next.
+"""All errors of graveler, in a hierarchy by what the caller does next.
 
-A message states what happened, with the values, and the way out. ``code`` is stable
-and append-only; the command line and the integrations decide by it. Every error
-can be pickled, because errors travel through Spark, XCom and process pools.
+A message states what happened, with the values, and the way out. ``code`` is stable and
+append-only. The command line and the integrations decide by it. Every error can be pickled,
+because errors are sent through Spark, XCom and process pools.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class ErrorCode(StrEnum):
 
 
 class GravelerError(Exception):
-    """Base of all errors that graveler raises on purpose."""
+    """The base of all errors that graveler raises deliberately."""
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
 

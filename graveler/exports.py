@@ -1,4 +1,4 @@
-"""Names that a package passes on, loaded when they are first used."""
+"""Names that a package exports lazily: they are loaded on first use."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -11,13 +11,13 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    A name must not be that of another module of the package: the import of that module would take
-    its place.
+    A name must not be that of another module of the package, because an import of that module would
+    replace it.
 
     Args:
-        package: Its ``__name__``.
+        package: The ``__name__`` of the package.
         homes: Its public names, by the module that defines them.
-        modules: Modules that the package has as attributes, named by their last part.
+        modules: Modules that are attributes of the package, named by their last part.
     """
     places = {name: home for home, names in homes.items() for name in names}
     known = {module.rpartition(".")[2]: module for module in modules}

@@ -8,7 +8,7 @@
 ``a/``      the same as ``a/**``
 ==========  ====================================================
 
-A pattern stands for whole paths, and capitals count.
+A pattern matches whole paths and is case-sensitive.
 """
 
 import re
@@ -25,10 +25,10 @@ _ANY: Final = "**"
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Return what matches, by ``fullmatch``, the paths that a pattern stands for.
+    """Return a regular expression whose ``fullmatch`` matches the paths of a pattern.
 
     Raises:
-        InvalidInputError: No path can match it: it is empty, or begins with a slash.
+        InvalidInputError: No path can match the pattern: it is empty, or begins with a slash.
     """
     if not pattern or pattern.startswith("/"):
         raise InvalidInputError(
@@ -46,12 +46,12 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return whether a pattern stands for a path."""
+    """Return whether a pattern matches a path."""
     return compiled(pattern).fullmatch(path) is not None
 
 
 def literal_start(pattern: str) -> str:
-    """Return the text with which every path begins that the pattern stands for."""
+    """Return the text with which every matching path begins."""
     return _MAGIC.split(pattern, maxsplit=1)[0]
 
 

@@ -1,9 +1,9 @@
-"""The records that every floor shares, and how large their fields may be.
+"""The records that all layers share, and the limits of their fields.
 
-Records are frozen and slotted, without behaviour of their own. Writers refuse what exceeds a limit, and
-readers take as much as a writer may write. Sizes are bytes of UTF-8, and texts count as in JSON:
-control characters take six bytes, quotes and backslashes two. ``docs/formats/limits.md`` has the
-table.
+Records are frozen and slotted, without behaviour of their own. Writers refuse values above a limit,
+and readers accept everything that a writer may write. Sizes are bytes of UTF-8. Texts count as in
+JSON: control characters take six bytes, quotes and backslashes two. ``docs/formats/limits.md`` has
+the table.
 """
 
 from collections.abc import Mapping
@@ -14,51 +14,51 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 PATH_BYTES: Final = 1024
-"""Of a path; DynamoDB takes no longer key."""
+"""Limit of a path, because DynamoDB accepts no longer key."""
 ADDRESS_BYTES: Final = 4096
-"""Of an entry's address."""
+"""Limit of an entry's address."""
 CHECKSUM_BYTES: Final = 256
-"""Of an entry's checksum, algorithm included, and of what a foreign store calls its version."""
+"""Limit of an entry's checksum, including the algorithm, and of its version in a foreign store."""
 CONTENT_TYPE_BYTES: Final = 256
-"""Of an entry's content type."""
+"""Limit of an entry's content type."""
 METADATA_PAIRS: Final = 1000
-"""Pairs of metadata of an entry, a commit or a run."""
+"""Maximum number of metadata pairs of an entry, a commit or a run."""
 METADATA_BYTES: Final = 64 * 1024
-"""Of all names and values of such metadata together."""
+"""Limit of all names and values of such metadata together."""
 ENTRY_BYTES: Final = 128 * 1024
-"""Of an entry's value record: more than all that may be in it."""
+"""Limit of an entry's value record, above the sum of the limits of its fields."""
 MESSAGE_BYTES: Final = 64 * 1024
-"""Of a commit's message, and of the reason for which a run is set aside."""
+"""Limit of a commit's message, and of the reason for which a run is set aside."""
 COMMITTER_BYTES: Final = 1024
-"""Of a committer's name."""
+"""Limit of a committer's name."""
 RECORD_BYTES: Final = 384 * 1024
-"""Of a commit's record, and of a run's; with its names it fits into an item of DynamoDB."""
+"""Limit of the record of a commit or a run. With its keys it fits into an item of DynamoDB."""
 RUN_KEY_BYTES: Final = 4096
-"""Of a run's key, a step's name and an owner."""
+"""Limit of a run's key, a step's name and an owner."""
 REF_CHARACTERS: Final = 200
-"""Of the name of a branch or a tag."""
+"""Limit of the name of a branch or a tag, in characters."""
 KEY_BYTES: Final = 4096
-"""Of a key that a reader of tables takes. Without a limit a small file could make the reader copy
-keys without end: each one may take over the beginning of the one before it."""
+"""Limit of a key in a table. Without a limit, a small file could make the reader copy huge keys,
+because each key may share the beginning of the previous one."""
 BLOCK_BYTES: Final = 64 * 1024 * 1024
-"""Of a block of a table, unpacked; one record is never split."""
+"""Limit of a decompressed block of a table. A record is never split."""
 
 LONGEST_DURATION: Final = timedelta(days=36_500)
-"""Of leases, times to live, windows and grace; added to any time of `TIMES` it gives a time."""
+"""Limit of leases, times to live, windows and grace. Added to a time of `TIMES` it gives a time."""
 TIMES: Final = (datetime(1, 1, 2, tzinfo=UTC), datetime(9800, 1, 1, tzinfo=UTC))
-"""The first and the last time that records hold."""
+"""The first and the last time that records can hold."""
 
 
 class _Deferred:
     """An entry whose fields are decoded when the first one is read.
 
-    A listing makes an object for every path, and most readers look at one or two fields.
+    A listing makes an object for every path, and most readers use only one or two fields.
     """
 
     __slots__ = ("_stored",)
 
     def __getattr__(self, name: str) -> Any:
-        # reached for an empty slot, and for a name that is no field
+        # called for an empty slot, and for a name that is not a field
         if name not in _ENTRY_FIELDS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         decode, key, value = self._stored
@@ -69,24 +69,24 @@ class _Deferred:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry(_Deferred):
-    """One path of a tree and where its bytes are.
+    """A path of a tree and the address of its bytes.
 
-    An entry that was read from a tree is decoded when its first field is read; damage in it that
-    no hash has found raises CorruptionError then.
+    An entry that was read from a tree is decoded when its first field is read. Damage that no hash
+    has detected raises CorruptionError at that time.
 
     Attributes:
         path: UTF-8 text, 1 to 1024 bytes, compared bytewise.
         address: Key in the repository's storage (``data/…``), or a full URI
             (``s3://…``, ``file:///…``) of a linked file.
-        size: Bytes.
-        checksum: ``algorithm:hex`` of the content, or "" where a linked file has none. One that
-            the caller declared is checked when the file is read and decides nothing.
+        size: Size in bytes.
+        checksum: ``algorithm:hex`` of the content, or "" if a linked file has none. A checksum that
+            the caller declared is verified when the file is read. It is not part of the identity.
         content_type: Media type, or "".
-        mtime: When the bytes were written, UTC.
-        metadata: The user's own pairs.
-        version: What the store of a foreign file reported when it was linked: ``etag:<ETag>`` or
-            ``mtime:<µs>``; "" in the repository's own storage, where no address is used twice.
-        computed: Whether graveler computed the checksum, of bytes that it stored or read.
+        mtime: The time at which the bytes were written, UTC.
+        metadata: The user's pairs.
+        version: The version of a foreign file when it was linked: ``etag:<ETag>`` or
+            ``mtime:<µs>``. "" in the repository's own storage, where no address is used twice.
+        computed: Whether graveler computed the checksum of bytes that it stored or read.
     """
 
     path: str
@@ -113,20 +113,20 @@ _entry_values = attrgetter(*_ENTRY_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Paths folded into one line of a listing by its delimiter; ends with the delimiter."""
+    """Paths that a listing folds into one item. The prefix ends with the delimiter."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What a call that moves many files did.
+    """The result of a call that transfers many files.
 
     Attributes:
-        files: Files that were moved.
-        bytes: Their bytes.
-        skipped: Files whose content was there already.
-        deleted: Files that were deleted, because the source does not have them.
+        files: Number of transferred files.
+        bytes: Total size of these files.
+        skipped: Number of files whose content existed already.
+        deleted: Number of files that were deleted because the source does not have them.
     """
 
     files: int
@@ -136,7 +136,7 @@ class Transfer:
 
 
 class ChangeKind(StrEnum):
-    """What happened to a path from the left tree to the right one."""
+    """The kind of the change of a path from the left tree to the right one."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -144,7 +144,7 @@ class ChangeKind(StrEnum):
 
     @classmethod
     def of(cls, before: object | None, after: object | None) -> "ChangeKind":
-        """Return what happened to a path that had `before` and has `after`; None: nothing there."""
+        """Return the kind of the change from `before` to `after`. None means a missing path."""
         if before is None:
             return cls.ADDED
         return cls.REMOVED if after is None else cls.CHANGED
@@ -152,13 +152,13 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path that differs between two trees.
+    """A path that differs between two trees.
 
     Attributes:
         path: The path.
         kind: Added, changed or removed.
-        before: The left tree's entry, None where added.
-        after: The right tree's entry, None where removed.
+        before: The left tree's entry, or None if the path was added.
+        after: The right tree's entry, or None if the path was removed.
     """
 
     path: str
@@ -169,11 +169,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangedBy:
-    """What changed a path last on one side of a merge.
+    """The last change of a path on one side of a merge.
 
     Attributes:
         commit: Id of the commit on that side's own line.
-        run: Key of the run that made or published it, "" where no run did.
+        run: Key of the run that made or published it, or "".
     """
 
     commit: str
@@ -182,17 +182,17 @@ class ChangedBy:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A path that both sides of a merge changed, differently.
+    """A path that both sides of a merge changed in different ways.
 
     Attributes:
         path: The path.
-        base: Its entry in what both started from, None where the path is missing.
-        source: Its entry in the merge source, None where missing.
-        dest: Its entry in the merge destination, None where missing.
-        bases_disagree: There are several merge bases, and what they have at the path cannot be
-            merged; `base` is None.
-        source_change: What changed it last on the source's side, None where that is not known.
-        dest_change: The same of the destination's side.
+        base: Its entry in the merge base, or None if it is missing.
+        source: Its entry in the merge source, or None if it is missing.
+        dest: Its entry in the merge destination, or None if it is missing.
+        bases_disagree: Whether there are several merge bases whose entries cannot be merged. Then
+            `base` is None.
+        source_change: The last change on the source's side, or None if unknown.
+        dest_change: The same for the destination's side.
     """
 
     path: str
@@ -206,19 +206,19 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class RangeInfo:
-    """One range, as its metarange records it.
+    """A range, as recorded in its metarange.
 
     Attributes:
         id: Range id, 32 raw bytes.
         min_key: First key.
         max_key: Last key.
-        count: Records.
+        count: Number of records.
         size: Logical bytes: the sum of key and value lengths.
-        natural: Whether the splitting policy ends it where it ends, given the key that follows it
-            in the tree.
+        natural: Whether the splitting policy ends the range at this place, given the next key of
+            the tree.
         total: The sum of the ids of its records, 32 bytes. The sum over the ranges of a tree does
             not depend on where they end.
-        digest: SHA-256 of the records, framed: they are verified by it without their ids.
+        digest: SHA-256 of the framed records. It verifies them without their ids.
     """
 
     id: bytes
@@ -233,7 +233,7 @@ class RangeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What applying changes did, in paths and in range files."""
+    """The result of applying changes, as numbers of paths and of range files."""
 
     added: int = 0
     changed: int = 0
@@ -243,7 +243,7 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """Paths that differ."""
+        """The number of paths that differ."""
         return self.added + self.changed + self.removed
 
 
@@ -252,20 +252,19 @@ class Commit:
     """An immutable point of history.
 
     Attributes:
-        id: 64 hex digits, a function of every other field but ``generation``.
+        id: 64 hex digits, the hash of the other fields. The exceptions are marked below.
         metarange: Id (hex) of the tree.
         parents: Commit ids, first parent first.
-        generation: 1 for a root, else 1 + the largest of the parents'.
+        generation: 1 for a root, else 1 + the largest of its parents' ones. Not part of its id.
         message: Free text.
         committer: Name of the committer.
-        created: When, UTC, microseconds.
-        metadata: The caller's pairs; keys that start with ``graveler.`` are ours.
-        tokens: The staging tokens whose writes it holds; kept beside the commit, not part of
-            its id.
+        created: The time of the commit, UTC, in microseconds.
+        metadata: The caller's pairs. Names that start with ``graveler.`` are graveler's own.
+        tokens: The staging tokens whose writes it contains. Not part of its id.
         spans: First and last key of each stretch of ranges in which it differs from its first
-            parent, in key order; None where that was not written down. Not part of its id.
-        by_other: Of a commit that was asked for: another committer took all of the writes
-            along, and this is its commit. Never stored.
+            parent, in key order. None if they were not recorded. Not part of its id.
+        by_other: Whether another committer has committed all of the requested writes, so that this
+            is its commit. Never stored.
     """
 
     id: str
@@ -285,9 +284,9 @@ class Move(NamedTuple):
     """One step of a branch from commit to commit.
 
     Attributes:
-        at_us: When, microseconds since 1970 by the mover's clock.
-        action: What was done: ``create``, ``commit``, ``merge``, ``delete``, …
-        commit: The branch's head since then.
+        at_us: The time in microseconds since 1970, by the mover's clock.
+        action: The action: ``create``, ``commit``, ``merge``, ``delete``, …
+        commit: The branch's head after the move.
         actor: Name of the actor, if known.
     """
 
@@ -299,21 +298,21 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BranchRecord:
-    """The one mutable record of a branch; it moves by compare-and-set only.
+    """The only mutable record of a branch. It changes only by compare-and-set.
 
     Attributes:
         name: Branch name.
         commit_id: The head.
-        staging_token: Partition that takes the branch's writes now.
+        staging_token: The partition of the branch's current writes.
         sealed_tokens: Partitions whose writes wait for a commit, oldest first.
-        attempt: Counts the attempts of the run that owns the branch; 0 for a user's.
-        fence: Unique to one opening of the branch by a run: a writer that holds another
-            one is stale. "" for a user's branch, which anyone may write.
-        hidden: Left out of listings (the branches of runs).
-        nonce: Differs with every write, which distinguishes a lost reply from a lost race.
-        born: Unique to this creation of the branch; the order of births is that of time.
-        moves: The latest moves, oldest first; ends with the one to ``commit_id``.
-        pages: How many pages of older moves were written to the log.
+        attempt: The attempt of the run that owns the branch, or 0 for a user's branch.
+        fence: An id that is unique to one opening of the branch by a run. A writer with another
+            fence is stale. "" for a user's branch, which all users may write.
+        hidden: Whether listings omit the branch, such as those of runs.
+        nonce: A value that differs with every write, to distinguish a lost reply from a lost race.
+        born: An id that is unique to this creation of the branch, see `graveler.refs.moves`.
+        moves: The latest moves, oldest first. The last one is the move to ``commit_id``.
+        pages: Number of pages of older moves in the log.
         voided: How many times staged writes gave way to a commit of their paths.
     """
 

@@ -1,4 +1,4 @@
-"""What may be called what: repositories, branches, tags, paths, hours, runs."""
+"""The rules for names of repositories, branches, tags, paths, hours and runs."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 def check_repository(name: str) -> str:
-    """Return `name` if a repository may have it.
+    """Return `name` if it is a valid name of a repository.
 
     Raises:
         InvalidInputError: It is not 3 to 63 of ``a-z 0-9 -``, starting with a letter or digit.
@@ -49,15 +49,15 @@ def _check_ref(kind: str, name: str) -> str:
 
 
 def check_branch(name: str) -> str:
-    """Return `name` if a branch may have it, else raise InvalidInputError."""
+    """Return `name` if it is a valid name of a branch, else raise InvalidInputError."""
     return _check_ref("branch", name)
 
 
 def check_users_branch(name: str) -> str:
-    """Return `name` if a user's branch may have it.
+    """Return `name` if it is a valid name of a user's branch.
 
     Raises:
-        InvalidInputError: It is no branch name, or begins as the names of runs' branches do.
+        InvalidInputError: It is not a branch name, or begins like the names of runs' branches.
     """
     if is_of_run(check_branch(name)):
         raise InvalidInputError(
@@ -68,12 +68,12 @@ def check_users_branch(name: str) -> str:
 
 
 def is_of_run(branch: str) -> bool:
-    """Return whether a branch of that name is a run's or a step's."""
+    """Return whether a branch with this name belongs to a run or a step."""
     return branch.startswith(_RUNS)
 
 
 def check_tag(name: str) -> str:
-    """Return `name` if a tag may have it, else raise InvalidInputError."""
+    """Return `name` if it is a valid name of a tag, else raise InvalidInputError."""
     return _check_ref("tag", name)
 
 
@@ -81,8 +81,8 @@ def path_key(path: str) -> bytes:
     """Return the key of a path: its UTF-8 bytes.
 
     Raises:
-        InvalidInputError: The path is empty, longer than 1024 bytes, holds a NUL, or is
-            not text that UTF-8 can hold (a lone surrogate, as from an undecodable file name).
+        InvalidInputError: The path is empty, longer than 1024 bytes, contains a NUL, or cannot be
+            encoded in UTF-8 (a lone surrogate, as from an undecodable file name).
     """
     try:
         key = path.encode("utf-8")
@@ -100,9 +100,9 @@ def path_key(path: str) -> bytes:
 
 
 def path_keys(paths: Iterable[str | PurePath]) -> list[bytes]:
-    """Return the keys of many paths, or raise as `path_key` does.
+    """Return the keys of many paths. The errors are those of `path_key`.
 
-    Paths are looked at together; one by one only if something is wrong with them.
+    Paths are checked together, and one by one only if one of them is invalid.
     """
     listed = list(paths)
     with suppress(TypeError, UnicodeEncodeError):
@@ -115,11 +115,11 @@ def path_keys(paths: Iterable[str | PurePath]) -> list[bytes]:
 
 
 def check_path(path: str) -> bytes:
-    """Return the key of a path that is to be written.
+    """Return the key of a path that will be written.
 
     Raises:
-        InvalidInputError: As for :func:`path_key`, or a part of it is empty, ``.`` or ``..``:
-            no folder on a disk could hold it.
+        InvalidInputError: As for :func:`path_key`, or a part of the path is empty, ``.`` or ``..``,
+            which a folder on a disk cannot have.
     """
     key = path_key(path)
     if not _ODD_PART.isdisjoint(path.split("/")):
@@ -135,11 +135,11 @@ def check_prefix(what: str, prefix: str) -> None:
     """Refuse a prefix with which no path can begin, such as ``/folder/``.
 
     Args:
-        what: Whose prefix, for the message.
-        prefix: Beginning of paths; "" for all.
+        what: The owner of the prefix in the message.
+        prefix: The beginning of paths, or "" for all.
 
     Raises:
-        InvalidInputError: It begins as paths of a file system do, or is a pattern, or no text.
+        InvalidInputError: It begins like a path of a file system, or is a pattern, or is not text.
     """
     if not isinstance(prefix, str):
         raise InvalidInputError(f"{what}: prefix {prefix!r}: give text")
@@ -152,12 +152,12 @@ def check_prefix(what: str, prefix: str) -> None:
 
 
 def hour_folder(hour: datetime) -> str:
-    """Return the folder of an hour, which is of UTC: ``2013/01/01/05:00``."""
+    """Return the folder of an hour in UTC: ``2013/01/01/05:00``."""
     return f"{hour.astimezone(UTC):%Y/%m/%d/%H:%M}"
 
 
 def hour_text(moment: datetime) -> str:
-    """Return a time as metadata of commits hold it, in UTC: ``2013-01-01T05:00Z``."""
+    """Return a time in the form of commit metadata, in UTC: ``2013-01-01T05:00Z``."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
@@ -165,7 +165,7 @@ def read_hour(text: str) -> datetime | None:
     """Return the time of a text in UTC, or None if the text is not a time.
 
     Args:
-        text: ISO 8601, UTC if it has no zone; or an hour's folder.
+        text: ISO 8601 (UTC without a zone), or an hour's folder.
     """
     folder = _HOUR_FOLDER.fullmatch(text)
     try:
@@ -180,14 +180,14 @@ def read_hour(text: str) -> datetime | None:
 
 
 def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
-    """Refuse metadata that is not text: a number would be read back as another type.
+    """Refuse metadata that is not text. A number would be read back as another type.
 
     Args:
-        what: Whose pairs, for the message.
+        what: The owner of the pairs in the message.
         pairs: The metadata.
 
     Raises:
-        InvalidInputError: A name or a value is no text.
+        InvalidInputError: A name or a value is not text.
     """
     for name, value in pairs.items():
         if not (isinstance(name, str) and isinstance(value, str)):  # type: ignore[redundant-expr]  # callers without types
@@ -197,17 +197,18 @@ def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
 
 
 def check_caller_pairs(what: str, pairs: Mapping[str, str] | None, *ours: str) -> dict[str, str]:
-    """Return the caller's metadata for a commit or a run, refusing names that are ours.
+    """Return the caller's metadata for a commit or a run. Names of graveler are refused.
 
-    By ``graveler.run``, ``graveler.published`` and the like the kind of a commit is recorded.
+    Names such as ``graveler.run`` and ``graveler.published`` record the kind of a commit.
 
     Args:
-        what: Whose pairs, for the message.
+        what: The owner of the pairs in the message.
         pairs: The metadata.
-        *ours: How other names begin that are ours in this call.
+        *ours: Further prefixes of names that are reserved in this call.
 
     Raises:
-        InvalidInputError: A name or a value is no text, or a name begins with ``graveler.`` or as `ours` do.
+        InvalidInputError: A name or a value is not text, or a name begins with ``graveler.`` or
+            with a prefix in `ours`.
     """
     checked = read_pairs(pairs, "metadata")
     for start in (_OURS, *ours):

@@ -1,7 +1,7 @@
-"""Work on many items by threads, in order, with a bound on what is under way.
+"""Work on many items with threads, in order, with a bound on the pending work.
 
-The items are taken and the results are given by the caller's thread. So an iterable of items may
-use what belongs to that thread, and the order of the results never depends on the threads.
+The caller's thread takes the items and yields the results. So an iterable of items may use objects
+of that thread, and the order of the results never depends on the threads.
 """
 
 from collections import deque
@@ -15,10 +15,10 @@ from graveler.arguments import count
 from graveler.errors import InvalidInputError
 
 BUDGET: Final = 256 << 20
-"""Cost of all work under way, in bytes of memory: 256 MiB."""
+"""The maximum cost of all pending work, in bytes of memory: 256 MiB."""
 
 MOST_THREADS: Final = 64
-"""Threads of one call; a driver keeps as many connections open."""
+"""The maximum number of threads of a call. A driver keeps as many connections open."""
 
 _THREADS: Final = 32
 _QUEUED: Final = 2
@@ -27,14 +27,14 @@ _R = TypeVar("_R")
 
 
 def thread_count(given: int | None, put_threads: int) -> int:
-    """Return by how many threads many files are moved.
+    """Return the number of threads that transfer many files.
 
     Args:
-        given: What the caller wants; None: what suits the store.
-        put_threads: Of the store: 0 where a request costs less than a thread.
+        given: The number that the caller wants, or None for a number that suits the store.
+        put_threads: The store's `put_threads`. It is 0 if a request costs less than a thread.
 
     Raises:
-        InvalidInputError: It is not from 1 to 64.
+        InvalidInputError: The number is not from 1 to 64.
     """
     if given is None:
         return _THREADS if put_threads else 1
@@ -45,15 +45,15 @@ def thread_count(given: int | None, put_threads: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Bounds(Generic[_T]):
-    """How much may be under way.
+    """The bounds of pending work.
 
     Attributes:
-        threads: How many threads work; 1: the caller's own, item by item.
-        window: How many items may be taken whose results the caller has not got yet.
-        cost: What an item costs, in bytes of memory.
-        budget: What all items under way may cost together; a single one may cost more.
-        keeps: Whether a result costs as much as its item until the caller has it.
-        over: Set when the iteration ends, however it ends; long work looks at it.
+        threads: The number of threads. With 1, the caller's thread works item by item.
+        window: The maximum number of taken items without a yielded result.
+        cost: Returns the cost of an item, in bytes of memory.
+        budget: The maximum cost of all pending items. A single item may cost more.
+        keeps: Whether a result costs as much as its item until the caller gets it.
+        over: An event that is set when the iteration ends, also by an error. Long work checks it.
     """
 
     threads: int
@@ -65,7 +65,7 @@ class Bounds(Generic[_T]):
 
 
 class _Queue(Generic[_T, _R]):
-    """The items that were taken, in their order, and the threads that work on them."""
+    """The taken items in their order, and the threads that work on them."""
 
     def __init__(
         self, work: Callable[[_T], _R], bounds: Bounds[_T], pool: ThreadPoolExecutor
@@ -87,20 +87,20 @@ class _Queue(Generic[_T, _R]):
         return not self._load or self._load + cost <= bounds.budget
 
     def add(self, item: _T, cost: int) -> None:
-        """Have a thread work on an item."""
+        """Give an item to a thread."""
         future = self._pool.submit(self._work, item)
         self._queued.append((cost, future))
         self._pending[future] = cost
         self._load += cost
 
     def ready(self) -> Iterator[_R]:
-        """Yield the results that are there, up to the first item that is under way."""
+        """Yield the available results, up to the first pending item."""
         self._settle()
         while self._queued and self._queued[0][1].done():
             yield self._first()
 
     def step(self) -> Iterator[_R]:
-        """Wait until any item is done, and yield what is ready."""
+        """Wait until any item is done, and yield the available results."""
         if self._pending and not self._queued[0][1].done():
             wait(self._pending, return_when=FIRST_COMPLETED)
         yield from self.ready()
@@ -126,10 +126,10 @@ class _Queue(Generic[_T, _R]):
 def in_order(
     work: Callable[[_T], _R], items: Iterable[_T], bounds: Bounds[_T]
 ) -> Generator[_R, None, None]:
-    """Yield what `work` returns of each item, in the order of the items.
+    """Yield the result of `work` for each item, in the order of the items.
 
-    What `work` raises is raised in its turn. What the iterable raises is raised after the results
-    of the items before it. Work that has not begun when the iteration ends is never begun.
+    An error of `work` is raised in place of its result. An error of the iterable is raised after
+    the results of the earlier items. Work that has not begun when the iteration ends never begins.
     """
     if bounds.threads <= 1:
         try:

@@ -16,7 +16,7 @@ PRIVATE_FOLDER: Final = 0o700
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it; folders that are there stay as they are."""
+    """Create a folder and those above it. Existing folders are unchanged."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
@@ -26,7 +26,7 @@ def make_folder(folder: Path) -> None:
 
 
 def create_file(file: Path) -> None:
-    """Create an empty file; an existing one stays as it is."""
+    """Create an empty file. An existing file is unchanged."""
     with suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
 
@@ -38,16 +38,16 @@ _HIDDEN: Final = "***"
 
 
 def is_uri(text: str) -> bool:
-    """Return whether a text is a URI (or a mistyped one, with one slash) and no path."""
+    """Return whether a text is a URI (or a mistyped one, with one slash) and not a path."""
     return _URI.match(text) is not None
 
 
 def shown_uri(uri: str) -> str:
-    """Return a URI for messages and logs: scheme, host and path, and no secret.
+    """Return a URI for messages and logs: scheme, host and path, without secrets.
 
-    What stands before an ``@`` and what follows a ``?`` or ``#`` may hold secrets and is hidden.
-    If the parts cannot be told apart, as with a password that is not percent-encoded, only
-    the scheme is left. Paths of local schemes are shown whole.
+    The parts before an ``@`` and after a ``?`` or ``#`` may contain secrets and are hidden. If the
+    parts are ambiguous, as with a password that is not percent-encoded, only the scheme is shown.
+    Paths of local schemes are shown completely.
     """
     scheme, rest = _PARTS.fullmatch(uri).groups(default="")  # type: ignore[union-attr]  # matches any text
     if scheme.partition(":")[0].lower() in _LOCAL:
@@ -61,9 +61,9 @@ def shown_uri(uri: str) -> str:
 
 
 def may_write(place: Path) -> bool:
-    """Return whether a file and its folder, or a folder, can be written to.
+    """Return whether a file and its folder, or a folder, are writable.
 
-    A missing one can be made if the nearest folder above can be written to.
+    A missing file or folder counts as writable if the nearest folder above is writable.
     """
     nearest = place
     while not nearest.exists() and nearest != nearest.parent:
@@ -82,14 +82,14 @@ def reveal(value: Any, what: str, environment: Callable[[str], str | None]) -> s
     """Return the text of a setting.
 
     Args:
-        value: A text, in which ``${NAME}`` is replaced by a variable and ``$${`` by ``${``; or
-            ``{"command": …}``, a command line or a list of its words, for what it prints. It is
-            run without a shell.
-        what: Names the setting in errors; the text itself is never in them.
+        value: A text, in which ``${NAME}`` is replaced by a variable and ``$${`` by ``${``, or
+            ``{"command": …}`` with a command line or a list of its words. The text is then the
+            output of the command, which runs without a shell.
+        what: The name of the setting in errors, which never contain the text.
         environment: Returns a variable, or None.
 
     Raises:
-        InvalidInputError: It is neither, or a variable is not set.
+        InvalidInputError: The value is neither, or a variable is not set.
         BackendUnavailableError: The command failed, or took longer than 30 seconds.
     """
     if isinstance(value, str):
@@ -100,7 +100,7 @@ def reveal(value: Any, what: str, environment: Callable[[str], str | None]) -> s
 
 
 def _filled(text: str, what: str, environment: Callable[[str], str | None]) -> str:
-    # Of a URI what stands before its last @ is user and password: there a value is encoded.
+    # the part of a URI before its last @ is user and password: a value there is percent-encoded
     start = text.find("://")
     end = text.rfind("@") if start >= 0 else -1
 

@@ -1,16 +1,15 @@
 """The process: its forks, its background work, and the ban on writes while a gate judges.
 
-Forks: a child drops the stores it inherits without touching them. Some libraries also keep locks in
-the memory that a fork copies: SQLite those of its files, OpenSSL those it takes while it connects.
-The thread that would release such a lock is not in the child. A call into such a library therefore
+Forks: a child discards inherited stores without using them. Some libraries also keep locks in the
+memory that a fork copies: SQLite the locks of its files, OpenSSL those of connecting. The thread
+that would release such a lock does not exist in the child. A call into such a library therefore
 delays forks until it ends.
 
-Background work is a port, so that a test decides when it runs. A task must be harmless if it never
-runs, because a process may die before.
+Background work is an interface, so that a test decides when it runs. A task must be harmless if it
+never runs, because a process may die before.
 
-The ban: a gate gets a candidate that cannot be written, but may hold other objects, such as the run
-in its closure or a lake that it opens. Every function that changes a record first calls
-`refuse_writes`.
+The ban: a gate gets a candidate that cannot be written, but it may have other objects, such as a
+run or a lake that it opens. Every function that changes a record first calls `refuse_writes`.
 """
 
 import concurrent.futures.thread
@@ -39,23 +38,23 @@ _PATIENCE_S: Final = 10.0
 
 class _Inheritable(Protocol):
     def after_fork_in_child(self) -> None:
-        """Drop what belongs to the parent."""
+        """Discard the parent's resources."""
 
 
 _watched: Final[WeakSet[Any]] = WeakSet()
 
 
 def watch(inheritable: _Inheritable) -> None:
-    """Have ``after_fork_in_child`` called in every child forked from now on."""
+    """Call ``after_fork_in_child`` in every child that is forked from now on."""
     _watched.add(inheritable)
 
 
 def abandon(resource: object) -> None:
-    """Keep a parent's file or connection from ever being closed by this process.
+    """Prevent this process from ever closing a parent's file or connection.
 
     Closing it would end the parent's session, release the parent's file locks, or wait for threads
-    that a fork does not copy. A reference from a module is not enough: modules are emptied as the
-    interpreter ends.
+    that a fork does not copy. A reference from a module is not enough, because modules are cleared
+    when the interpreter ends.
     """
     import ctypes  # noqa: PLC0415 - few processes need it
 
@@ -70,12 +69,12 @@ class _HeldOff:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[int, int] = {}  # thread: how many calls it is in
+        self._calls: dict[int, int] = {}  # thread to the number of its calls
         self._hung: set[int] = set()  # threads for which a fork waited too long
         self._begin()
 
     def __enter__(self) -> None:
-        """Begin a call: wait for a fork that another thread is about to make."""
+        """Begin a call. Wait for a fork that another thread is about to make."""
         thread = get_ident()
         with self._lock:
             free = not self._forking or thread in self._calls or thread in self._forking
@@ -84,7 +83,7 @@ class _HeldOff:
             self._calls[thread] = self._calls.get(thread, 0) + 1
 
     def __exit__(self, *error: object) -> None:
-        """End the call, whether it failed or not, and release the forks that wait for it."""
+        """End the call, also after an error, and release the forks that wait for it."""
         thread = get_ident()
         with self._lock:
             left = self._calls.pop(thread, 1) - 1
@@ -96,11 +95,11 @@ class _HeldOff:
                 self._changed.notify_all()
 
     def before(self) -> None:
-        """Wait until no other thread is in a call; until the fork, none begins.
+        """Wait until no other thread is in a call. No call begins before the fork.
 
         The wait has a limit, because a disk may hang and a fork cannot be refused. A fork does not
-        wait for a call for which an earlier fork waited too long, nor for one of its own thread (a
-        fork in a signal handler): that one continues in the parent and in the child.
+        wait for a call for which an earlier fork waited too long. It also does not wait for a call
+        of its own thread (a fork in a signal handler), which continues in the parent and the child.
         """
         thread = get_ident()
         with self._lock:
@@ -148,8 +147,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=held_off.before, after_in_parent=held_off.after_in_parent, after_in_child=_in_child
     )
-    # Twice, because a signal may interrupt the first hook: with one, 2 of 400 forks that a signal
-    # interrupted left the other threads waiting until their limit.
+    # Registered twice, because a signal may interrupt the first hook. With one hook, after 2 of 400
+    # interrupted forks the other threads waited until their limit.
     os.register_at_fork(after_in_parent=held_off.after_in_parent)
 
 
@@ -191,11 +190,11 @@ class Background(ABC):
 
     @abstractmethod
     def run(self, task: Callable[[], None]) -> None:
-        """Run `task` before `close` returns; its errors are logged, not raised."""
+        """Run `task` before `close` returns. Its errors are logged, not raised."""
 
     @abstractmethod
     def close(self) -> None:
-        """Wait until all tasks are done; may be called twice."""
+        """Wait until all tasks are done. The call may be repeated."""
 
 
 def _logged(task: Callable[[], None]) -> None:
@@ -213,11 +212,11 @@ class Inline(Background):
         _logged(task)
 
     def close(self) -> None:
-        """Do nothing: no task waits."""
+        """Do nothing, because no task waits."""
 
 
 class OneThread(Background):
-    """Runs tasks one after another in a thread of its own, which starts with the first task."""
+    """Runs tasks one after another in its own thread, which starts with the first task."""
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
@@ -226,7 +225,7 @@ class OneThread(Background):
         watch(self)
 
     def after_fork_in_child(self) -> None:
-        """Let go of the lock that a thread of the parent may hold."""
+        """Replace the lock: a thread of the parent may have held it."""
         self._lock = Lock()
 
     def run(self, task: Callable[[], None]) -> None:
@@ -251,15 +250,15 @@ class OneThread(Background):
 
 
 def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Yield the items in lists of `size`; the last one may be shorter."""
+    """Yield the items in lists of `size`. The last list may be shorter."""
     source = iter(items)
     while batch := list(islice(source, size)):
         yield batch
 
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the work, how many items are done, and how many are known so far."""
+"""Called with the name of the work, and the numbers of completed and of known items."""
 
 
 def no_progress(_what: str, _done: int, _known: int) -> None:
-    """Report nothing: the default."""
+    """Report nothing. This is the default."""

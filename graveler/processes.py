@@ -1,11 +1,11 @@
-"""Processes that do one kind of work for a caller that goes on meanwhile.
+"""Processes that do one kind of work concurrently with their caller.
 
-Each is a fresh interpreter that imports one module of this library and never the caller's program, so
-that a script needs no guard around its main part. Nothing is forked, because other threads may hold
-locks.
+Each process is a new interpreter that imports one module of this library and never the caller's
+program, so that a script needs no guard around its main part. Nothing is forked, because other
+threads may hold locks.
 
-A request and its result are files in memory. Their descriptors are passed over a socket: the messages
-are so small that no call waits for the other side to read.
+A request and its result are files in memory. Their descriptors are passed over a socket. The
+messages are so small that sending never waits for the receiver.
 """
 
 import json
@@ -26,7 +26,7 @@ from graveler.errors import BackendUnavailableError, InternalError
 from graveler.process import watch
 
 _AHEAD: Final = 2
-"""Requests of one process at a time: the next one is there when it has done the first."""
+"""The number of requests of one process: the next one is ready when it has done the first."""
 _LONGEST: Final = 1 << 17
 _PATH: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
 _PROGRAM: Final = "from graveler.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
@@ -34,9 +34,9 @@ _INTERPRETERS: Final = ("python", "pypy")
 
 
 def spare_cores(most: int) -> int:
-    """Return how many processes have a core of their own beside the caller's, up to `most`.
+    """Return the number of cores besides the caller's own, up to `most`.
 
-    0 where files in memory cannot be passed on, or this program is no interpreter that can be started.
+    The result is 0 if files in memory cannot be passed, or if no interpreter can be started.
     """
     program = Path(sys.executable or "").name
     able = hasattr(os, "memfd_create") and hasattr(os, "sched_getaffinity")
@@ -46,23 +46,23 @@ def spare_cores(most: int) -> int:
 
 
 def interpreter(program: str, *arguments: str) -> list[str]:
-    """Return the command of a fresh interpreter that finds the modules that this one finds.
+    """Return the command of a new interpreter that finds the same modules as this one.
 
     Args:
-        program: May use ``sys``.
-        arguments: Come to the program from ``sys.argv[2]`` on.
+        program: The source text. It may use ``sys``.
+        arguments: The arguments of the program, in ``sys.argv[2]`` and the following items.
     """
-    parts: Iterable[object] = sys.path  # what is no text is no place to Python either
+    parts: Iterable[object] = sys.path  # Python ignores items that are not text
     path = [part or str(Path.cwd()) for part in parts if isinstance(part, str)]
-    # -P: else the working folder is looked through for json first
+    # without -P, json would be searched in the working folder first
     return [sys.executable, "-P", "-c", _PATH + program, json.dumps(path), *arguments]
 
 
 class Task:
-    """A request that was handed over.
+    """A submitted request.
 
     Attributes:
-        done: Whether there is an answer.
+        done: Whether the answer has arrived.
     """
 
     __slots__ = ("_answer", "_error", "descriptor", "done")
@@ -74,15 +74,15 @@ class Task:
         self._error: BaseException | None = None
 
     def settle(self, answer: Any, error: BaseException | None, descriptor: int) -> None:
-        """Take the answer, or the error, and the file that came with it."""
+        """Store the answer or the error, and the file that came with it."""
         self.done = True
         self._answer, self._error, self.descriptor = answer, error, descriptor
 
     def result(self) -> tuple[Any, int]:
-        """Return the answer and the descriptor of its file, which is the caller's to close.
+        """Return the answer and the descriptor of its file. The caller closes the file.
 
         Raises:
-            Exception: What the work raised.
+            Exception: The error of the work.
         """
         if self._error is not None:
             raise self._error
@@ -90,7 +90,7 @@ class Task:
         return self._answer, descriptor
 
     def discard(self) -> None:
-        """Close the file of an answer that is not needed; may be called twice."""
+        """Close the file of an answer that is not needed. The call may be repeated."""
         if self.descriptor >= 0:
             descriptor, self.descriptor = self.descriptor, -1
             os.close(descriptor)
@@ -108,7 +108,7 @@ class _Worker:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=[number],
-                    start_new_session=True,  # an interrupt from the terminal is the caller's
+                    start_new_session=True,  # only the caller handles an interrupt from the terminal
                 )
         except BaseException:
             self.channel.close()
@@ -124,7 +124,7 @@ class _Worker:
         return task
 
     def receive(self) -> None:
-        """Take the answer to the oldest request; wait for it where it is not there."""
+        """Receive the answer to the oldest request. Wait for it if necessary."""
         try:
             message, descriptors, _, _ = socket.recv_fds(self.channel, _LONGEST, 1)
         except OSError as error:
@@ -154,14 +154,15 @@ class _Worker:
 
 
 class Workers:
-    """Processes that do the work of one module, side by side.
+    """Processes that do the work of one module concurrently.
 
-    The module has a function ``work(descriptor)``: it reads the request from the file and returns an
-    answer that pickles and the descriptor of a file. One thread at a time uses them.
+    The module has a function ``work(descriptor)``. It reads the request from the file, and returns
+    an answer that can be pickled and the descriptor of a file. Only one thread at a time may use
+    the processes.
 
     Args:
-        module: Its name.
-        count: How many processes.
+        module: The name of the module.
+        count: The number of processes.
 
     Raises:
         OSError: A process cannot be started.
@@ -178,19 +179,19 @@ class Workers:
             raise
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's processes: they end with the parent."""
+        """Discard the parent's processes, which end with the parent."""
         for worker in self._workers:
             worker.channel.close()
             worker.process.returncode = 0  # not a child of this process
         self._workers.clear()
 
     def has_room(self) -> bool:
-        """Return whether a process takes another request now."""
+        """Return whether a process can accept another request."""
         self._collect()
         return any(len(worker.tasks) < _AHEAD for worker in self._workers)
 
     def submit(self, descriptor: int) -> Task:
-        """Hand over a request, whose descriptor is closed here.
+        """Submit a request, and close its descriptor.
 
         Raises:
             BackendUnavailableError: The process has died.
@@ -201,7 +202,7 @@ class Workers:
             os.close(descriptor)
 
     def wait(self, task: Task) -> None:
-        """Return when the task is done.
+        """Wait until the task is done.
 
         Raises:
             BackendUnavailableError: Its process has died.
@@ -211,7 +212,7 @@ class Workers:
             worker.receive()
 
     def close(self) -> None:
-        """End the processes, whatever they do; may be called twice."""
+        """End the processes at once. The call may be repeated."""
         for worker in self._workers:
             worker.end()
         self._workers.clear()
@@ -225,7 +226,7 @@ class Workers:
 
 
 def serve(module: str, number: int) -> None:
-    """Do the work of a module until the caller is gone; the main program of a process."""
+    """Do the work of a module until the caller is gone. This is the main program of a process."""
     work = import_module(module).work
     with socket.socket(fileno=number) as channel, suppress(BrokenPipeError, ConnectionResetError):
         while True:

@@ -1,7 +1,7 @@
-"""Stored records: JSON, its format, and its fields, each read as the type that it must have.
+"""Stored records: JSON, its format, and its fields, each read as its required type.
 
-A record is a JSON object, or an array whose places have names. What is missing or wrong is a
-CorruptionError that names the record, the field and its value: bytes from a key-value store, an
+A record is a JSON object, or an array whose items have names. A missing or wrong field raises a
+CorruptionError that names the record, the field and its value. Bytes from a key-value store, an
 object store or a file are never trusted.
 """
 
@@ -19,10 +19,10 @@ from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.model import LONGEST_DURATION, TIMES, Move
 
 FORMAT: Final = 2
-"""Of every record, table and dump written here, and the only one that is read.
+"""The format of every record, table and dump that is written, and the only one that is read.
 
-Repository records, tables and dumps name it; so do other records from the first that differs
-from its repository's format on."""
+Repository records, tables and dumps state it. Other records state it only if it differs from the
+format of their repository."""
 _UNSTAMPED: Final = 1
 _LARGEST: Final = 2**63 - 1
 _MISSING: Final = object()
@@ -40,7 +40,7 @@ _to_json = json.JSONEncoder(
 
 
 def _finite(text: str) -> float:
-    """Return a number of JSON; what is none, or too large to be one, could not be written again."""
+    """Return a number of JSON. NaN and infinity are refused, because JSON cannot contain them."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")
@@ -56,17 +56,18 @@ def encode_json(value: Any) -> bytes:
 
 
 def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
-    """Return the value; `what` names it in the errors.
+    """Return the value of JSON bytes.
 
     Args:
         raw: The bytes.
-        what: Names it in the errors.
-        stamped: A record of this kind always names its format: without one it is of the first.
+        what: The name of the value in errors.
+        stamped: Whether records of this kind always state their format. A record without a format
+            is then of the first one.
 
     Raises:
         CorruptionError: The bytes are not JSON.
-        NewerFormatError: It is a record, and its ``format`` is newer than this graveler.
-        OlderFormatError: It is a record, and its ``format`` is one we do not read any more.
+        NewerFormatError: The value is a record whose ``format`` is newer than this graveler.
+        OlderFormatError: The value is a record whose ``format`` is no longer supported.
     """
     value = decode_plain(raw, what)
     if type(value) is dict and ("format" in value or stamped):
@@ -77,11 +78,11 @@ def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
 
 
 def decode_plain(raw: bytes, what: str) -> Any:
-    """Return a value that is no record: an object in it may have any names, ``format`` too.
+    """Return a value that is not a record. Its objects may have any names, even ``format``.
 
     Args:
         raw: The bytes.
-        what: Names it in the error.
+        what: The name of the value in errors.
 
     Raises:
         CorruptionError: The bytes are not JSON.
@@ -101,12 +102,12 @@ def read_key(key: bytes, what: str) -> str:
 
 
 def check_format(found: Any, what: str) -> None:
-    """Refuse what another graveler wrote: reading it would be guessing, writing it a loss.
+    """Refuse a record of another format. Reading would be a guess, and writing would lose data.
 
     Raises:
-        NewerFormatError: Its format is greater than ours.
-        OlderFormatError: Its format is less than ours.
-        CorruptionError: It is no format at all.
+        NewerFormatError: The format is newer than this graveler's.
+        OlderFormatError: The format is older than this graveler's.
+        CorruptionError: The value is not a format.
     """
     if type(found) is not int or found < 1:
         raise CorruptionError(f"{what} has the format {found!r}: formats are 1, 2 and so on")
@@ -127,11 +128,11 @@ class Fields:
     """The fields of one record.
 
     Args:
-        record: What its JSON gave.
-        what: Names the record in errors.
+        record: The value of its JSON.
+        what: The name of the record in errors.
 
     Raises:
-        CorruptionError: It is no object.
+        CorruptionError: The value is not an object.
     """
 
     __slots__ = ("_record", "what")
@@ -149,7 +150,7 @@ class Fields:
         return name in self._record
 
     def wrong(self, name: str, expected: str) -> CorruptionError:
-        """Return the error for a field that is not as it must be."""
+        """Return the error for a wrong field."""
         shown = _brief.repr(self._record[name]) if name in self._record else "missing"
         return CorruptionError(
             f"{self.what} cannot be read: field {name!r} is {shown}, expected {expected}"
@@ -170,14 +171,14 @@ class Fields:
         return value
 
     def place(self, name: str) -> str:
-        """Return a text that a store takes: it is UTF-8 and holds no NUL."""
+        """Return a text that a store accepts: it is UTF-8 without NUL."""
         value = self.text(name)
         if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
             raise self.wrong(name, "the place of a store")
         return value
 
     def name(self, name: str, default: Any = _MISSING) -> str:
-        """Return a text that keys are made of: printable ASCII without spaces, or the default."""
+        """Return a text for keys: printable ASCII without spaces, or the default."""
         value = self.text(name, default)
         if value != default and not _NAME.fullmatch(value):
             raise self.wrong(name, "a name")
@@ -266,7 +267,7 @@ class Fields:
         return texts
 
     def names(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """Return an array of texts that keys are made of."""
+        """Return an array of texts for keys."""
         names = self.texts(name, default)
         if not all(map(_NAME.fullmatch, names)):
             raise self.wrong(name, "an array of names")
@@ -295,7 +296,7 @@ class Fields:
         return pairs
 
     def record(self, name: str) -> "Fields":
-        """Return an object as a record of its own."""
+        """Return an object as a record."""
         return Fields(self.mapping(name), f"{self.what}, {name}")
 
     def records(self, name: str, default: Any = _MISSING) -> Iterator["Fields"]:
@@ -306,7 +307,7 @@ class Fields:
     def rows(
         self, name: str, columns: Sequence[str], default: Any = _MISSING
     ) -> Iterator["Fields"]:
-        """Yield the arrays of an array, the places of each named by `columns`."""
+        """Yield the arrays of an array as records. `columns` names their items."""
         for number, value in enumerate(self.array(name, default)):
             yield row(value, columns, f"{self.what}, {name}[{number}]")
 
@@ -324,10 +325,10 @@ class Fields:
 
 
 def row(value: Any, columns: Sequence[str], what: str) -> Fields:
-    """Return an array as a record, its places named by `columns`.
+    """Return an array as a record. `columns` names its items.
 
     Raises:
-        CorruptionError: It is no array of that length.
+        CorruptionError: The value is not an array of this length.
     """
     if type(value) is not list or len(value) != len(columns):
         raise CorruptionError(

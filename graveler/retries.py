@@ -1,9 +1,9 @@
 """Retries: after a lost race, and after a failure of a remote store.
 
-A call ends after `NO_PROGRESS_S` seconds without progress, retries and pauses included. A driver
-lets a connection be silent for a shorter time; if a try that fails took longer than that, the
-rest was progress (a long upload that breaks) and does not count. Consecutive calls of one thread
-share the time: a call that reads back the outcome of a lost write does not wait as long again.
+A call ends after `NO_PROGRESS_S` seconds without progress, including retries and pauses. A driver
+has a shorter limit for the silence of a connection. If a failed attempt took longer than that, the
+rest was progress (a long upload that breaks) and does not count. Consecutive calls of a thread
+share the time. So a call that reads back the outcome of a lost write does not wait as long again.
 """
 
 import logging
@@ -20,7 +20,7 @@ NO_PROGRESS_S: Final = 30.0
 """Seconds without progress after which a call ends, unless `[limits]` sets another value."""
 
 _TRY: Final = 0.3
-"""Part of that time that a try may take without progress: a call gets three."""
+"""The share of that time that an attempt may take without progress: a call gets three attempts."""
 _AT_ONCE_S: Final = 1.0
 _RACES: Final = 200
 _FIRST_WAIT_S: Final = 0.001
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def longest_pause(attempt: int, first_s: float, longest_s: float) -> float:
-    """Return the bound of the pause after try `attempt` (0, 1, 2 …): it doubles up to `longest_s`."""
+    """Return the bound of the pause after `attempt` (0, 1, 2 …). It doubles up to `longest_s`."""
     return min(longest_s, first_s * 2.0 ** min(attempt, _MOST_DOUBLINGS))
 
 
@@ -44,21 +44,21 @@ def backoff(
     first_s: float = _FIRST_WAIT_S,
     longest_s: float = _LONGEST_WAIT_S,
 ) -> None:
-    """Wait after try `attempt` (0, 1, 2 …): full jitter under a bound that doubles.
+    """Wait after `attempt` (0, 1, 2 …), with full jitter below a bound that doubles.
 
-    The defaults are those of a lost race: from 1 ms to 0.1 s.
+    The defaults are for lost races: from 1 ms to 0.1 s.
     """
     clock.sleep(ids.jitter() * longest_pause(attempt, first_s, longest_s))
 
 
 def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | None]) -> T:
-    """Return what `attempt` returns once that is not None, with a back-off between two tries.
+    """Return the first result of `attempt` that is not None, with pauses between attempts.
 
     Args:
         clock: Waits.
         ids: Draws the jitter.
-        what: What is attempted, for the error: ``branch 'main'``.
-        attempt: One try, called with 0, 1, 2 …; it returns None after a lost race.
+        what: The name of the target in the error: ``branch 'main'``.
+        attempt: One attempt, called with 0, 1, 2 …. It returns None after a lost race.
 
     Raises:
         ThrottledError: 200 races were lost in a row.
@@ -73,23 +73,23 @@ def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | N
 
 
 class Retrier:
-    """Repeats what may be repeated, for a bounded time; threads may share it.
+    """Repeats calls after retryable errors, for a bounded time. Threads may share it.
 
-    The wait before try n is drawn evenly from 0 to `first_wait_s` · 2ⁿ, at most
-    `longest_wait_s`: clients that failed together do not retry together.
+    The wait before attempt n is drawn evenly from 0 to `first_wait_s` · 2ⁿ, at most
+    `longest_wait_s`. So clients that failed together do not retry together.
 
     Attributes:
         limit_s: Seconds without progress after which a call ends.
-        try_s: Seconds without progress after which a driver ends a try.
+        try_s: Seconds without progress after which a driver ends an attempt.
 
     Args:
-        clock: Where pauses come from.
-        ids: Where their jitter comes from.
+        clock: Measures the pauses.
+        ids: Draws the jitter of the pauses.
         limit_s: As above.
-        tries: Largest number of tries.
+        tries: Maximum number of attempts.
         first_wait_s: Bound of the first pause.
         longest_wait_s: Bound of all pauses.
-        whole: Progress within a try cannot be seen: all of its time counts.
+        whole: Whether progress within an attempt is invisible, so that all of its time counts.
     """
 
     def __init__(  # noqa: PLR0913 - each driver has its own numbers
@@ -114,14 +114,14 @@ class Retrier:
         self.earlier = local()
 
     def run(self, what: str, call: Callable[[], T]) -> T:
-        """Return what `call` returns; raise what it raises once tries or time are used up.
+        """Return the result of `call`, or raise its error after the last attempt.
 
         Args:
-            what: Names the call on the log: ``read s3://bucket/key``.
-            call: One try.
+            what: The name of the call in the log: ``read s3://bucket/key``.
+            call: One attempt.
 
         Raises:
-            BackendUnavailableError: The time was used up by the call before this one.
+            BackendUnavailableError: The previous call has used up the time.
         """
         attempts = self.attempts(what)
         while True:
@@ -135,15 +135,15 @@ class Retrier:
                 return result
 
     def attempts(self, what: str) -> "Attempts":
-        """Return the tries of one call, for callers with a loop of their own."""
+        """Return the attempts of one call, for callers with their own loop."""
         return Attempts(self, what)
 
 
 class Attempts:
-    """The tries of one call.
+    """The attempts of one call.
 
     Raises:
-        BackendUnavailableError: The store was silent until just now, for as long as it may be.
+        BackendUnavailableError: The store did not answer a recent call within the limit.
     """
 
     def __init__(self, retrier: Retrier, what: str) -> None:
@@ -162,7 +162,7 @@ class Attempts:
             )
 
     def again(self, error: Exception) -> bool:
-        """Wait and return True if the call that failed by `error` is to be tried again."""
+        """Wait and return True if the call that failed with `error` should be repeated."""
         retrier = self._retrier
         self._spent += min(monotonic() - self._began, retrier.counted_s)
         longest = longest_pause(self._number - 1, retrier.first_wait_s, retrier.longest_wait_s)
@@ -187,7 +187,7 @@ class Attempts:
         return True
 
     def gave_up(self) -> None:
-        """Note that the call failed, and will not be tried again."""
+        """Note that the call failed and will not be repeated."""
         self._spent += min(monotonic() - self._began, self._retrier.counted_s)
         self._note()
 

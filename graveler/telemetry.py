@@ -1,9 +1,9 @@
 """Metrics and spans by the OpenTelemetry API.
 
-graveler does not import OpenTelemetry: it reports to the providers that the program has set. Where
-there are none, a report is one look into `sys.modules`, and the stores are not measured at all.
+graveler does not import OpenTelemetry. It reports to the providers that the program has set.
+Without providers, a report is one lookup in `sys.modules`, and stores are not measured.
 `graveler.kv` and `graveler.objects` measure the stores that are opened while a meter provider is
-set; everything else reports at any time.
+set. All other metrics are reported at any time.
 """
 
 import os
@@ -29,13 +29,13 @@ _END: Final[Any] = object()
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric as the guide lists it.
+    """A metric, as listed in the guide.
 
     Attributes:
-        kind: Of its instrument.
-        unit: In UCUM.
-        attributes: The names that a point of it may have.
-        what: What is measured.
+        kind: The kind of its instrument.
+        unit: The unit in UCUM.
+        attributes: The names of the attributes of its points.
+        what: The description.
         bounds: Upper bounds of the buckets of a histogram.
     """
 
@@ -135,7 +135,7 @@ SPANS: Final = {
 
 @dataclass(slots=True)
 class CacheCounts:
-    """What the caches of this process did; plain numbers, read when metrics are collected."""
+    """Counts of the caches of this process. They are read when metrics are collected."""
 
     memory: int = 0
     disk: int = 0
@@ -152,13 +152,13 @@ class CacheCounts:
         return [(count, {"graveler.cache.tier": tier}) for tier, count in tiers]
 
     def reset(self) -> None:
-        """Begin at 0, in a forked child: its parent reports what was before."""
+        """Start at 0 in a forked child, because the parent reports the earlier counts."""
         self.memory = self.disk = self.misses = 0
         self.evicted_from_memory = self.evicted_from_disk = 0
 
 
 cache: Final = CacheCounts()
-"""Those of this process."""
+"""The counts of this process."""
 
 os.register_at_fork(after_in_child=cache.reset)
 
@@ -204,7 +204,7 @@ _made: _Instruments | None = None
 
 
 def _provider(api: str, function: str) -> Any | None:
-    """Return the provider that the program has set; None for those of the API, which report nothing."""
+    """Return the provider that the program has set, or None for the API's no-op provider."""
     get = getattr(sys.modules.get(api), function, None)
     if get is None:
         return None
@@ -229,7 +229,7 @@ def is_metered() -> bool:
 
 
 def report(metric: str, value: float = 1, attributes: Attributes | None = None) -> None:
-    """Add to a counter or record in a histogram; nothing happens without a meter provider."""
+    """Add to a counter or record in a histogram. Without a meter provider, do nothing."""
     instruments = _instruments()
     if instruments is not None:
         instruments.report[metric](value, attributes)
@@ -237,7 +237,7 @@ def report(metric: str, value: float = 1, attributes: Attributes | None = None) 
 
 @contextmanager
 def span(name: str, attributes: Attributes) -> Iterator[Callable[[Attributes], object]]:
-    """Record the block as a span; the function that it gets adds attributes.
+    """Record the block as a span. The block gets a function that adds attributes.
 
     An error that ends the block is recorded, with the status of the span.
     """
@@ -260,10 +260,10 @@ def _ignored(_attributes: Attributes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The calls of one store: their seconds, and the bytes that they move.
+    """The calls of one store: their durations, and the bytes that they transfer.
 
     Attributes:
-        calls: The histogram of the seconds.
+        calls: The histogram of the durations.
         moved: The counter of the bytes.
         driver: The attribute that names the driver, with its value.
         operation: The attribute that names the operation.
@@ -283,9 +283,9 @@ class Call:
     """One call of a store, measured while the block runs.
 
     Attributes:
-        seconds: That it took so far.
-        read: Bytes that it read; its caller adds them.
-        written: Bytes that it wrote.
+        seconds: The duration so far.
+        read: The number of bytes read, which the caller adds.
+        written: The number of bytes written.
     """
 
     __slots__ = ("_began", "_calls", "_operation", "read", "seconds", "written")
@@ -312,11 +312,11 @@ class Call:
         self.end(kind)
 
     def over(self, items: Iterator[T], size: Callable[[T], int]) -> Iterator[T]:
-        """Yield the items, as one call; the time of their consumer does not count.
+        """Yield the items as one call. The time of their consumer does not count.
 
         Args:
-            items: What the store yields.
-            size: Returns the bytes of an item.
+            items: The items of the store.
+            size: Returns the size of an item.
         """
         kind: type[BaseException] | None = None
         try:

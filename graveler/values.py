@@ -1,4 +1,4 @@
-"""Value records: what a range stores behind a key, their ids, and staged writes.
+"""Value records (the values of keys in a range), their ids, and staged writes.
 
 Value record::
 
@@ -16,8 +16,8 @@ Entry data, numbers little-endian::
     i64     time written, µs since 1970; 0 if there is none
     bytes   address, checksum, content type, version (UTF-8), metadata (JSON object; nothing if {})
 
-Every number is at the same place of every record, so that whole columns of a range are read
-without decoding a record. Range data::
+Every number is at the same position in every record, so that whole columns of a range are read
+without decoding records. Range data::
 
     u64     records, big-endian
     u64     logical bytes, big-endian
@@ -47,10 +47,10 @@ metarange id      the same over its ranges: key = last key, value record = the r
 commit id         h over committer, message, metarange, time, metadata, parents
 ================  ==============================================================
 
-The content identity decides diffs, merges and conflicts: equal files that are written on two
-branches are equal, with any addresses and times. The record id covers every byte of the value
-record, address and time included. All other ids are made of record ids, so one id never stands
-for two sets of addresses.
+The content identity decides diffs, merges and conflicts. Equal files that are written on two
+branches are equal, even with other addresses and times. The record id covers every byte of the
+value record, including address and time. All other ids are made from record ids, so an id never
+names two sets of addresses.
 
 The fields are framed (type byte, 8-byte big-endian length, bytes), so that no two
 different inputs give the same bytes to the hash. ``docs/formats/identity.md`` has the
@@ -80,8 +80,8 @@ _REPLACING: Final = b"\x02"
 _BORROWED: Final = b"\x03"
 _EPOCH_END: Final = 9
 VOID: Final = b"\x04\x00"
-"""Stands in place of a staged write: older ones of its path do not count, and the path is as in the
-head. Two bytes, so that a reader of kinds 0 to 3 asks for a newer graveler."""
+"""Replaces a staged write: older writes of its path do not count, and the path is as in the head.
+It has two bytes, so that a reader of kinds 0 to 3 requires a newer graveler."""
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _MAX_VARINT_BYTES: Final = 5
@@ -128,10 +128,9 @@ def framed_list(values: Iterable[str]) -> bytes:
 
 
 def entry_identity(entry: Entry) -> bytes:
-    """Return the content identity: 32 bytes over what the entry holds.
+    """Return the content identity of an entry, 32 bytes.
 
-    A declared checksum is not trusted: the address and the version that its
-    store reported stand in for the content.
+    A declared checksum is not trusted. The address and the version from its store replace it.
     """
     if entry.computed and entry.checksum:
         content = framed_text("checksum") + framed_text(entry.checksum)
@@ -152,19 +151,19 @@ def record_id(key: bytes, value: bytes) -> bytes:
 
 
 def range_id(record_ids: Iterable[bytes]) -> bytes:
-    """Return the id of the range that holds these records in this order, 32 bytes."""
+    """Return the id of the range with these records in this order, 32 bytes."""
     return sha256(b"".join(record_ids)).digest()
 
 
 def total(record_ids: bytes) -> bytes:
-    """Return the sum of the ids that follow each other here, modulo 2**256 - 1; 32 bytes."""
+    """Return the sum of the consecutive ids modulo 2**256 - 1, 32 bytes."""
     return (_sum(record_ids) % _TOTAL).to_bytes(RECORD_ID_BYTES)
 
 
 def _sum(record_ids: bytes) -> int:
-    """Return a number that leaves the rest of the sum of the ids, modulo 2**256 - 1."""
+    """Return a number that is congruent to the sum of the ids modulo 2**256 - 1."""
     if "numpy" in sys.modules:
-        import numpy  # noqa: PLC0415 - loaded by who needs it: the sum is the same
+        import numpy  # noqa: PLC0415 - loaded only if needed
 
         number = 0
         for column in numpy.frombuffer(record_ids, ">u4").reshape(-1, 8).T:
@@ -189,10 +188,11 @@ def add_totals(totals: Iterable[bytes]) -> bytes:
 class RecordsDigest:
     """The digest of a range: SHA-256 of its records in key order, in bulk.
 
-    It names the records as strictly as their ids do, at a tenth of the cost: one call hashes thousands.
-    Hashed are all keys and value records, side by side; then the lengths of each key and each value
-    record, 4 bytes; then the number of records, 8 bytes; numbers little-endian. The end tells how long
-    each part is, so that no two lists of records give the same bytes.
+    It identifies the records as strictly as their ids, at a tenth of the cost, because one call
+    hashes thousands of records. The hash covers all keys and value records in turn, then the length
+    of each key and each value record (4 bytes each), then the number of records (8 bytes). Numbers
+    are little-endian. The lengths at the end ensure that no two lists of records give the same
+    bytes.
     """
 
     def __init__(self) -> None:
@@ -206,11 +206,11 @@ class RecordsDigest:
         self.add_rows((b"".join(parts),), map(len, parts))
 
     def add_rows(self, rows: Iterable[bytes | memoryview], lengths: Iterable[int]) -> None:
-        """Add records that are joined already, in any number of pieces.
+        """Add joined records in any number of pieces.
 
         Args:
-            rows: Their keys and value records.
-            lengths: The length of each key, and of the value record behind it.
+            rows: The keys and value records, joined.
+            lengths: The length of each key, followed by that of its value record.
         """
         for piece in rows:
             self._hash.update(piece)
@@ -272,7 +272,7 @@ def value_identity(raw: bytes | None) -> bytes | None: ...
 
 
 def value_identity(raw: bytes | None) -> bytes | None:
-    """Return the identity of a value record, which diff and merge compare; None for None."""
+    """Return the identity of a value record, which diff and merge compare, or None for None."""
     if raw is None:
         return None
     if len(raw) > RECORD_ID_BYTES and raw[0] == RECORD_ID_BYTES:
@@ -281,7 +281,7 @@ def value_identity(raw: bytes | None) -> bytes | None:
 
 
 def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
-    """Return (identity, value record) of an entry; the path is not part of either."""
+    """Return (identity, value record) of an entry. Neither contains the path."""
     identity = entry_identity(entry)
     texts = [
         text.encode("utf-8", "surrogatepass")
@@ -301,19 +301,19 @@ def decode_entry(key: bytes, raw: bytes) -> Entry:
 
 
 def deferred_entry(key: bytes, raw: bytes) -> Entry:
-    """Return the entry of a key and its value record, to be decoded when a field is read."""
+    """Return the entry of a key and its value record. It is decoded when a field is read."""
     entry = _new(Entry)
     _set_stored(entry, (entry_fields, key, raw))
     return entry
 
 
 def deferred_entries(keys: Sequence[bytes], values: Sequence[bytes]) -> list[Entry]:
-    """Return what `deferred_entry` gives for each key and its value record."""
+    """Return the result of `deferred_entry` for each key and its value record."""
     return _deferred(entry_fields, keys, values)
 
 
 def deferred_rows(keys: Sequence[bytes], rows: Sequence[bytes]) -> list[Entry]:
-    """Return what `deferred_entry` gives for each key; `rows` have it and its value side by side."""
+    """Return the result of `deferred_entry` for each key. Rows are a key and its value, joined."""
     return _deferred(_row_fields, keys, rows)
 
 
@@ -324,8 +324,8 @@ def _row_fields(key: bytes, row: bytes) -> tuple[Any, ...]:
 def _deferred(
     decode: Callable[[bytes, bytes], tuple[Any, ...]], keys: Sequence[bytes], raws: Sequence[bytes]
 ) -> list[Entry]:
-    # no Python frame for each: a listing passes here with every path. The garbage collector would look
-    # at the same objects several times while they are made, and take longer than making them.
+    # No Python frame for each entry: a listing has many. Without a pause, the garbage collector
+    # would scan the same objects several times, and take longer than their creation.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -338,7 +338,7 @@ def _deferred(
 
 
 _new = Entry.__new__
-# gives an empty entry what its fields are decoded from
+# stores the bytes from which an empty entry is decoded
 _set_stored = Entry._stored.__set__  # type: ignore[attr-defined]
 
 
@@ -364,7 +364,7 @@ def entry_fields(key: bytes, raw: bytes) -> tuple[Any, ...]:
 
 
 def entry_address(key: bytes, raw: bytes) -> bytes:
-    """Return the address of an entry in UTF-8; nothing else is decoded.
+    """Return the address of an entry in UTF-8. Nothing else is decoded.
 
     Raises:
         CorruptionError: The value record is not that of an entry.
@@ -411,11 +411,11 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
 
 
 class Replacement(NamedTuple):
-    """A staged write that lands also where a record of equal content is.
+    """A staged write that is committed even if the head has equal content.
 
     Attributes:
         key: The path.
-        record_id: Of key and value record.
+        record_id: The record id of key and value record.
         value: The value record.
     """
 
@@ -427,13 +427,13 @@ class Replacement(NamedTuple):
 def stage_entry(
     key: bytes, entry: Entry, *, replaces: bool = False, epoch: int | None = None
 ) -> bytes:
-    """Return the staged form of an entry, record id included.
+    """Return the staged form of an entry, including the record id.
 
     Args:
-        key: Its path.
+        key: The path of the entry.
         entry: The entry.
-        replaces: It lands also where the head has an entry of equal content.
-        epoch: For an entry that borrows bytes: the epoch of sweeps in which they were looked up.
+        replaces: Whether it is committed even if the head has equal content.
+        epoch: For an entry that borrows bytes, the epoch of sweeps in which they were looked up.
     """
     value = encode_entry(entry)[1]
     kind = _REPLACING if replaces else _LIVE
@@ -443,18 +443,18 @@ def stage_entry(
 
 
 def stage_value(key: bytes, value: bytes, *, epoch: int | None = None) -> bytes:
-    """Return the staged form of an entry's value record; `epoch` is as for `stage_entry`."""
+    """Return the staged form of an entry's value record. `epoch` is as for `stage_entry`."""
     kind = _LIVE if epoch is None else _BORROWED + epoch.to_bytes(_EPOCH_END - 1)
     return b"".join((kind, record_id(key, value), value))
 
 
 def is_replacement(raw: bytes) -> bool:
-    """Return whether a staged write lands also where the head has an entry of equal content."""
+    """Return whether a staged write is committed even if the head has equal content."""
     return raw[:1] == _REPLACING
 
 
 def staged_value(raw: bytes) -> bytes | None:
-    """Return the value record of a staged write, None for a tombstone."""
+    """Return the value record of a staged write, or None for a tombstone."""
     if raw[:1] in {_LIVE, _REPLACING}:
         return raw[_HEADER:]
     if raw[:1] == _BORROWED:
@@ -465,7 +465,7 @@ def staged_value(raw: bytes) -> bytes | None:
 
 
 def staged_epoch(raw: bytes) -> int | None:
-    """Return the epoch of a staged write that borrows bytes, None for any other."""
+    """Return the epoch of a staged write that borrows bytes, or None for any other write."""
     return int.from_bytes(raw[1:_EPOCH_END]) if raw[:1] == _BORROWED else None
 
 
@@ -496,15 +496,15 @@ def staged_changes(
     items: Iterable[tuple[bytes, bytes]],
     on_borrowed: Callable[[bytes, bytes], None] | None = None,
 ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    """Return (key, record id, value record) of staged writes; None twice for a deletion.
+    """Return (key, record id, value record) of staged writes. The last two are None for a deletion.
 
-    One that replaces is a `Replacement`.
+    A write that replaces equal content is a `Replacement`.
 
     Args:
         items: Keys and staged writes.
-        on_borrowed: Called with each that borrows bytes, before it is yielded.
+        on_borrowed: Called with each write that borrows bytes, before it is yielded.
     """
-    # a commit passes here with every entry: slices are written out, and no frame is made for each
+    # a commit has many entries: slices are written out, and no frame is made for each
     return chain.from_iterable(
         [
             (key, raw[1:_HEADER], raw[_HEADER:])
@@ -517,7 +517,7 @@ def staged_changes(
 
 
 def _growing(items: Iterable[_T]) -> Iterator[list[_T]]:
-    """Yield the items in lists, each longer than the one before: who takes one item reads few."""
+    """Yield the items in lists of growing length, so that a reader of one item reads few."""
     left, size = iter(items), 1
     while batch := list(islice(left, size)):
         yield batch
