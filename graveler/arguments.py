@@ -111,7 +111,7 @@ def text(value: Any, name: str, *, empty: bool = False, most: int | None = None)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(name, value, "text that UTF-8 can hold") from None
+        raise _wrong(name, value, "text that can be encoded in UTF-8") from None
     # a character takes 6 bytes at most, so short texts need not be counted
     if most is not None and 6 * len(value) > most and (size := _json_bytes(value) - 2) > most:
         raise _wrong(name, value, f"at most {most} bytes, not {size}")
@@ -249,13 +249,13 @@ def whole_number(cell: Any) -> int:
         ValueError: The cell is not a whole number. Python's `int` would accept ``1_0`` or ``1.5``.
     """
     if isinstance(cell, str) and _DIGITS.fullmatch(cell) is None:
-        raise ValueError(f"{cell!r} is no whole number")
+        raise ValueError(f"{cell!r} is not a whole number")
     try:
         number = int(cell)
     except (TypeError, OverflowError) as error:
-        raise ValueError(f"{cell!r} is no whole number") from error
+        raise ValueError(f"{cell!r} is not a whole number") from error
     if isinstance(cell, bool) or (number != cell and not isinstance(cell, str)):
-        raise ValueError(f"{cell!r} is no whole number")
+        raise ValueError(f"{cell!r} is not a whole number")
     return number
 
 

@@ -432,7 +432,9 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
 def _links(value: Any, file: Path) -> Mapping[str, Mapping[str, str]]:
     """Return the options of foreign places, by place."""
     if not isinstance(value, dict):
-        raise InvalidInputError(f'{file}: [links] is no table: give [links."s3://bucket/prefix"]')
+        raise InvalidInputError(
+            f'{file}: [links] is not a table: give [links."s3://bucket/prefix"]'
+        )
     options = {}
     for place, table in value.items():
         if not place.startswith(_S3) or not isinstance(table, dict):

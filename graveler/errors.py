@@ -65,37 +65,37 @@ class GravelerError(Exception):
 
 
 class NotFoundError(GravelerError, LookupError):
-    """Fix the name: nothing of that name exists."""
+    """Fix the name: nothing with this name exists."""
 
     code = ErrorCode.NOT_FOUND
 
 
 class RepositoryNotFoundError(NotFoundError):
-    """No repository of that name in the lake."""
+    """The lake has no repository with this name."""
 
     code = ErrorCode.REPOSITORY_NOT_FOUND
 
 
 class RefNotFoundError(NotFoundError):
-    """No branch, tag or commit answers to the reference."""
+    """The reference names no branch, tag or commit."""
 
     code = ErrorCode.REF_NOT_FOUND
 
 
 class ObjectNotFoundError(NotFoundError):
-    """No entry at the path, or no bytes at the address."""
+    """The path has no entry, or the address has no bytes."""
 
     code = ErrorCode.OBJECT_NOT_FOUND
 
 
 class RunNotFoundError(NotFoundError):
-    """No run of that key in the repository."""
+    """The repository has no run with this key."""
 
     code = ErrorCode.RUN_NOT_FOUND
 
 
 class ExpiredError(NotFoundError):
-    """Take a commit that is kept: garbage collection has this one's tree, or is about to."""
+    """Choose a commit that is kept: this one's tree is deleted, or will be deleted soon."""
 
     code = ErrorCode.EXPIRED
 
@@ -131,7 +131,7 @@ class MissingDependencyError(GravelerError, ImportError):
 
 
 class PermissionDeniedError(GravelerError, PermissionError):
-    """Get the right, or other credentials: the backend refused these."""
+    """Get the permission, or other credentials: the backend refused these."""
 
     code = ErrorCode.PERMISSION_DENIED
 
@@ -143,7 +143,7 @@ class ReadOnlyError(PermissionDeniedError):
 
 
 class ProtectedBranchError(GravelerError):
-    """The branch is protected against that: work on another one and merge it."""
+    """The branch is protected against the action: work on another one and merge it."""
 
     code = ErrorCode.PROTECTED_BRANCH
 
@@ -161,7 +161,7 @@ class OlderFormatError(GravelerError):
 
 
 class StateError(GravelerError):
-    """The right call at the wrong moment."""
+    """The call is not possible in the current state."""
 
     code = ErrorCode.STATE
 
@@ -185,7 +185,7 @@ class FencedError(StateError):
 
 
 class CheckpointError(StateError):
-    """A streaming query's checkpoint and the branch do not go together: the message has the ways out."""
+    """A streaming query's checkpoint does not match the branch: the message has the ways out."""
 
     code = ErrorCode.CHECKPOINT
 
@@ -209,18 +209,18 @@ class LakeLockedError(StateError):
 
 
 class ConflictError(GravelerError):
-    """Two changes do not go together: the caller chooses."""
+    """Two changes conflict: the caller chooses."""
 
     code = ErrorCode.CONFLICT
 
 
 class MergeConflictError(ConflictError):
-    """A merge found paths changed differently on both sides; nothing was merged.
+    """Both sides of a merge changed paths in different ways. Nothing was merged.
 
     Attributes:
         conflicts: The first 1,000, in path order: the entries of base and sides, and the commits
             and runs that changed each side.
-        count: How many there are.
+        count: The number of all conflicts.
     """
 
     code = ErrorCode.MERGE_CONFLICT
@@ -237,7 +237,7 @@ class MergeConflictError(ConflictError):
 
 
 class GateFailedError(GravelerError):
-    """A gate refused the candidate; the target did not move.
+    """A gate refused the candidate. The target did not move.
 
     Attributes:
         verdicts: The verdict of each gate, in the order they ran.
@@ -260,7 +260,7 @@ class RetryableError(GravelerError):
 
 
 class PreconditionFailedError(RetryableError):
-    """The record or object was changed by another writer since it was read."""
+    """Another writer has changed the record or object since it was read."""
 
     code = ErrorCode.PRECONDITION_FAILED
 
@@ -272,7 +272,7 @@ class ThrottledError(RetryableError):
 
 
 class BackendUnavailableError(RetryableError):
-    """The backend does not answer, or answers with a fault of its own."""
+    """The backend does not answer, or answers with an internal error."""
 
     code = ErrorCode.BACKEND_UNAVAILABLE
 
@@ -284,13 +284,13 @@ class OutcomeUnknownError(GravelerError):
 
 
 class StorageFullError(GravelerError, OSError):
-    """No space left: free some and repeat; nothing was half written."""
+    """No space is left: free some and repeat. Nothing was partially written."""
 
     code = ErrorCode.STORAGE_FULL
 
 
 class CorruptionError(GravelerError):
-    """Stored bytes are damaged: do not retry; keep the bytes; run ``graveler fsck``."""
+    """Stored bytes are damaged: do not retry, keep the bytes, and run ``graveler fsck``."""
 
     code = ErrorCode.CORRUPTION
 
@@ -308,4 +308,4 @@ class InternalError(GravelerError):
 
 
 TRANSIENT: Final = (LakeLockedError, OutcomeUnknownError, RetryableError, StorageFullError)
-"""Errors after which the same work may succeed if it is done again."""
+"""Errors after which a repetition of the same work may succeed."""

@@ -72,8 +72,8 @@ def _needed(
             yield from zip(records.keys, records.values, strict=True)
     except ObjectNotFoundError as error:
         raise CorruptionError(
-            f"table {identifier.hex()} of a kept commit is missing; nothing is collected before it is "
-            "mended: run `graveler fsck`"
+            f"table {identifier.hex()} of a kept commit is missing; nothing is collected until it is "
+            "restored: run `graveler fsck`"
         ) from error
 
 

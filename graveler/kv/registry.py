@@ -94,5 +94,5 @@ def _opened(uri: str, scheme: str, no_progress_s: float) -> KVStore:
     if scheme != "mem":
         return driver(_path(uri))
     if uri != "mem://":
-        raise InvalidInputError(f"{uri!r}: memory has no names, give 'mem://'")
+        raise InvalidInputError(f"{uri!r}: memory has no name: give 'mem://'")
     return driver()

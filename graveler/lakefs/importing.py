@@ -213,7 +213,7 @@ def _commit(theirs: LakefsCommit, parents: list[Commit], tree: str) -> Commit:
         pairs(metadata | {COMMIT: theirs.id}, "metadata")
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"commit {theirs.id} of lakeFS is more than a commit of graveler holds: {error}"
+            f"commit {theirs.id} of lakeFS exceeds the limits of a commit of graveler: {error}"
         ) from error
     commit = Commit(
         id="",

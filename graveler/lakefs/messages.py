@@ -155,7 +155,7 @@ def decode_ref(key: bytes, value: bytes) -> tuple[str, str]:
 def checked_id(identifier: str) -> str:
     """Return an id, or raise an error if it has not 64 hex digits."""
     if len(identifier) != 64 or not set(identifier) <= set("0123456789abcdef"):
-        raise WireError(f"{identifier[:80]!r} is no id of 64 hexadecimal digits")
+        raise WireError(f"{identifier[:80]!r} is not an id of 64 hexadecimal digits")
     return identifier
 
 

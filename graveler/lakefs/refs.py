@@ -87,7 +87,7 @@ def read_refs(namespace: Namespace, manifest: bytes | None = None) -> LakefsRefs
         except ObjectNotFoundError:
             raise ObjectNotFoundError(
                 f"{namespace.uri(MANIFEST)} is missing: the refs of the repository were not "
-                f"dumped, or this is no storage namespace of lakeFS; {_MADE_BY}"
+                f"dumped, or this is not a storage namespace of lakeFS; {_MADE_BY}"
             ) from None
         what = namespace.uri(MANIFEST)
     else:
@@ -118,7 +118,7 @@ def _metaranges(manifest: bytes, what: str) -> dict[str, str]:
         }
     except (CorruptionError, WireError) as error:
         raise InvalidInputError(
-            f"{what} is no whole dump of refs of lakeFS ({error}): {_MADE_BY}"
+            f"{what} is not a complete dump of refs of lakeFS ({error}): {_MADE_BY}"
         ) from error
 
 

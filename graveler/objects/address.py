@@ -171,7 +171,7 @@ def _parts(address: str) -> tuple[str, str]:
     try:
         address.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"address {address!r} is not text that UTF-8 can hold") from error
+        raise InvalidInputError(f"address {address!r} cannot be encoded in UTF-8") from error
     if "\0" in address:
         raise InvalidInputError(f"address {address!r} holds a NUL: leave it out")
     scheme, separator, rest = address.partition("://")

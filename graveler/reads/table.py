@@ -181,7 +181,7 @@ class _Rows:
         keys, values = self._run.columns()
         for row in np.flatnonzero(suspects).tolist():
             entry_fields(keys[row], values[row])
-        raise CorruptionError(f"entries from {keys[0]!r} to {keys[-1]!r} are no entries")
+        raise CorruptionError(f"entries from {keys[0]!r} to {keys[-1]!r} are not entries")
 
 
 def _pieces(kind: pa.DataType, edges: Any, data: pa.Buffer) -> pa.Array:

@@ -168,14 +168,14 @@ def read_dump(path: Path) -> Contents:
                 _take(contents, raw, what)
             digest.update(raw)
     if contents is None or not ended:
-        raise CorruptionError(f"{path} has no end: it was cut off, or is no dump of refs")
+        raise CorruptionError(f"{path} has no end: it was cut off, or is not a dump of refs")
     _check_heads(contents, path)
     return contents
 
 
 def _header(raw: bytes, what: str) -> Header:
     if _MARK not in raw:
-        raise InvalidInputError(f"{what}: this is no dump of refs")
+        raise InvalidInputError(f"{what}: this is not a dump of refs")
     try:
         fields = Fields(decode_json(raw, what, stamped=True), what)
         splitting = fields.record("splitting")
@@ -186,7 +186,7 @@ def _header(raw: bytes, what: str) -> Header:
             splitting={name: splitting.value(name) for name in splitting},
         )
     except CorruptionError as error:
-        raise InvalidInputError(f"{what}: this is no dump of refs ({error})") from error
+        raise InvalidInputError(f"{what}: this is not a dump of refs ({error})") from error
 
 
 def _take(contents: Contents, raw: bytes, what: str) -> None:

@@ -205,7 +205,7 @@ def _listed(stores: Stores, pages: str, count: int, keys: Collection[str]) -> se
         try:
             names = [str(key) for key, _ in page]
         except (TypeError, ValueError) as error:
-            raise CorruptionError(f"page {name} is no list of names and sizes") from error
+            raise CorruptionError(f"page {name} is not a list of names and sizes") from error
         listed.update(wanted.intersection(names))
         if names and names[-1].encode() >= last:
             break

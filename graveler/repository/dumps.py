@@ -56,7 +56,9 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
     if not path.parent.is_dir():
         raise NotFoundError(f"no folder {path.parent} for the dump: make it first")
     if path.exists() and not path.is_file():
-        raise InvalidInputError(f"{path} is no regular file, and a dump replaces it: name another")
+        raise InvalidInputError(
+            f"{path} is not a regular file, and a dump replaces it: name another"
+        )
     header = Header(
         repository=stores.name,
         storage=storage,

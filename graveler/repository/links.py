@@ -183,8 +183,8 @@ def version_in(store: ObjectStore, info: ObjectInfo) -> str:
 def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: bool) -> Entry:
     if entry.address not in infos:
         raise ObjectNotFoundError(
-            f"entry {entry.path!r}: there is no object at {entry.address!r}; addresses are taken "
-            "as they stand, percent signs included"
+            f"entry {entry.path!r}: there is no object at {entry.address!r}; addresses are not "
+            "decoded, percent signs stay"
         )
     info, version = infos[entry.address]
     if sized and entry.size != info.size:

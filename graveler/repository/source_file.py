@@ -41,7 +41,7 @@ class SourceFile:
         self.size = self._before.st_size
         if not stat.S_ISREG(self._before.st_mode):
             self._file.close()
-            raise SourceError(OSError(0, "it is no file any more", str(self._path)))
+            raise SourceError(OSError(0, "it is no longer a file", str(self._path)))
         return self
 
     def __exit__(self, *_: object) -> None:

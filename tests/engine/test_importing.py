@@ -267,7 +267,7 @@ def test_places_that_are_not_declared_are_refused(repo, main, landing, tmp_path)
         ({"path": b"a"}, "path b'a': give text"),
         ({"path": 5}, "path 5: give text"),
         ({"address": b"a"}, "address b'a': give text"),
-        ({"address": None}, "no address, nor bucket and key"),
+        ({"address": None}, "the address, or bucket and key, is missing"),
         ({"address": "s3://bucket", "path": None}, "'s3://bucket' has no path"),
         ({"size": float("inf")}, "size inf: give a whole number"),
     ],

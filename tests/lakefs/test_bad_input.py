@@ -87,7 +87,7 @@ def test_a_namespace_without_a_dump_names_the_command(refused, source, lakefs):
 )  # fmt: skip
 def test_a_dump_that_is_cut_off_is_refused(refused, small, store, manifest):
     store.put("_lakefs/refs_manifest.json", manifest)
-    assert "no whole dump of refs" in refused(InvalidInputError)
+    assert "not a complete dump of refs" in refused(InvalidInputError)
 
 
 def test_a_dump_can_be_given_as_a_file(repo, refused, small, store, source, tmp_path):
@@ -313,7 +313,7 @@ def test_a_commit_that_holds_too_much_is_named(refused, lakefs, fields, reason):
     head = lakefs.branches["main"] = lakefs.commit({}, **fields)
     lakefs.dump()
     said = refused(InvalidInputError)
-    assert f"commit {head} of lakeFS is more than a commit" in said
+    assert f"commit {head} of lakeFS exceeds the limits of a commit" in said
     assert reason in said
 
 

@@ -160,9 +160,9 @@ def record(data, identity=b"x"):
         (messages.decode_commit, b"a", record(bytes_field(1, "b")), "is stored as b'a'"),
         (messages.decode_commit, b"a", record(bytes_field(1, "a")), "does not match its id"),
         (messages.decode_ref, b"a", record(bytes_field(1, "b")), "is stored as b'a'"),
-        (messages.decode_ref, b"a", record(bytes_field(1, "a") + bytes_field(2, "x" * 64)), "no id of"),
-        (messages.decode_range, b"a", record(b"", b"0" * 63), "no id of"),
-        (messages.decode_range, b"a", record(b"", b"\xff" * 64), "no id of"),
+        (messages.decode_ref, b"a", record(bytes_field(1, "a") + bytes_field(2, "x" * 64)), "not an id of"),
+        (messages.decode_range, b"a", record(b"", b"0" * 63), "not an id of"),
+        (messages.decode_range, b"a", record(b"", b"\xff" * 64), "not an id of"),
         (lambda _, raw: messages.decode_entry(decode_value(raw)[1]), b"a", record(b"\x30\x03"), "address type 3"),
     ],
 )  # fmt: skip

@@ -192,7 +192,7 @@ def test_no_changed_byte_goes_unnoticed(dumped, file, position):
     ],
 )
 def test_another_file_is_no_dump(dumped, file, line):
-    with pytest.raises((InvalidInputError, CorruptionError), match="no dump"):
+    with pytest.raises((InvalidInputError, CorruptionError), match="not a dump"):
         read_dump(file([line, *dumped[1:-1]] if line else [], end=False))
     header = changed(dumped[0], repository="../x")
     with pytest.raises(InvalidInputError, match="repository name"):

@@ -99,7 +99,7 @@ def _files(stores: Stores, uri: str) -> list[_File]:
             ]
         except (CorruptionError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(
-                f"{uri} is no manifest of an inventory of S3 ({error!r}): give the manifest.json, or "
+                f"{uri} is not the manifest of an S3 inventory ({error!r}): give the manifest.json, or "
                 "a CSV, Parquet or ORC file"
             ) from error
     if kind not in _ENDINGS:
@@ -179,7 +179,7 @@ class InventoryRows:
             return None
         address = row.get("address") or f"s3://{row.get('bucket')}/{row.get('key')}"
         if not (row.get("address") or (row.get("bucket") and row.get("key"))):
-            raise InvalidInputError(f"{where}: there is no address, nor bucket and key")
+            raise InvalidInputError(f"{where}: the address, or bucket and key, is missing")
         for column in ("address", "path", "bucket", "key"):
             if row.get(column) is not None and not isinstance(row[column], str):
                 raise InvalidInputError(f"{where}: {column} {row[column]!r}: give text")

@@ -92,7 +92,7 @@ def test_a_dump_is_the_same_after_it_was_restored(lake, full, tmp_path):
 
 def test_a_dump_takes_no_place_of_a_pipe_or_a_device(full, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InvalidInputError, match="no regular file"):
+    with pytest.raises(InvalidInputError, match="not a regular file"):
         full.dump_refs(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 
