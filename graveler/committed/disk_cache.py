@@ -128,7 +128,7 @@ class DiskCache:
         table = self._folder / (name + _TABLE)
         try:
             with (self._folder / (name + _IDS)).open("rb") as file:
-                own = _is_own(file.fileno())
+                own = _is_own(os.fstat(file.fileno()))
                 ids = file.read()
             data = table.read_bytes()
         except OSError:
@@ -151,13 +151,14 @@ class DiskCache:
         except OSError:
             return None
         try:
-            own = _is_own(descriptor)
+            status = os.fstat(descriptor)
+            own = _is_own(status)
             if not own:
                 with open(descriptor, "rb", closefd=False) as file:
                     return FlatFile(file.read(), own)
             with suppress(OSError):
                 os.utime(descriptor)  # eviction is in the order of use
-            return FlatFile(mapped(descriptor), own)
+            return FlatFile(mapped(descriptor, status.st_size), own)
         except (OSError, ValueError):  # ValueError: an empty file
             return None
         finally:
@@ -380,5 +381,5 @@ def _lock(descriptor: int) -> None:
         wait = min(2 * wait, _LONGEST_WAIT_S)
 
 
-def _is_own(descriptor: int) -> bool:
-    return os.fstat(descriptor).st_uid in {os.geteuid(), 0}
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid in {os.geteuid(), 0}

@@ -6,18 +6,22 @@ server of PySpark, even fails as soon as 1,024 are open.
 """
 
 import ctypes
-import os
 import sys
 from functools import cache
-from mmap import ACCESS_READ, MAP_SHARED, PROT_READ, mmap
-from typing import Any, Final
+from mmap import ACCESS_READ, MAP_ANONYMOUS, MAP_PRIVATE, MAP_SHARED, PROT_READ, mmap
+from typing import Any, Final, NamedTuple
 
-_MAP_FIXED: Final = 0x10
-"""The same on Linux and macOS."""
+_WITHOUT_FILE: Final = MAP_PRIVATE | MAP_ANONYMOUS
+_IN_PLACE: Final = MAP_SHARED | 0x10
+"""Shared and ``MAP_FIXED``, which has this number on Linux and on macOS."""
 
 
-def mapped(descriptor: int) -> mmap:
+def mapped(descriptor: int, size: int) -> mmap:
     """Return the whole of a file, to read; the caller may close the descriptor.
+
+    Args:
+        descriptor: The file.
+        size: The bytes of the file.
 
     Raises:
         OSError: The file cannot be mapped.
@@ -25,49 +29,42 @@ def mapped(descriptor: int) -> mmap:
     """
     if sys.version_info >= (3, 13):
         return mmap(descriptor, 0, access=ACCESS_READ, trackfd=False)
-    size = os.fstat(descriptor).st_size
     if not size:
         raise ValueError("cannot map an empty file")
     # memory without a file has no descriptor; the file then takes its place in the address space
-    found = mmap(-1, size, access=ACCESS_READ)
-    start = _address(found)
-    if _map()(start, size, PROT_READ, MAP_SHARED | _MAP_FIXED, descriptor, 0) != start:
+    found = mmap(-1, size, _WITHOUT_FILE, PROT_READ)
+    system = _system()
+    buffer = _Buffer()
+    place = ctypes.addressof(buffer)
+    system.get_buffer(found, place, 0)  # `from_buffer` of ctypes refuses memory that is read-only
+    start = buffer.buf
+    system.release_buffer(place)
+    if system.map(start, size, PROT_READ, _IN_PLACE, descriptor, 0) != start:
         raise OSError(ctypes.get_errno(), "the file cannot be mapped")
     return found
 
 
 class _Buffer(ctypes.Structure):
-    """Python's ``Py_buffer``."""
+    """Python's ``Py_buffer``, of which only the address is read."""
 
-    _fields_ = (
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.py_object),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("format", ctypes.c_char_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
-    )
+    _fields_ = (("buf", ctypes.c_void_p), ("rest", ctypes.c_void_p * 10))
 
 
-def _address(memory: mmap) -> int:
-    """Return where memory starts; ``from_buffer`` of `ctypes` refuses memory that is read-only."""
-    buffer = _Buffer()
-    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(memory), ctypes.byref(buffer), 0)
-    start: int = buffer.buf
-    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
-    return start
+class _System(NamedTuple):
+    """Functions of Python and of the system."""
+
+    get_buffer: Any
+    release_buffer: Any
+    map: Any
 
 
 @cache
-def _map() -> Any:
-    """Return the system's ``mmap``."""
+def _system() -> _System:
+    python, number = ctypes.PyDLL(None), ctypes.c_int
+    get_buffer, release_buffer = python.PyObject_GetBuffer, python.PyBuffer_Release
+    get_buffer.argtypes = (ctypes.py_object, ctypes.c_void_p, number)
+    release_buffer.argtypes, release_buffer.restype = (ctypes.c_void_p,), None
     found = ctypes.CDLL(None, use_errno=True).mmap
+    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *3 * (number,), ctypes.c_int64)
     found.restype = ctypes.c_void_p
-    number, size = ctypes.c_int, ctypes.c_size_t
-    found.argtypes = (ctypes.c_void_p, size, number, number, number, ctypes.c_int64)
-    return found
+    return _System(get_buffer, release_buffer, found)

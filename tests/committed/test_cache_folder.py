@@ -72,7 +72,7 @@ def test_a_mapped_file_is_read_only_and_outlives_its_name(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content := os.urandom(3 * 4096 + 5))
     with path.open("rb") as file:
-        found = mapped(file.fileno())
+        found = mapped(file.fileno(), path.stat().st_size)
     path.unlink()
     assert (len(found), found[:]) == (len(content), content)
     assert memoryview(found).readonly
@@ -80,11 +80,11 @@ def test_a_mapped_file_is_read_only_and_outlives_its_name(tmp_path):
         found[0] = 1
     with path.open("wb") as file:
         with pytest.raises(ValueError, match="empty"):
-            mapped(file.fileno())
+            mapped(file.fileno(), path.stat().st_size)
         file.write(content)
         file.flush()
         with pytest.raises(PermissionError):
-            mapped(file.fileno())
+            mapped(file.fileno(), path.stat().st_size)
 
 
 def test_one_process_keeps_within_the_bound_without_scanning(tmp_path):
