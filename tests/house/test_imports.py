@@ -61,7 +61,6 @@ UNUSED = {
     "graveler.repository.merges",
     "graveler.runs.runs",
     "graveler.spark",
-    "ctypes",
     "decimal",
     "subprocess",
     "uuid",
