@@ -6,7 +6,7 @@ from tests.harness.commands import Said, cli  # noqa: F401 - a fixture
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The folder of a lake with one repository, where the command line is called."""
+    """The folder of a lake with one repository. The command line runs in it."""
     folder = tmp_path / "lake"
     with graveler.open(folder, create=True) as lake:
         lake.create_repository("flights")
@@ -18,14 +18,14 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def lake(folder):
-    """That lake, open."""
+    """The same lake, open."""
     with graveler.open(folder) as lake:
         yield lake
 
 
 @pytest.fixture
 def repo(lake):
-    """The repository of that lake."""
+    """The repository of the same lake."""
     return lake.repository("flights")
 
 
@@ -45,7 +45,7 @@ def history(repo):
 
 @pytest.fixture
 def conflict(history):
-    """dev and main that have changed one path differently."""
+    """dev and main, which have changed one path in different ways."""
     for name, body in (("dev", b"1"), ("main", b"2")):
         history.branch(name).put("readme.txt", body)
         history.branch(name).commit(f"{name} changes it")
@@ -54,7 +54,7 @@ def conflict(history):
 
 @pytest.fixture
 def runs(history):
-    """A run that is published, and one that a gate stopped."""
+    """A run that is published, and a run that a gate stopped."""
     with history.run("hour 05", gates=[lambda candidate: None]) as run:
         run.put("output/05:00/a", b"1")
 

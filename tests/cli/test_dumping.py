@@ -1,4 +1,4 @@
-"""refs dump and restore."""
+"""``refs dump`` and ``refs restore``."""
 
 import shutil
 
@@ -25,7 +25,7 @@ def test_a_lake_whose_key_value_store_is_gone_is_restored(cli, lake, folder, dum
     assert cli("log", "dev", "--json").out == log
     assert cli("ls", "-r", "v1", "--json").out == listing
     assert cli("fsck", "--checksums").code == 0
-    assert cli("refs", "restore", dumped, "--json").json["commits"] == 3  # again: nothing to do
+    assert cli("refs", "restore", dumped, "--json").json["commits"] == 3  # nothing new
     assert cli("log", "dev", "--json").out == log
 
 

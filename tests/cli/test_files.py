@@ -172,7 +172,7 @@ def test_a_killed_get_leaves_no_half_file(cli, folder, tmp_path, there):
     assert (target.read_bytes() if target.exists() else None) == there
     assert cli("get", "main:a", target).code == 0
     assert target.stat().st_size == 20_000_000
-    assert list(target.parent.iterdir()) == [target]  # what was left behind is gone
+    assert list(target.parent.iterdir()) == [target]  # the temporary file is gone
 
 
 def test_removing_takes_files_or_what_lies_below_a_folder(cli, history):

@@ -1,4 +1,4 @@
-"""Folders by the command line: summaries, exit codes, Ctrl-C, a bar on a terminal only."""
+"""Folders on the command line: summaries, exit codes, Ctrl-C, a progress bar on terminals."""
 
 import json
 import os

@@ -66,7 +66,7 @@ def test_the_branch_of_a_parked_run_is_looked_at(cli, runs):
 def test_what_a_run_is_about_to_publish_is_looked_at(cli, runs):
     head = runs.commit(runs.runs.get("hour 06").head)
     runs.stores.objects.delete(runs.ref(head.id).stat("output/06:00/a").address)
-    runs.runs._records.update(  # as a process leaves it that dies between candidate and publish
+    runs.runs._records.update(  # the state after a process dies between candidate and publish
         "hour 06", lambda run: replace(run, state="PUBLISHING", candidate=head.id)
     )
     (problem,) = cli("fsck", "--json").json["repositories"][0]["problems"]

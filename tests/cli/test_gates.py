@@ -1,4 +1,4 @@
-"""gates show, list, require and drop."""
+"""``gates show``, ``list``, ``require`` and ``drop``."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from graveler.errors import GateFailedError
 
 @pytest.fixture
 def judged(folder):
-    """A run that passed, and one that was refused."""
+    """A run that passed its gate, and a run that was refused."""
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")
         with repo.run("hour 05", gates=[checks.file_size("t/", name="sizes")]) as run:

@@ -1,4 +1,4 @@
-"""``graveler gateway``, as a process of its own."""
+"""``graveler gateway`` as a separate process."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def start(folder, monkeypatch):
-    """Starts the command, and returns it and the lines that it prints first."""
+    """Starts the command, and returns it and the first lines that it prints."""
     started = []
 
     def run(*arguments, lines=1, **environment):
@@ -56,7 +56,7 @@ def client(address, token=TOKEN):
 
 
 def ended(process):
-    """The exit code, and what came last."""
+    """Return the exit code and the last output."""
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
@@ -161,13 +161,13 @@ def test_a_gateway_that_is_killed_leaves_nothing_to_see(start, folder):
 
 
 def uploading(address):
-    """A connection on which half of a file has been sent."""
+    """A connection on which half of a file is sent."""
     mine = client(address)
     host, _, port = mine.authority.partition(":")
     connection = socket.create_connection((host, int(port)), timeout=120)
     target = mine.target("/half", "CREATE", data="true")
     head = f"PUT {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\nExpect: 100-continue"
     connection.sendall(head.encode() + b"\r\n\r\n")
-    assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # it is being read
+    assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # the gateway is reading the body
     connection.sendall(bytes(5_000_000))
     return connection

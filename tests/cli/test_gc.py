@@ -1,11 +1,11 @@
-"""``graveler gc`` from rules to sweep, as people and programs see it."""
+"""``graveler gc`` from rules to sweep: its output for people and for programs."""
 
 import pytest
 
 
 @pytest.fixture
 def garbage(history):
-    """A deleted branch, and a commit of main that a rule lets go."""
+    """A deleted branch, and a commit of main that a rule does not keep."""
     history.branch("main").put("readme.txt", b"hello again")
     history.branch("main").commit("second")
     history.tags.delete("v1")
@@ -107,7 +107,7 @@ def test_an_expired_commit_is_in_the_log_and_reported_when_read(cli, garbage):
     ):
         assert cli(*arguments, "--json").error["code"] == "expired"
     assert cli("get", "main:readme.txt").out == "hello again"
-    for ref in (gone, "main"):  # what expired, and what is compared with it
+    for ref in (gone, "main"):  # an expired commit, and a kept one for comparison
         said = cli("show", ref)
         assert said.code == 0
         assert f"ranges     commit {gone[:12]} expired: garbage collection" in said.out

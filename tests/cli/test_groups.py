@@ -1,4 +1,4 @@
-"""init, repo, branch, tag and run."""
+"""The groups init, repo, branch, tag and run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""``graveler ingest``: ticks, what is held, quarantines and their release."""
+"""``graveler ingest``: ticks, held hours, quarantines and their release."""
 
 import sys
 
@@ -10,7 +10,7 @@ SHELF = "quarantine-2013-01-01T05-00"
 
 @pytest.fixture
 def staged(repo, folder, monkeypatch):
-    """One good and one bad file, staged, and a module with a gate."""
+    """A good and a bad file, both staged, and a module with a gate."""
     (folder.parent / "rules.py").write_text(
         "def no_bad(candidate):\n    return not candidate.exists('input/2013/01/01/05:00/bad')\n"
     )

@@ -1,4 +1,4 @@
-"""import-lakefs."""
+"""``graveler import-lakefs``."""
 
 from graveler.objects.registry import open_store
 from tests.harness.lakefs import LakefsWriter, Obj

@@ -1,4 +1,4 @@
-"""links allow, disallow and list."""
+"""``links allow``, ``disallow`` and ``list``."""
 
 import pytest
 

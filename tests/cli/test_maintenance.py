@@ -1,4 +1,4 @@
-"""``graveler packing`` and ``graveler maintain``, as people and programs see them."""
+"""``graveler packing`` and ``graveler maintain``: their output for people and for programs."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_rule_without_sense_is_refused(cli, arguments, says):
 
 @pytest.fixture
 def fragments(repo):
-    """Eight fragments on main, which one range can hold."""
+    """Eight fragments on main that fit into one range."""
     main = repo.branch("main")
     for number in range(8):
         main.put(f"z/{number}", b"1" * (number + 1))

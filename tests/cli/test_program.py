@@ -1,4 +1,4 @@
-"""The command line as a process of its own."""
+"""The command line as a separate process."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def test_looking_at_the_log_loads_nothing_heavy(folder, history):
 
 
 def on_a_terminal(*arguments, cwd, **more):
-    """The exit code and all that a terminal gets to see."""
+    """Return the exit code and everything that a terminal receives."""
     terminal, side = pty.openpty()
     with subprocess.Popen(
         [*PROGRAM, *arguments],
@@ -104,7 +104,7 @@ def on_a_terminal(*arguments, cwd, **more):
     ) as program:
         os.close(side)
         seen = b""
-        with suppress(OSError):  # so a terminal tells its end
+        with suppress(OSError):  # a closed terminal ends in this error
             while piece := os.read(terminal, 4096):
                 seen += piece
     os.close(terminal)

@@ -1,4 +1,4 @@
-"""run open, exec and publish: programs that work in a step of a run."""
+"""``run open``, ``exec`` and ``publish``: programs that work in a step of a run."""
 
 import json
 import signal
@@ -30,7 +30,7 @@ def written(run):
 
 
 def execute(*command, folder, **variables):
-    """Start `graveler run exec` for real, and return what it came to."""
+    """Run a real `graveler run exec`, and return its result."""
     return subprocess.run(
         [*GRAVELER, "run", "exec", *command],
         cwd=folder,
@@ -44,7 +44,7 @@ def execute(*command, folder, **variables):
 
 @contextmanager
 def started(*command, folder):
-    """Start `graveler run exec` for real for a block, which gets the process and its output."""
+    """Run a real `graveler run exec` during a block, which gets the process and its output."""
     process = subprocess.Popen(
         [*GRAVELER, "run", "exec", "--run", "hour 05", "--step", "load", *command],
         cwd=folder,

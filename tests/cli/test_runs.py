@@ -1,4 +1,4 @@
-"""run park, reap and rollback, and why."""
+"""``run park``, ``reap`` and ``rollback``, and ``why``."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from graveler.runs import Origin
 
 @pytest.fixture
 def dead(history):
-    """A run whose orchestrator is no more."""
+    """A run whose orchestrator is dead."""
     run = history.runs.open("hour 07", lease=timedelta(microseconds=1))
     run.put("output/07:00/a", b"1")
     run.commit("a")
@@ -19,7 +19,7 @@ def dead(history):
 
 @pytest.fixture
 def published(history):
-    """A run with all that can be told of it, and one that has read what it wrote."""
+    """A run with every field filled, and a run that has read the output of the first."""
     origin = Origin("airflow", job="hourly", run_id="r1", url="https://airflow/r1")
 
     def complete(candidate):
@@ -148,7 +148,7 @@ def test_why_of_what_never_was_says_so(cli, published):
 
 @pytest.fixture
 def cleared(published):
-    """A published run of which one task is cleared and fails: its second attempt is parked."""
+    """A published run. One of its tasks is cleared and fails: the second attempt is parked."""
     published.runs.open("hour 05").park("one task was cleared")
     return published
 

@@ -1,4 +1,4 @@
-"""``graveler splitting simulate``, as people and programs see it."""
+"""``graveler splitting simulate``: its output for people and for programs."""
 
 import pytest
 
@@ -6,7 +6,7 @@ SMALL = ("--files", 3, "--commits", 4)
 
 
 def test_the_report_has_a_column_for_each_policy(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # no lake is needed
+    monkeypatch.chdir(tmp_path)  # the command needs no lake
     said = cli("splitting", "simulate", "--pattern", "hourly", *SMALL)
     lines = said.out.splitlines()
     assert lines[0] == "hourly: 3 new files a commit, 4 commits, from an empty tree"

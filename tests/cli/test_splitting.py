@@ -1,4 +1,4 @@
-"""``graveler splitting show`` and ``set``, as people and programs see them."""
+"""``graveler splitting show`` and ``set``: their output for people and for programs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""revert, cherry-pick, reflog and undo."""
+"""``revert``, ``cherry-pick``, ``reflog`` and ``undo``."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from graveler.errors import ErrorCode
 
 @pytest.fixture
 def bad(history):
-    """A commit on main, to be undone."""
+    """A commit on main that the tests undo."""
     history.branch("main").put("bad.csv", b"x")
     history.branch("main").commit("bad")
     return history
