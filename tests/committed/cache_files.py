@@ -1,4 +1,4 @@
-"""What a cache keeps in its folder, and a range that is larger than its writer makes the local form of."""
+"""The files in the folder of a cache, and a range that is too large for its writer's local form."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.committed.trees import WHOLE, record
 
 MIB = 1 << 20
 MANY = [record(f"k{number:04d}") for number in range(5_000)]
-"""More records than a writer makes the local form of."""
+"""More records than a writer puts into a local form."""
 
 
 def range_of_many(store: RangeStore, text: str = "1") -> bytes:

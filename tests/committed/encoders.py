@@ -1,4 +1,4 @@
-"""Writes whose ranges other processes encode, however small they are."""
+"""Settings that let other processes encode the ranges of every write, also of a small one."""
 
 from graveler.committed import range_writer
 from graveler.committed.range_cache import RangeCache
@@ -8,7 +8,7 @@ from graveler.objects.memory import MemoryStore
 from graveler.values import record_id
 
 LARGE = {"_LARGE": 0, "spare_cores": lambda most: most}
-"""Of the range writer: every write is a large one, and there is a core for every process."""
+"""Settings of the range writer: every write is a large one, and every process has a core."""
 SMALL = Splitting("directory", max_bytes=20_000, raggedness=50)
 VALUES = [b"", b"v", bytes(range(256)) * 3]
 
@@ -29,5 +29,5 @@ def stored(store):
 
 
 def write_by_processes():
-    """Let this program write all its ranges so."""
+    """Let other processes encode all ranges of this program."""
     vars(range_writer).update(LARGE)

@@ -1,4 +1,4 @@
-"""Tables of other contents under an id that is not theirs, with right checksums."""
+"""Tables with correct checksums, stored under the id of other contents."""
 
 from collections import Counter
 from dataclasses import replace
@@ -66,7 +66,7 @@ def items(objects, key):
 
 
 def rewrite(objects, folder, key, kind, altered):
-    """Put a table of these records at the key: sound in itself, but for its id."""
+    """Put a valid table of these records at the key, which is the id of other records."""
     folder.mkdir(exist_ok=True)
     path = folder / "table"
     path.unlink(missing_ok=True)
@@ -145,7 +145,7 @@ def test_a_range_that_is_not_as_its_metarange_says_is_refused(objects, tree):
 
 
 def mutant(random, rows):
-    """Return a name of what was done, and records that differ from `rows`, in key order."""
+    """Return a name for the change, and records that differ from `rows`, in key order."""
     at = random.randrange(len(rows))
     key, value = rows[at]
     kind = random.choice(["byte", "cut", "grow", "key", "drop", "double", "swap", "insert"])

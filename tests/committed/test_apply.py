@@ -26,9 +26,9 @@ from tests.committed.trees import (
 )
 
 # (base ranges, changes, expected ranges, (added, changed, removed), ranges read, ranges written).
-# "gap": where the other rule opens the range after a gap key, ours never does. It opens the range before
-# it, which does not end naturally before that key and is small.
-# "tight": our ranges are bounded by their own first and last key.
+# "gap": a key between two ranges never opens the range after it. It opens the range before it
+# if that range is small and does not end naturally before the key.
+# "tight": a range is bounded by its own first and last key.
 TABLE = {
     "inside and after": (
         ["a c", "d"],
@@ -226,7 +226,7 @@ def test_equal_commits_in_either_order_give_equal_ids():
     forest = Forest()
     base = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), splitting).metarange
     infos = metarange.read(forest.fresh(), base)
-    # inside ranges: a key between two ranges goes where the commit that brings it finds room
+    # keys inside ranges: a key between two ranges goes where its own commit finds room
     inside = [key for n in range(1, 2990, 33) if infos.find((key := f"k{n:04d}").encode())]
     first = [record(key) for key in inside]
     second = [record(f"k{n:04d}", "2") for n in range(0, 2990, 66)]

@@ -1,4 +1,4 @@
-"""The value of several merge bases at a path: orders, limits, and what looking it up costs."""
+"""The value of several merge bases at a path: orders, limits, and the cost of the look-up."""
 
 from itertools import count
 
@@ -15,7 +15,7 @@ KEY = b"k"
 
 
 class History:
-    """Commits by name: each has a tree of one key, and pairs have bases."""
+    """Commits by name: each has a tree of one key, and a pair of commits has bases."""
 
     def __init__(self):
         self.forest = Forest()
@@ -88,7 +88,7 @@ def test_a_conflict_in_the_bases_is_settled_by_agreeing_sides(history):
     history.under("p", "q", "o")
     for pair in ("ab", "ac", "bc"):
         history.under(*pair, "p", "q")
-    assert history.value("a", "b") is CONFLICT  # git takes what is below: o, and so b's x
+    assert history.value("a", "b") is CONFLICT  # git takes the value below: o, so b's x
     assert history.value("b", "c") == "x"
 
 
@@ -101,7 +101,7 @@ def test_three_bases_count_where_every_order_gives_the_same(history):
 
 
 def test_three_bases_of_which_the_order_decides_are_a_conflict(history):
-    # a was changed to b, b to c, and c to a: the one that comes last wins
+    # a changed to b, b to c, and c to a: the base that is merged last wins
     for name, text in {"a": "1", "b": "2", "c": "3", "oa": "1", "ob": "2", "oc": "3"}.items():
         history.add(name, text)
     history.under("a", "b", "oa")
@@ -113,7 +113,7 @@ def test_three_bases_of_which_the_order_decides_are_a_conflict(history):
 
 
 def ladder(history, levels):
-    """On each level one base has what the level below gives, and the other one changed it."""
+    """On each level, one base has the value of the level below, and the other base changed it."""
     for level in range(levels):
         history.add(f"x{level}", f"v{level}")
         history.add(f"y{level}", f"v{min(level + 1, levels - 1)}")
@@ -132,7 +132,7 @@ def test_beyond_the_last_level_the_path_is_a_conflict(history):
 
 def test_beyond_so_many_commits_the_path_is_a_conflict(history, monkeypatch):
     monkeypatch.setattr(module, "MOST_BASES", 5)
-    assert ladder(history, 2) == "v0"  # four commits
+    assert ladder(history, 2) == "v0"  # this ladder has four commits
     assert ladder(History(), 4) is CONFLICT
     assert MOST_BASES == 1_000
 
@@ -179,7 +179,7 @@ def test_several_bases_open_only_what_the_sides_changed():
         "k0900": "d",
     }
     assert store.stats.ranges_read < 20
-    assert next(asked) == 1  # once for all paths
+    assert next(asked) == 1  # one look-up serves all paths
     earlier = Earlier(dest, merged.metarange)
     moved = grow(forest, dest, ("k0700", "later"))
     again = forest.fresh()
@@ -193,7 +193,7 @@ def test_a_side_equal_to_one_base_has_the_changes_of_the_other():
     forest = Forest()
     start, one, two = forest.tree("k=o"), forest.tree("k=x"), forest.tree("k=o z")
     bases = Bases((Base("one", one), Base("two", two)), lambda *_: [Base("start", start)])
-    # together the bases have k=x and z: one side took z back, and the other one k
+    # the bases together have k=x and z: one side reverted z, and the other side reverted k
     for source, dest in ((one, two), (two, one)):
         merged = merge(forest.fresh(), bases, source, dest, splitting=WHOLE)
         assert forest.contents(merged.metarange) == {"k": "o"}

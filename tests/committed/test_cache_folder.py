@@ -1,4 +1,4 @@
-"""The folder of the cache: its bound, and the processes that share it."""
+"""The folder of the cache: its size limit, and the processes that share it."""
 
 import errno
 import os
@@ -42,7 +42,7 @@ def test_the_folder_stays_within_its_bound_and_keeps_used_files(tmp_path):
     hot = infos[0].id
     fetched = 0
     for info in infos:
-        # a new cache each time, so that nothing comes from memory
+        # a new cache each time, so that nothing is read from memory
         store = RangeStore(forest.objects, RangeCache(tmp_path, bound))
         store.open(hot)
         fetched += store.stats.fetched
@@ -60,7 +60,7 @@ def test_open_ranges_keep_no_descriptors(tmp_path):
     store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
     infos = metarange.read(store, tree)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(2):  # what a store writes and opens, and what a later process finds
+    for _ in range(2):  # first by the store that writes, then by another one
         tables = [store.open(info.id) for info in infos]
         assert all(isinstance(table.buffer, mmap) for table in tables)
         assert len(tables) > 100
@@ -130,7 +130,7 @@ def test_where_no_second_name_can_be_had_a_copy_is_kept(tmp_path, monkeypatch):
 
 
 class Held(DiskCache):
-    """Stops one table between its room and its name."""
+    """Stops one table after its room is reserved and before it gets its name."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         super().__init__(folder, max_bytes)
@@ -206,7 +206,7 @@ def fill(objects: Path, folder: Path, tree: str, bound: int) -> int:
 
 
 def forms_of(store: RangeStore, tree: str, name: str) -> list[bytes]:
-    """Return the local forms of a table of a tree as other hosts build them."""
+    """Return the local forms of a table of a tree, as other hosts build them."""
     store = RangeStore(store.objects, RangeCache(None, 1 << 26))
     for info in metarange.read(store, tree):
         if info.id.hex() == name:

@@ -171,7 +171,7 @@ def test_segments_are_the_smallest_groups_that_do_not_touch(sides):
         members = sorted((info.min_key, info.max_key) for side in group for info in side)
         reach = members[0][1]
         for low, high in members[1:]:
-            assert low <= reach  # else it would be two groups
+            assert low <= reach  # a gap would make two groups of it
             reach = max(reach, high)
         spans.append((members[0][0], reach))
     assert all(one[1] < other[0] for one, other in pairwise(spans))

@@ -1,4 +1,4 @@
-"""Ranges of a large write are encoded by other processes, and nothing shows it but the time."""
+"""Other processes encode the ranges of a large write. Only the time differs."""
 
 import gc
 import os
@@ -39,7 +39,7 @@ def _parent(path):
 
 @pytest.fixture(autouse=True)
 def processes(monkeypatch) -> Iterator[None]:
-    """Every write is a large one, and there is a core for every process; none may be left over."""
+    """Every write is a large one, and every process has a core. No process is left at the end."""
     for name, value in LARGE.items():
         monkeypatch.setattr(range_writer, name, value)
     before, files = children(), descriptors()
@@ -49,7 +49,7 @@ def processes(monkeypatch) -> Iterator[None]:
 
 
 def descriptors():
-    """How many files are open, those of earlier tests that nothing refers to left out."""
+    """Return the number of open files, without unreferenced files of earlier tests."""
     gc.collect()
     return len(list(DESCRIPTORS.iterdir()))
 
@@ -88,7 +88,7 @@ def pids_of(writer):
 
 
 def started(writer):
-    """Write until a process has work, and return the ids of all of them."""
+    """Write until a process has work. Return all process ids and the number of records."""
     number = 0
     while not (writer._workers and any(each.tasks for each in writer._workers._workers)):
         writer.add_all(records(50, start=number))
@@ -167,7 +167,7 @@ def test_modules_of_the_working_folder_are_not_imported(monkeypatch, tmp_path):
 
 
 def test_a_module_path_may_hold_what_is_no_text(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path, b"lib"])  # as Python has it: no place
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path, b"lib"])  # not folders for Python
     with RangeWriter(new_store(1), SMALL) as writer:
         started(writer)
         writer.finish()

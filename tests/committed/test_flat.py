@@ -1,4 +1,4 @@
-"""The local form of a table against a dict, and the ranges of a tree against a list."""
+"""The local form of a table compared with a dict, and the ranges of a tree with a list."""
 
 import sys
 from bisect import bisect_left
@@ -73,7 +73,7 @@ def test_keys_of_one_hash_are_told_apart(monkeypatch, hashed):
     def hash_of(key):
         return hashed if len(key) < 100 else hashed - 1
 
-    for module in (flat, form):  # pages have sums as well
+    for module in (flat, form):  # pages have checksums as well
         monkeypatch.setattr(module, "xxh3_64_intdigest", hash_of)
     monkeypatch.setattr(form, "xxh3_64_digest", lambda key: hash_of(key).to_bytes(8))
     rows = {f"k{n:02}".encode(): f"{n}".encode() for n in range(30)}
@@ -154,24 +154,24 @@ def test_a_damaged_byte_is_found_by_the_first_read_that_needs_it(answer):
     refused, healed = [], []
     for at in range(len(form)):
         damaged = form[:at] + bytes([form[at] ^ 1]) + form[at + 1 :]
-        built = iter([form])  # once
+        built = iter([form])  # it can be built once
         try:
             table = FlatTable(damaged, 1, ID, name="range", rebuild=partial(next, built))
         except DamagedFileError:
             refused.append(at)
             continue
         assert table.count == 3
-        assert length_hint(built) == 1  # the index is read when it is needed
+        assert length_hint(built) == 1  # the index is read only when it is needed
         assert answer(table) == expected, at
         healed += [at] * (1 - length_hint(built))
     index = flat.HEADER.size + 8
-    assert refused == list(range(index))  # header and page sums
+    assert refused == list(range(index))  # the header and the checksums of its pages
     assert set(range(index, index + 24 + 16 + 16 + 8)) <= set(healed)
 
 
 def test_a_form_that_is_built_again_with_damage_is_an_error():
     form = build(1, ID, {b"a": b"1"})
-    at = HEADER.size + 8 + 5  # of the index, behind the sum of one page
+    at = HEADER.size + 8 + 5  # in the index, after the checksum of one page
     damaged = form[:at] + bytes([form[at] ^ 1]) + form[at + 1 :]
     table = FlatTable(damaged, 1, ID, name="range x", rebuild=lambda _: damaged)
     for _ in range(2):

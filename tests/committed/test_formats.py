@@ -56,7 +56,7 @@ def example(folder=None):
 
 
 def chained(*parts: bytes) -> str:
-    """Return h(h(part) ‖ …) in hex, from the page's formula and not from graveler."""
+    """Return h(h(part) ‖ …) in hex, by the formula of the page and not by graveler."""
     return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What commits, in any number and order, make of equal records."""
+"""The ranges that result from equal records, for any number and order of commits."""
 
 from itertools import groupby, pairwise, zip_longest
 
@@ -31,7 +31,7 @@ TREES = st.dictionaries(st.text("ab/", min_size=1, max_size=6), st.sampled_from(
 
 
 def segments(tree, store, splitting):
-    """Return the ranges between hard breaks, by their records, where all of them end naturally."""
+    """Return range ids by records, for parts between hard breaks whose ranges all end naturally."""
     cutter = Cutter(splitting)
     infos = metarange.read(store, tree)
     at, number = [], 0

@@ -28,7 +28,7 @@ def test_a_small_table_has_the_form_that_a_reader_makes(tmp_path, count):
     tree = apply(stores[0], EMPTY_METARANGE, records, WHOLE).metarange
     assert contents(stores[1], tree) == {key.decode(): "1" for key, _, _ in records}
     (info,) = metarange.read(stores[1], tree)
-    stores[1].open(info.id)  # with record ids
+    stores[1].open(info.id)  # the second file, which has record ids
     assert names(tmp_path / "w") == names(tmp_path / "r")
     for name in names(tmp_path / "w"):
         written, read = ((tmp_path / side / name).read_bytes() for side in ("w", "r"))
@@ -121,7 +121,7 @@ def test_mapped_tables_leave_descriptors_to_the_process(tmp_path, monkeypatch):
 
 def test_a_byte_flipped_in_a_local_form_changes_no_answer(tmp_path):
     forest = Forest()
-    keys = [f"k{n:03d}" for n in range(90)]  # three pages of data
+    keys = [f"k{n:03d}" for n in range(90)]  # the form has three pages of data
     tree = forest.tree(" ".join(keys))
     (info,) = metarange.read(forest.fresh(), tree)
     RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open(info.id)
@@ -161,7 +161,7 @@ def test_a_file_of_another_user_is_checked_against_its_id(tmp_path, monkeypatch)
     honest = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
     assert honest.open(info.id).get(b"b") == record("b")[2]
     assert honest.stats.fetched == 0
-    # a file whose checksums are right, and whose records are not those of the id
+    # a file with correct checksums and with records that do not belong to the id
     lie = Form()
     lie.add([b"a", b"b", b"c"], [record("x", "9")[2]] * 3)
     pieces = lie.finish(KINDS[TableKind.RANGE], info.id, bytes(96))
@@ -211,7 +211,7 @@ def test_a_range_that_was_written_here_has_its_record_ids(tmp_path):
 
 
 def test_a_form_of_another_digest_serves_nobody_else(tmp_path):
-    # a metarange that lies, and a store that has the table of the lie under the id
+    # a metarange with a false digest, and a store that has the matching false table under the id
     honest, other = Forest(), Forest()
     (info,) = metarange.read(honest.fresh(), honest.tree("a b"))
     (lie,) = metarange.read(other.fresh(), other.tree("a=9 b=9"))
@@ -223,7 +223,7 @@ def test_a_form_of_another_digest_serves_nobody_else(tmp_path):
             cache = RangeCache(folder, MIB)
             deceived = RangeStore(other.objects, cache)
             assert deceived.open_range(lies).get(b"a") == record("a", "9")[2]
-            # the same cache, by the same id
+            # the same cache, asked for the same id
             store = RangeStore(honest.objects, cache)
             assert store.open_range(info, numbered=numbered).get(b"a") == record("a")[2]
             assert store.stats.fetched == 1
@@ -269,7 +269,7 @@ def test_a_form_of_another_user_is_read_whole_before_it_is_used(tmp_path, monkey
     lie = Form()
     values = [record(key, "1" if numbered else "9")[2] for key in "abc"]
     lie.add([b"a", b"b", b"c"], values)
-    # right records and wrong ids, or records that have another digest
+    # correct records with wrong ids, or other records with another digest
     pieces = lie.finish(1, info.id, bytes(96) if numbered else b"", digest=info.digest)
     (tmp_path / (info.id.hex() + ".flat")).write_bytes(b"".join(pieces))
     deceived = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
@@ -299,7 +299,7 @@ def test_an_index_of_another_user_that_hides_a_key_is_refused(tmp_path, monkeypa
     (info,) = metarange.read(forest.fresh(), forest.tree("a b c"))
     lie = Form()
     lie.add([b"a", b"b", b"c"], [record(key)[2] for key in "abc"])
-    lie._hashes[8:16] = bytes(8)  # the hash of b; every sum fits it
+    lie._hashes[8:16] = bytes(8)  # the hash of b is wrong, but every checksum is correct
     ids = b"".join(record(key)[1] for key in "abc") if numbered else b""
     monkeypatch.setattr(disk_cache, "_is_own", lambda _descriptor: False)
     store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))

@@ -1,4 +1,4 @@
-"""Many keys looked up at once in a tree of many ranges."""
+"""Many keys, looked up at once in a tree of many ranges."""
 
 from random import Random
 

@@ -15,7 +15,7 @@ from tests.committed.trees import CRUMBS, WHOLE, Forest, between, contents, new_
 
 STRATEGIES = (None, "source-wins", "dest-wins")
 
-# The rule for one path: base, source, destination -> result; X is no file.
+# The rule for one path: base, source, destination -> result. X stands for no file.
 PATHS = {
     "AAA": "A",
     "ABB": "B",
@@ -27,7 +27,7 @@ PATHS = {
     "AXB": "conflict",
     "AAX": "X",
     "AXA": "X",
-    # base has nothing
+    # the base has no file
     "XXX": "X",
     "XAX": "A",
     "XXA": "A",
@@ -37,7 +37,7 @@ PATHS = {
 
 
 def canonical(states):
-    """Return the row of PATHS that three states follow: contents by order of appearance."""
+    """Return the row of PATHS for three states, and the state of each of its letters."""
     names: dict[str, str] = {"X": "X"}
     for state in states:
         names.setdefault(state, "ABC"[len(names) - 1])
@@ -58,7 +58,7 @@ COMBINATIONS = {f"k{''.join(states)}": states for states in product("XABC", repe
 
 
 def lay(forest, states, alone):
-    """Return a tree in one range, or with a range for each path."""
+    """Return a tree in one range, or with one range for each path."""
     items = [f"{key}={state}" for key, state in sorted(states.items()) if state != "X"]
     if alone:
         return forest.tree(*items)
@@ -111,9 +111,9 @@ def test_without_a_strategy_every_conflict_is_named(alone):
     assert (store.stats.ranges_written, store.stats.metaranges_written) == (0, 0)
 
 
-# (base, source, dest, result ranges, ranges opened). What merges by whole ranges opens
-# none. "cut": where the other rule writes records one by one because bounds differ, ours
-# takes the ranges of the only side that changed, and so keeps that side's cuts.
+# (base, source, dest, result ranges, ranges opened). A merge by whole ranges opens none.
+# "cut": the result takes the ranges of the only side that changed, and so keeps the cuts of
+# that side, also where bounds differ.
 TABLE = {
     "dest range added before": (
         ["k3 k6", "m1 m2"],
@@ -284,7 +284,7 @@ def test_the_table_of_merges(case):
         assert store.stats.ranges_written == 0
 
 
-# base, source, dest, and the results of none, source-wins and dest-wins
+# base, source, dest, and the results of None, source-wins and dest-wins
 BY_STRATEGY = {
     "dest removed all, source changed a": (["a b"], ["a=s b"], [], None, "a=s", ""),
     "change of the same range": (
@@ -358,7 +358,7 @@ def test_a_merge_reads_three_metaranges_and_what_both_changed():
     forest = Forest()
     keys = [f"k{n:04d}" for n in range(1000)]
     base = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), CRUMBS).metarange
-    # neighbours 3 keys apart may share a range of about 3; the far ones cannot
+    # keys 3 apart may share a range of about 3 records; the distant keys cannot
     source = apply(
         forest.fresh(), base, [record("k0100", "s"), record("k0500", "s")], CRUMBS
     ).metarange
@@ -471,7 +471,7 @@ def same(one, other):
 
 
 def addressed_oracle(base, source, dest):
-    """Return the record that a path gets; X is no file, @ comes before an address."""
+    """Return the record of a path: X stands for no file, and @ precedes an address."""
     if source == base:
         return dest
     if dest == base:

@@ -1,4 +1,4 @@
-"""Slices of a merge, merged apart, give the tree and the conflicts of one process."""
+"""A merge by separate slices gives the tree and the conflicts of a merge by one process."""
 
 from random import Random
 from typing import Any
@@ -26,11 +26,11 @@ STRATEGIES = (None, "source-wins", "dest-wins")
 
 
 class Cluster:
-    """Runs each slice twice, in any order, each time with a store of its own.
+    """Runs each slice twice, in any order, each time with its own store.
 
     Attributes:
-        slices: How many there were, run by run.
-        ranges_read: Ranges that the tasks of the last run have opened, the second time left out.
+        slices: The number of slices of each run.
+        ranges_read: Ranges that the tasks opened in the second pass of the last run.
     """
 
     def __init__(self, store, random, **settled):
@@ -55,7 +55,7 @@ class Cluster:
 
 
 def by_tasks(store, trees, splitting, share, *, random, whole=None, earlier=None, **settled):
-    """Merge by one process and by tasks, compare, and return the latter's result and its cluster."""
+    """Merge by one process and by tasks, compare, and return the tasks' result and cluster."""
     expected = merge(
         new_store(store.objects),
         *trees,
@@ -79,7 +79,7 @@ def by_tasks(store, trees, splitting, share, *, random, whole=None, earlier=None
 
 
 def grown(store, tree, before, states, policies):
-    """Return the tree after a commit for each state, each under its policy."""
+    """Return the tree after one commit for each state, each commit with its own policy."""
     for after, splitting in zip(states, policies, strict=False):
         tree = apply(store, tree, between(before, after), splitting).metarange
         before = after

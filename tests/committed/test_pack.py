@@ -1,4 +1,4 @@
-"""A packed tree has the same records in the ranges of a builder that starts at a hard break."""
+"""A packed tree has the ranges that a builder makes of its records after a hard break."""
 
 import pytest
 from hypothesis import given, settings
@@ -107,7 +107,7 @@ def test_a_packer_of_trees_that_move_packs_as_a_new_one(one, more, splitting):
 def test_what_was_packed_before_the_tree_grew_is_not_read_again():
     store, splitting = new_store(), Splitting(HASH, max_bytes=4_000, raggedness=50)
     tree = hourly(store, 60, splitting, files=1)
-    # scattered removals leave ranges that the policy would not end there
+    # scattered removals leave ranges that the policy would not cut there
     gone = [(f"in/000/{hour:02d}/000".encode(), None, None) for hour in range(0, 24, 5)]
     tree = apply(store, tree, gone, splitting).metarange
     packer = Packer(store, splitting)

@@ -1,4 +1,4 @@
-"""The ranges of a large tree on their way to the object store, several at a time."""
+"""The ranges of a large tree are uploaded to the object store, several at a time."""
 
 import threading
 from itertools import count
@@ -18,15 +18,15 @@ from graveler.objects.memory import MemoryStore
 from tests.committed.trees import contents, record
 
 ONE_EACH = Splitting(max_bytes=1)
-"""Every record is a range of its own."""
+"""A policy by which every record is a range."""
 RECORDS = [record(f"key-{number:03d}") for number in range(14)]
 MOST_WAITING = 8
 FEW = 7
-"""Ranges that a store without threads gets from the caller."""
+"""The caller itself puts this number of ranges of a store without threads."""
 
 
 class Puts(MemoryStore):
-    """Counts what is put, and lets a test come in between."""
+    """Counts puts, and runs a function of the test before each of them."""
 
     def __init__(self, before=lambda number: None):
         super().__init__()
@@ -136,7 +136,7 @@ def test_one_range_alone_is_put_by_the_caller(store):
 @pytest.mark.parametrize("ranges", [1, 3])
 def test_a_tree_is_put_beside_its_last_ranges(store, ranges):
     together = threading.Barrier(ranges + 1)
-    store.objects.before = lambda _number: together.wait(30)  # fails where fewer come
+    store.objects.before = lambda _number: together.wait(30)  # breaks if fewer come
     tree = apply(store, EMPTY_METARANGE, RECORDS[:ranges], ONE_EACH).metarange
     assert store.key(bytes.fromhex(tree)) in store.objects.done
     assert len(store.objects.done) == ranges + 1
@@ -201,7 +201,7 @@ def test_a_store_without_threads_gets_many_from_one_thread():
     assert len(contents(store, tree)) == len(RECORDS)
     assert len(set(threads)) == 2
     assert threads[-1] == threading.get_ident() != threads[0]
-    assert puts.done[-1] == store.key(bytes.fromhex(tree))  # after its ranges
+    assert puts.done[-1] == store.key(bytes.fromhex(tree))  # after the ranges of the tree
 
 
 def test_ranges_are_made_while_others_are_put():
@@ -223,13 +223,13 @@ def test_the_caller_goes_on_where_a_put_failed(hold):
         with pytest.raises(BackendUnavailableError):
             writer.add_all(RECORDS[:FEW])
             writer.finish()
-        writer._publisher.finish()  # again, and nothing is put twice
+        writer._publisher.finish()  # the second call puts nothing twice
     assert len(puts.done) == len(set(puts.done)) >= 3
 
 
 def test_ranges_are_put_side_by_side(store):
     together = threading.Barrier(4)
-    store.objects.before = lambda _number: together.wait(30)  # fails where fewer than 4 come
+    store.objects.before = lambda _number: together.wait(30)  # breaks if fewer come
     with RangeWriter(store, ONE_EACH) as writer:
         writer.add_all(RECORDS[:8])
         assert len(writer.finish()) == 8
@@ -249,8 +249,8 @@ def test_what_waits_is_bounded(store):
 
     thread = threading.Thread(target=write)
     thread.start()
-    thread.join(0.5)  # a moment in which it could add all of them
-    assert len(added) <= MOST_WAITING + 1  # the range of the last ends with the record after it
+    thread.join(0.5)  # long enough to add all of them
+    assert len(added) <= MOST_WAITING + 1  # the last range ends only with the record after it
     go.set()
     thread.join()
     assert len(store.objects.done) == len(added) == len(RECORDS)

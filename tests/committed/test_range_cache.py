@@ -1,4 +1,4 @@
-"""Ranges through the cache: fetched, verified, kept in memory, on a full disk."""
+"""Ranges in the cache: fetched, verified, kept in memory, and on a full disk."""
 
 import pickle
 import resource
@@ -22,7 +22,7 @@ from tests.committed.trees import WHOLE, Forest, contents, record, write_ranges
 
 
 class FaultyStore(MemoryStore):
-    """Serves each object with a flipped byte a given number of times."""
+    """Returns objects with a flipped byte for the next `bad` reads."""
 
     def __init__(self, good: ObjectStore) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ def test_a_table_larger_than_the_cache_is_still_read(tmp_path):
 
 @contextmanager
 def no_room():
-    """Let no file of this process grow beyond a few bytes, as on a full disk."""
+    """Limit the files of this process to a few bytes, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
     try:
@@ -191,7 +191,7 @@ def test_a_full_disk_under_the_cache_fails_no_read(tmp_path):
         found = contents(store, tree)
         again = contents(store, tree)
     assert found == again == dict.fromkeys("abcd", "1")
-    assert store.stats.fetched == 3  # held in memory
+    assert store.stats.fetched == 3  # the cache keeps them in memory
     assert folder_bytes(tmp_path) == 0
 
 
@@ -207,7 +207,7 @@ def test_a_pickled_store_reads_and_cannot_publish(tmp_path):
     tree = write_ranges(store, ["a b c", "d e f"])
     copy = pickle.loads(pickle.dumps(store))
     assert contents(copy, tree) == contents(store, tree)
-    assert copy.stats.fetched == 0  # both have one cache folder
+    assert copy.stats.fetched == 0  # both stores share one cache folder
     with pytest.raises(InternalError, match="for reading"):
         write_ranges(copy, ["a b c", "d e f"])
 

@@ -1,4 +1,4 @@
-"""Work that lost a race and is taken up on the new head: the same result, for less."""
+"""Work that lost a race is redone on the new head, with the same result and less work."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ STRATEGIES = (None, "source-wins", "dest-wins")
 
 
 def held(store, tree):
-    """Return what each path holds, addresses left out."""
+    """Return the content of each path, without its address."""
     return {key: text.partition("@")[0] for key, text in contents(store, tree).items()}
 
 

@@ -1,4 +1,4 @@
-"""Slices of a tree, built apart, give the tree that one process builds."""
+"""Slices of a tree that are built separately give the tree that one process builds."""
 
 from bisect import bisect_right
 from random import Random
@@ -33,7 +33,7 @@ def break_keys(changes, splitting):
 
 
 def sliced(store, cut, changes):
-    """Apply changes by one builder for each slice, the last slice first."""
+    """Apply changes with one builder for each slice, the last slice first."""
     keys = [change[0] for change in changes]
     ends = [0, *(bisect_right(keys, key) for key in cut.breaks), len(keys)]
     parts = [
@@ -50,7 +50,7 @@ def check(store, base, changes, splitting, candidates):
 
 
 def grown(store, states, policies):
-    """Return the tree after a commit for each state, each under its policy; and the last state."""
+    """Return the tree after one commit for each state, each with its policy, and the last state."""
     tree, before = EMPTY_METARANGE, dict[str, str]()
     for after, splitting in zip(states, policies, strict=False):
         tree = apply(store, tree, between(before, after), splitting).metarange

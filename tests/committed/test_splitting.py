@@ -58,7 +58,7 @@ RECORDS = st.dictionaries(
 
 
 def chunks(cutter, records):
-    """Return ranges as the rule itself says, record by record."""
+    """Return the ranges that the rule gives, record by record."""
     found, current, size = [], [], 0
     for at, (key, value) in enumerate(records):
         current.append(key)

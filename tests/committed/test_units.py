@@ -1,4 +1,4 @@
-"""Tables merge whole: the log of Delta Lake makes a unit of the folder that holds it."""
+"""Tables merge as units: a log of Delta Lake makes its folder a unit."""
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ LOG = "t/_delta_log/"
 
 
 def folders(states):
-    """Return the outermost folders of which both sides changed the log."""
+    """Return the outermost folders whose log both sides changed."""
     logs = {log for key in states if (log := log_of(key.encode())) is not None}
     torn = set()
     for log in logs:
@@ -33,7 +33,7 @@ def folders(states):
 
 
 def oracle(states, strategy):
-    """Return what a merge of three dicts gives, and its conflicts."""
+    """Return the merge of three dicts, and its conflicts."""
     torn = folders(states)
     merged, conflicts = {}, []
     for key, (base, source, dest) in states.items():
@@ -51,7 +51,7 @@ def oracle(states, strategy):
     return found, [] if strategy else sorted(conflicts)
 
 
-# a table in a folder, one within another, one at the root; files before and behind each log
+# a table in a folder, a table in that table, a table at the root; files around each log
 PATHS = st.sampled_from(
     [
         *(f"{LOG}{number}" for number in range(8)),

@@ -63,7 +63,7 @@ def test_a_metarange_that_describes_a_range_wrongly_is_named(forest, wrong, name
     with RangeWriter(store, WHOLE) as writer:
         writer.add_all([record("a"), record("b")])
         (info,) = writer.finish()
-    # its id covers last keys and range ids only, so no id tells
+    # the id of a tree covers only last keys and range ids, so no id detects the change
     tree = metarange.write(store, [replace(info, **wrong)])
     problems = list(verify_metarange(store, tree))
     assert [(problem.kind, problem.id) for problem in problems] == [("range", info.id.hex())]

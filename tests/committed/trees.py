@@ -1,7 +1,7 @@
-"""Trees written as text, for tests: ``forest.tree("a b", "c=2")`` has two ranges that ended naturally.
+"""Trees written as text, for tests: ``forest.tree("a b", "c=2")`` has two ranges that end naturally.
 
-A key without ``=`` has content ``1``. ``c=2@x`` is content 2 at address x: only the
-content enters the content identity, both enter the ids.
+A key without ``=`` has content ``1``. ``c=2@x`` is content 2 at address x. Only the
+content enters the content identity; both enter the ids.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from graveler.values import decode_value, encode_value, record_id
 WHOLE = Splitting(raggedness=1 << 62)
 """Ranges end only where the walk ends them."""
 CRUMBS = Splitting(max_bytes=400, raggedness=3)
-"""Ranges of two or three records, some cut by size."""
+"""A policy that makes ranges of two or three records, some of them cut by size."""
 
 Change = tuple[bytes, bytes | None, bytes | None]
 
@@ -42,7 +42,7 @@ def parse(line: str) -> dict[str, str]:
 
 
 def changes(line: str) -> list[Change]:
-    """Return sorted changes; ``-key`` is a tombstone."""
+    """Return sorted changes; ``-key`` stands for a tombstone."""
     found: list[Change] = []
     for key, text in parse(line).items():
         found.append((key[1:].encode(), None, None) if key.startswith("-") else record(key, text))
@@ -50,7 +50,7 @@ def changes(line: str) -> list[Change]:
 
 
 def between(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
-    """Return the changes that make `after` of `before`."""
+    """Return the changes that turn `before` into `after`."""
     found: list[Change] = []
     for key in sorted(before.keys() | after.keys(), key=str.encode):
         if key not in after:
@@ -78,7 +78,7 @@ def write_ranges(store: RangeStore, ranges: Iterable[str]) -> str:
 
 
 class Forest:
-    """Trees over one object store; each `fresh` store starts counting from nothing."""
+    """Trees over one object store. The counters of each `fresh` store start at zero."""
 
     def __init__(self, objects: ObjectStore | None = None) -> None:
         self.objects = objects or MemoryStore()
@@ -90,7 +90,7 @@ class Forest:
         return write_ranges(self.fresh(), ranges)
 
     def ranges(self, tree: str) -> list[str]:
-        """Return the tree as `tree` takes it."""
+        """Return a tree with the given contents, in the format of `tree`."""
         store = self.fresh()
         return [
             " ".join(_line(store.open(info.id).items())) for info in metarange.read(store, tree)

@@ -1,4 +1,4 @@
-"""Opens all ranges of a tree through one cache, without end: ``OBJECTS CACHE TREE``."""
+"""Opens all ranges of a tree through one cache, in an endless loop: ``OBJECTS CACHE TREE``."""
 
 import sys
 from pathlib import Path

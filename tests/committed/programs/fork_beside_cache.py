@@ -1,4 +1,4 @@
-"""Forks a child, which adds to the cache, while a thread lists its files: ``FOLDER``."""
+"""Forks a child that adds to the cache, while a thread lists the cache's files: ``FOLDER``."""
 
 import os
 import sys

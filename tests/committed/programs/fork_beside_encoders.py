@@ -1,4 +1,4 @@
-"""Forks a child, which ends at once, while other processes encode ranges."""
+"""Forks a child that ends immediately, while other processes encode ranges."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Forks a child, which lives on, while a thread holds the lock of a table: ``FOLDER``."""
+"""Forks a child that continues to run, while a thread holds the lock of a table: ``FOLDER``."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Forks a child, which ends at once, while a thread writes ranges."""
+"""Forks a child that ends immediately, while a thread writes ranges."""
 
 import os
 import sys

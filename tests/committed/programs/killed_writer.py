@@ -1,4 +1,4 @@
-"""Writes ranges that two other processes encode, prints their ids, and goes on until it is killed."""
+"""Writes ranges that two other processes encode, and prints their ids, until it is killed."""
 
 import time
 

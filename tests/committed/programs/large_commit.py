@@ -1,4 +1,4 @@
-"""Commits entries that another process encodes; it has no guard around its main part."""
+"""Commits entries that another process encodes. Its main part has no ``__main__`` guard."""
 
 import sys
 from pathlib import Path
