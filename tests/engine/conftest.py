@@ -1,4 +1,4 @@
-"""One engine on the stores that a new lake has; the suites of the ports prove the other stores."""
+"""One engine on the default stores of a new lake. The suites of the ports cover other stores."""
 
 import pytest
 

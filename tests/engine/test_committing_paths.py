@@ -1,4 +1,4 @@
-"""Commits of some of the staged paths: the others stay staged, and no write is lost."""
+"""Commits of some of the staged paths: the other paths stay staged, and no write is lost."""
 
 from contextlib import suppress
 
@@ -17,7 +17,7 @@ from graveler.errors import (
 from graveler.gates import checks
 from graveler.globs import matches
 from graveler.publishing.landing import CommitSpec
-from graveler.repository.commits import _seal, commit  # what a commit does before it dies
+from graveler.repository.commits import _seal, commit  # a commit calls it before it dies
 from graveler.repository.selective import GivingWay
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
 
@@ -74,7 +74,7 @@ def test_a_commit_of_all_paths_is_like_any_other(repo, main):
 
 @pytest.mark.parametrize("given", [False, True])
 def test_a_full_commit_on_its_way_brings_back_no_older_write(repo, main, monkeypatch, given):
-    """It has sealed the older write; tokens of others stand between that and what hides it."""
+    """The commit has sealed the older write. Other tokens lie between it and the newer write."""
 
     def choose():
         if given:
@@ -89,7 +89,7 @@ def test_a_full_commit_on_its_way_brings_back_no_older_write(repo, main, monkeyp
         return apply(stores.ranges, metarange, changes, stores.splitting)
 
     stores, before = repo.stores, main.head
-    monkeypatch.setattr(GivingWay, "clear", lambda _: None)  # it comes late, or never
+    monkeypatch.setattr(GivingWay, "clear", lambda _: None)  # the clean-up is late, or never runs
     _seal(stores, "main", "")
     put(main, "e")
     commit(stores, "main", CommitSpec("all", {}, "ann"), by=build)
@@ -103,7 +103,7 @@ def test_a_full_commit_on_its_way_brings_back_no_older_write(repo, main, monkeyp
 
 @pytest.mark.parametrize("given", [False, True])
 def test_a_write_that_gave_way_to_the_head_does_not_come_back(repo, main, given):
-    """A full commit has built its tree of it; the record names its tokens as before, and the head is the same."""
+    """The full commit has built its tree. The record's tokens and the head have not changed."""
 
     def build(metarange, changes):
         built = apply(stores.ranges, metarange, changes, stores.splitting)
@@ -125,7 +125,7 @@ def test_a_write_that_gave_way_to_the_head_does_not_come_back(repo, main, given)
 
 
 def test_a_listing_shows_no_write_that_has_given_way(repo, main, monkeypatch):
-    """It reads the older write before, the newer one after: the record and the head are as they were."""
+    """The listing reads the older write, then the newer one. The record and the head are the same."""
 
     def page(self, partition, start, limit):
         if start > b"b/2" and not committed:
@@ -146,7 +146,7 @@ def test_a_listing_shows_no_write_that_has_given_way(repo, main, monkeypatch):
 
 
 def test_voids_stay_while_the_record_names_them(repo, main):
-    """The reply to the write that named them was lost; the next try takes their token off the branch."""
+    """The reply to the write that named the voids is lost. The next try removes their token."""
     stores, keys = repo.stores, [b"a/1"]
     _seal(stores, "main", "")
     older = GivingWay(stores, "main", lambda tokens: stores.staging.get_many(tokens, keys).items())
@@ -260,7 +260,7 @@ def test_a_fault_at_any_call_loses_no_staged_write(fault):
 
 
 def over_a_dead_committer(repo):
-    """As `prepare`; a committer died when it had sealed, and two paths were written again."""
+    """`prepare`; then a committer died after it had sealed, and two paths were written again."""
     prepare(repo)
     _seal(repo.stores, "main", "")
     put(repo.branch("main"), "a/1", "b/2", text="newest")

@@ -1,4 +1,4 @@
-"""Copies and moves of files and folders: entries under other paths, all together, no byte copied."""
+"""Copies and moves of files and folders: atomic, to other paths, without a copy of bytes."""
 
 from contextlib import suppress
 
@@ -21,7 +21,7 @@ from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_world
 
 @pytest.fixture(params=["one chunk", "many chunks"])
 def chunks(request, monkeypatch):
-    """Rows are staged under the live token, or laid over it from a token of their own."""
+    """Rows are staged under the live token, or above it under a separate token."""
     if request.param == "many chunks":
         monkeypatch.setattr(bundles, "CHUNK", 2)
         monkeypatch.setattr(copies, "CHUNK", 2)
@@ -291,7 +291,7 @@ def commit_other(repo):
 
 
 def commit_as_it_was(repo):
-    """The head has this already, so that only what is staged gives way."""
+    """The head already has this content, so only the staged write gives way."""
     main = repo.branch("main")
     with suppress(NoChangesError):
         main.commit_changes([main.store("a/2", b"a/2")], message="as it was")
@@ -303,7 +303,7 @@ BESIDE = [overwrite, add, write_and_commit, reset, merge, commit_other, commit_a
 @pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.usefixtures("chunks")
 def test_a_move_beside_other_operations(beside):
-    """The result is that of one order of the two; a write that is repeated is at both places."""
+    """The result is that of one order. A write that is repeated is at both places."""
     orders = []
     for steps in ((OPERATIONS["move"][0], beside), (beside, OPERATIONS["move"][0])):
         repo = ScriptedWorld().repo(scripted=False)

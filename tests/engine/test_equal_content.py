@@ -113,7 +113,7 @@ def test_what_has_nothing_new_but_addresses_cannot_be_picked(repo):
 
 
 def damaged(repo):
-    """Put a file on main whose stored bytes are then damaged."""
+    """Put a file on main and damage its stored bytes."""
     put(repo, "main")
     repo.stores.objects.put(address(repo, "main"), b"DAMAGED\n")
 
@@ -127,7 +127,7 @@ def test_a_replacement_repairs_a_damaged_file(repo):
     main.commit("repaired")
     assert repo.ref("main").get("a.csv") == BYTES
     assert address(repo, "main") != address(repo, "main~1")
-    assert diff(repo, "main~1", "main") == []  # the content is what it was meant to be
+    assert diff(repo, "main~1", "main") == []  # the intended content is unchanged
 
 
 def test_a_replacement_survives_commits_of_other_processes(repo):

@@ -1,4 +1,4 @@
-"""Imports of folders, buckets and inventories: all together, by the word of the source."""
+"""Imports of folders, buckets and inventories: atomic, and with the metadata of the source."""
 
 import csv
 import gzip
@@ -60,7 +60,7 @@ def main(repo, landing):
 
 
 def rows(folder):
-    """What an inventory says of the files of a folder."""
+    """Return the rows of an inventory of a folder."""
     return [
         {
             "path": str(file.relative_to(folder)),
@@ -74,7 +74,7 @@ def rows(folder):
 
 
 def write(file, table):
-    """Write rows in the format that the name of the file tells."""
+    """Write rows in the format that the file's suffix names."""
     if file.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist(table), file, row_group_size=2)
     elif file.suffix == ".orc":
@@ -320,12 +320,12 @@ def test_without_pyarrow_the_error_names_the_extra(main, landing, tmp_path, monk
         main.import_(file)
 
 
-# an inventory of S3: manifest, and files without a line of columns
+# an inventory of S3: a manifest, and files without a header line
 
 
 @pytest.fixture
 def bucket(tmp_path, s3_bucket, s3_options):
-    """A lake that may link below two prefixes of a bucket, and the bucket's client."""
+    """A lake that may link files below two prefixes of a bucket, and a client of the bucket."""
     settings = "\n".join(f'{key} = "{value}"' for key, value in s3_options.items())
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake/graveler.toml").write_text(f"format = 1\n[s3]\n{settings}\n")
@@ -480,7 +480,7 @@ def test_a_bucket_is_listed_in_parallel_by_common_prefixes(bucket, monkeypatch):
     assert main.get("in/deep/03/1") == b"raw/deep/03/1"
 
 
-# the whole, beside a dict, and with faults
+# complete imports: compared with a dict, and with faults
 
 PATHS = st.sampled_from([f"{folder}{name}" for folder in ("", "a/", "a/b/") for name in "pqr"])
 

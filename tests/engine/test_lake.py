@@ -1,4 +1,4 @@
-"""What a lake keeps of its repositories."""
+"""Repositories of a lake: their storage and creation, and what the lake keeps of them."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from graveler.testing.clock import FakeClock, SequenceIds
 
 
 class CountedKV(MemoryKVStore):
-    """Counts the writes."""
+    """Counts writes."""
 
     writes = 0
 
@@ -96,7 +96,7 @@ def test_a_closed_lake_has_no_file_mapped_or_open(tmp_path):
         assert [entry and entry.size for entry in view.stat_many(["a"])] == [1]
         assert [entry.path for entry in view.entries()] == ["a"]
         assert held()
-    # a view keeps the list of its ranges, and none of them
+    # a view keeps the list of its ranges, but no range
     assert [line for line in held() if view.commit.metarange not in line] == []
 
 

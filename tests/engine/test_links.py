@@ -1,4 +1,4 @@
-"""Foreign places are declared before files in them are linked, or read."""
+"""External locations must be allowed before files in them are linked or read."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -146,7 +146,7 @@ def test_settings_of_places_that_make_no_sense_are_refused(tmp_path, text):
 
 
 def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, monkeypatch):
-    """1,100 objects that fill their prefix: two pages, and no request for a single one."""
+    """1,100 objects fill their prefix: this takes two pages, and no request for a single object."""
     client = boto3.client(
         "s3",
         endpoint_url=s3_options["endpoint_url"],
@@ -190,7 +190,7 @@ def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, mo
 
 
 def test_main_never_comes_to_name_what_is_not_there(repo, landing):
-    """Every way to link looks, so no run can publish a path whose object does not exist."""
+    """Every kind of link checks the object, so no run can publish a path without its object."""
     repo.links.allow(str(landing))
     missing = [Entry("x", "data/missing", 1), Entry("x", f"file://{landing}/no", 1)]
 

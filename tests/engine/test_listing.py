@@ -15,7 +15,7 @@ FILES = 1_500
 
 
 def fill(branch, generation, number=FILES):
-    """Give every file of a table the bytes of this generation."""
+    """Give every file of a table the bytes of a generation."""
     stored = branch.store("table", str(generation).encode())
     branch.link_many(replace(stored, path=f"table/{at:05}") for at in range(number))
 
@@ -29,7 +29,7 @@ def of(number):
 
 
 def world_of(branches):
-    """Main holds generation 0 of a table, and branches hold the later ones."""
+    """Make main with generation 0 of a table, and branches with the later generations."""
     world = ScriptedWorld()
     repo = world.lake(scripted=False).create_repository("wide")
     main = repo.branch("main")
@@ -47,7 +47,7 @@ def wide(world, *, scripted=False):
 
 
 def merging(repo):
-    """Return what publishes the next generation each time it is called."""
+    """Return a function that publishes the next generation in each call."""
     numbers = count(1)
     return lambda *_: repo.merge(f"dev{next(numbers)}", into="main")
 
@@ -131,7 +131,7 @@ def test_a_listing_begun_again_goes_on_behind_a_path():
 def test_a_spool_gives_its_rows_from_any_start(in_memory):
     rows = [(b"%06d" % number, b"v" * (number % 700)) for number in range(0, 5_000, 2)]
     with Spool(in_memory_bytes=in_memory) as spool:
-        for _ in range(2):  # filled again, it forgets
+        for _ in range(2):  # the second fill replaces the first
             spool.fill([(b"x", b"1")])
             spool.fill(rows)
         assert list(spool.rows()) == rows

@@ -1,4 +1,4 @@
-"""Many paths at once: `stat_many` and `table` give what `stat` and `list` give."""
+"""Many paths at once: `stat_many` and `table` have the same results as `stat` and `list`."""
 
 from datetime import UTC, datetime
 from hashlib import sha256

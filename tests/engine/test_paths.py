@@ -1,4 +1,4 @@
-"""Paths that no folder can hold are refused; those that were stored earlier stay readable."""
+"""Paths that a folder cannot hold are refused. Paths that were stored earlier stay readable."""
 
 import pytest
 

@@ -79,7 +79,7 @@ def task_of(repo, rows, base, *, replaces=None, every=5):
 
 
 def run(task, number, rows):
-    """Return what the task of one slice returns, sent to another process and back."""
+    """Run the task of one slice from its pickle, as another process does; return its result."""
     (batch,) = pickle.loads(pickle.dumps(task))(batches(rows, number))
     return decoded([tuple(each.values()) for each in batch.to_pylist()])
 
@@ -142,7 +142,7 @@ def test_a_task_that_runs_again_finds_its_own_tables(repo):
 
 
 class FailingStore(LocalStore):
-    """A store that puts three objects and fails, in the process that unpickles it too."""
+    """A store that puts three objects and fails, also after it is unpickled."""
 
     def __reduce__(self):
         return FailingStore, (self._folder,)

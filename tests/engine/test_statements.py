@@ -1,4 +1,4 @@
-"""How many statements each operation sends to the database; design note 0019 says why each is needed."""
+"""The number of SQL statements of each operation; design note 0019 says why each is needed."""
 
 import pytest
 

@@ -55,7 +55,7 @@ def test_staged_writes_are_seen_on_their_branch_only(repo):
     dev.delete("a")
     assert names(dev) == ["b"]
     assert names(repo.branch("main")) == ["a"]
-    assert names(repo.ref("dev")) == ["a"]  # a ref is what is committed
+    assert names(repo.ref("dev")) == ["a"]  # a ref shows only committed files
     assert [(change.path, change.kind) for change in dev.uncommitted()] == [
         ("a", ChangeKind.REMOVED),
         ("b", ChangeKind.ADDED),
@@ -87,7 +87,7 @@ def test_writing_what_is_there_already_is_no_change(repo):
     with pytest.raises(NoChangesError, match="equals the head"):
         main.commit("again")
     assert main.head == head
-    with pytest.raises(NoChangesError, match="nothing is staged"):  # and it was cleared away
+    with pytest.raises(NoChangesError, match="nothing is staged"):  # the equal write is cleared
         main.commit("again")
     assert main.commit("marker", allow_empty=True).parents == (head.id,)
 

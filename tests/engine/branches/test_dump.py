@@ -1,4 +1,4 @@
-"""Dump and restore of refs: the key-value store is lost, the objects are there."""
+"""Dump and restore of refs. The key-value store is lost, and the objects remain."""
 
 import os
 from dataclasses import replace
@@ -24,7 +24,7 @@ from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds
 
 @pytest.fixture
 def full(repo):
-    """A repository with something of everything."""
+    """A repository with every kind of ref and record."""
     main = repo.branch("main")
     for number in range(5):
         commit(main, str(number), **{f"k{key}": f"{number}{key}" for key in range(10)})
@@ -41,13 +41,13 @@ def full(repo):
 
 
 def without_kv(lake, tmp_path):
-    """The lake with a new key-value store and nothing cached, over the same storage."""
+    """The lake over the same storage, with an empty key-value store and an empty cache."""
     config = replace(lake._config, kv_uri="mem://", cache_folder=tmp_path / "other-cache")
     return connect(config, clock=FakeClock(), ids=SequenceIds(10**6), background=Inline())
 
 
 def seen(repo):
-    """All that can be read of a repository's refs."""
+    """Return everything that can be read of a repository's refs."""
     branches = {one.name: (one.commit_id, one.hidden) for one in repo.branches(hidden=True)}
     return {
         "branches": branches,
@@ -187,7 +187,7 @@ def test_what_expired_is_still_expired(lake, full, tmp_path):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_restore_that_was_ended_by_a_fault_is_repeated(fault, tmp_path):
-    """Branches come last: until then nothing is seen of it, and repeating it completes it."""
+    """Branches are restored last. Nothing is visible before, and a repetition completes it."""
     dumped = ScriptedWorld().repo(scripted=False)
     commit(dumped.branch("main"), "one", a="1")
     dumped.create_branch("dev")

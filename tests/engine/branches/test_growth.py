@@ -1,4 +1,4 @@
-"""What grows with a repository, and what must not: calls to the key-value store are counted."""
+"""Which costs grow with a repository, and which do not, by calls to the key-value store."""
 
 from graveler.model import BranchRecord
 from tests.harness.counting import counted_repo
@@ -46,7 +46,7 @@ def test_branches_are_paged_by_the_name_of_the_last_one():
 
 
 def with_runs(count):
-    """Runs that were published one after the other, each opened a second after the one before."""
+    """A repository with published runs. Each run is opened a second after the one before."""
     repo, kv = counted_repo()
     for number in range(count):
         repo.stores.clock.sleep(1)
@@ -108,7 +108,7 @@ def test_reaping_costs_what_is_due():
     repo.stores.clock.sleep(1_000)
     kv.reset()
     assert repo.runs.reap(dry_run=False) == []
-    assert len(kv.calls) <= 1 + 50 * 4  # their leases are over, their time to be reaped is not
+    assert len(kv.calls) <= 1 + 50 * 4  # the leases are over, but it is too early to reap the runs
     repo.stores.clock.sleep(300)
     assert len(repo.runs.reap(dry_run=False, limit=7)) == 7
     kv.reset()
@@ -125,14 +125,14 @@ def test_index_rows_of_lost_races_are_passed_over_then_dropped():
         kv.set(partition, b"opened/%016x/%s" % (int(time, 16) - 1, branch), b"1")
     kv.set(partition, b"opened/%016x/run-none-00000000" % (2**63 - 10**15), b"1")
     assert keys(repo.runs.list()) == ["hour 2", "hour 1", "hour 0"]
-    repo.runs.reap(everything=True, dry_run=False)  # they are too young to be sure
+    repo.runs.reap(everything=True, dry_run=False)  # the rows are too young to be removed
     repo.stores.clock.sleep(2 * 86_400)
     repo.runs.reap(everything=True, dry_run=False)
     assert [key for key, _ in kv.scan(partition, b"opened/") if key.startswith(b"opened/")] == rows
 
 
 def lives(repo, count, name="feature"):
-    """Branches of one name, made, moved and deleted one after the other."""
+    """Make, move and delete a branch of one name many times."""
     for number in range(count):
         repo.create_branch(name, "main").put("x", b"%d" % number)
         repo.branch(name).commit(f"life {number}")

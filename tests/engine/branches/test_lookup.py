@@ -1,4 +1,4 @@
-"""Many objects are looked up in few requests, whatever folders they lie in."""
+"""A look-up of many objects takes few requests, in any layout of folders."""
 
 import random
 from itertools import count
@@ -12,7 +12,7 @@ PAGE = 1_000
 
 
 class Counting(MemoryStore):
-    """Counts requests as S3 would: one for each page, one for each object."""
+    """Counts requests as S3 does: one for each page, and one for each object."""
 
     put_threads = 4
 

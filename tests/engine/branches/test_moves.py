@@ -1,4 +1,4 @@
-"""The log of moves, where a branch was at a time, and undo."""
+"""The log of moves, the position of a branch at a given time, and undo."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -22,7 +22,7 @@ def actions(repo, name=None, **options):
 
 
 def assert_chained(lines):
-    """Each line goes on from the one before it, the latest first."""
+    """Assert that each line continues the line before it; the latest line is the first."""
     for later, earlier in pairwise(lines):
         assert later.before == earlier.after
         assert later.position == earlier.position - 1
@@ -125,7 +125,7 @@ def test_the_log_of_all_shows_what_is_not_hidden(repo):
 def test_the_log_of_a_tag_has_its_makings_and_ends(repo):
     first = commit(repo.branch("main"), a="1")
     repo.tags.create("v1")
-    repo.tags.create("v1")  # the same again
+    repo.tags.create("v1")  # no second line: the tag exists
     second = commit(repo.branch("main"), a="2")
     with pytest.raises(AlreadyExistsError):
         repo.tags.create("v1")
@@ -161,7 +161,7 @@ def test_an_undo_takes_the_last_move_back_and_a_second_one_that(repo):
     second = commit(main, a="2")
     main.put("staged", b"s")
     assert repo.undo("main") == first == main.head
-    assert tree(main) == {"a": "1", "staged": "s"}  # stays staged
+    assert tree(main) == {"a": "1", "staged": "s"}  # the staged write remains
     assert repo.undo("main") == second
     assert tree(main) == {"a": "2", "staged": "s"}
     assert actions(repo, "main") == ["undo", "undo", "commit", "commit", "create"]
@@ -201,7 +201,7 @@ def test_a_deleted_branch_is_made_again_where_it_was(repo):
     dev.put("staged", b"s")
     repo.delete_branch("dev")
     assert repo.undo("dev") == head
-    assert tree(repo.branch("dev")) == {"b": "1"}  # what was staged is gone
+    assert tree(repo.branch("dev")) == {"b": "1"}  # staged writes are gone
     assert repo.stores.refs.branches.get("dev").hidden
     assert actions(repo, "dev") == ["undo", "delete", "commit", "create"]
     with pytest.raises(RefNotFoundError, match="it did not exist"):
@@ -285,14 +285,14 @@ def test_a_time_before_the_branch_or_without_a_zone_is_refused(repo, at):
     at(2)
     repo.delete_branch("dev")
     with pytest.raises(RefNotFoundError, match="dev"):
-        repo.commit("dev@{2013-01-02T01:30Z}")  # deleted now
+        repo.commit("dev@{2013-01-02T01:30Z}")  # deleted at this time
     at(3)
     repo.create_branch("dev")
     with pytest.raises(RefNotFoundError, match="its log begins at 2013-01-02T01"):
         repo.commit("dev@{2013-01-02T00:30Z}")
     with pytest.raises(RefNotFoundError, match=r"was deleted at 2013-01-02T02.*made again"):
         repo.commit("dev@{2013-01-02T02:30Z}")
-    assert repo.commit("dev@{2013-01-02T01:30Z}") == repo.commit("main")  # of the first one
+    assert repo.commit("dev@{2013-01-02T01:30Z}") == repo.commit("main")  # of the first branch
     for time in ("2013-01-02T01:30", "2013-01-02", "yesterday", "2 hours ago", "-1", "1.5"):
         with pytest.raises(InvalidInputError, match="with its zone in ISO 8601"):
             repo.commit(f"main@{{{time}}}")
@@ -308,13 +308,13 @@ def test_a_clock_that_jumps_leaves_the_order_of_the_moves(repo, at):
     main = repo.branch("main")
     at(50)
     ahead = commit(main, a="ahead")
-    at(2)  # two days back
+    at(2)  # the clock jumps back two days
     behind = commit(main, a="behind")
     at(3)
     last = commit(main, a="last")
     assert [line.after for line in repo.moves("main")][:3] == [last.id, behind.id, ahead.id]
     assert repo.commit("main@{2013-01-02T02:30Z}") == behind
-    assert repo.commit("main@{2013-01-04T12:00Z}") == last  # not what the other clock says
+    assert repo.commit("main@{2013-01-04T12:00Z}") == last  # the jump of the clock does not matter
     assert repo.undo("main") == behind
 
 

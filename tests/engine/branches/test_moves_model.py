@@ -1,4 +1,4 @@
-"""The log of moves against a plain list, over random histories."""
+"""The log of moves compared with a plain list, over random histories."""
 
 from random import Random
 
@@ -9,13 +9,13 @@ from tests.harness.worlds import ScriptedWorld
 
 
 class Model:
-    """Where a branch was: a commit id or None, for every move, the latest last."""
+    """The positions of a branch, one for each move: a commit id or None. The latest is the last."""
 
     def __init__(self, head):
         self.places = [head]
 
     def put(self, head):
-        """Note where it is now, if that is somewhere else."""
+        """Record the position if it is a new one."""
         if self.places[-1] != head:
             self.places.append(head)
 
@@ -77,7 +77,7 @@ GONE = [create, undo]
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_place_of_a_branch_is_found_again(seed):
-    random = Random(seed)  # a test's seed
+    random = Random(seed)  # the seed of one test
     repo = ScriptedWorld().repo(scripted=False)
     repo.branch("main").put("base", b"0")
     repo.branch("main").commit("base")

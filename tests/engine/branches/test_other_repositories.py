@@ -1,4 +1,4 @@
-"""A ref or a branch of another repository is no argument, though this one has a branch of its name."""
+"""A ref or branch of another repository is refused, also if a branch of the same name exists."""
 
 import inspect
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ FACES = {
 
 
 def takers():
-    """Every public call with each of its arguments that may be a ref or a branch."""
+    """Yield every public call with each argument that can be a ref or a branch."""
     for face, kind in FACES.items():
         for name, method in inspect.getmembers(kind, inspect.isfunction):
             for argument, parameter in inspect.signature(method).parameters.items():
@@ -68,7 +68,7 @@ def faces(repo):
         "runs": repo.runs,
         "run": repo.runs.open("hour"),
         "ingestion": repo.ingestion(),
-        "tables": Tables(repo, None),  # type: ignore[arg-type]  # nothing comes to Spark
+        "tables": Tables(repo, None),  # type: ignore[arg-type]  # Spark is never reached
     }
 
 

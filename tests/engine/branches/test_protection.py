@@ -1,4 +1,4 @@
-"""Branch protection by pattern and action, at every door."""
+"""Branch protection by pattern and action, in every operation."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_a_record_without_actions_has_the_usual_ones(repo):
     partition, key = f"refs:{stores.uid}", b"settings/protection"
     stores.kv.set(partition, key, encode_json({"patterns": ["main"], "nonce": "n"}))
     assert repo.protection.list() == {"main": USUAL}
-    repo.protection.add("dev")  # and the usual ones are written as ever
+    repo.protection.add("dev")  # usual actions are still written as before
     assert b"actions" not in stores.kv.get(partition, key).value
     for damaged in ({"nonce": "n"}, {"patterns": ["main"], "actions": {"main": ["fly"]}}, [1]):
         stores.kv.set(partition, key, encode_json(damaged))

@@ -1,4 +1,4 @@
-"""Hard reset: a branch elsewhere, and nothing staged."""
+"""A hard reset moves a branch and leaves nothing staged."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_a_hard_reset_moves_the_branch_and_drops_staged_writes(repo):
     first = commit(main, "one", a="1")
     second = commit(main, "two", a="2")
     main.put("sealed", b"1")
-    _seal(repo.stores, "main", "")  # as a committer leaves it that dies
+    _seal(repo.stores, "main", "")  # the state after a committer dies
     main.put("staged", b"1")
     tokens = repo.stores.refs.branches.get("main")
     main.reset(to="main~1")
@@ -23,7 +23,7 @@ def test_a_hard_reset_moves_the_branch_and_drops_staged_writes(repo):
     assert repo.stores.refs.branches.get("main").sealed_tokens == ()
     for token in (tokens.staging_token, *tokens.sealed_tokens):
         assert repo.stores.staging.is_empty(token)
-    main.reset(to=second.id)  # forward again
+    main.reset(to=second.id)  # the reset moves forward again
     assert tree(main) == {"a": "2"}
     assert commit(main, "three", b="1").parents == (second.id,)
 

@@ -1,4 +1,4 @@
-"""Revert and cherry-pick, through the public face."""
+"""Revert and cherry-pick, through the public API."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def main(repo):
 
 
 def merged(repo, **files):
-    """A merge into main of a branch of two commits."""
+    """Merge a branch of two commits into main."""
     dev = repo.create_branch("dev")
     for path, content in files.items():
         commit(dev, path, **{path: content})
@@ -39,7 +39,7 @@ def test_a_revert_takes_back_what_one_commit_changed(repo, main):
     assert (made.parents, made.id) == ((repo.commit("main~1").id,), repo.commit("main").id)
     assert made.message == f'revert "bad"\n\nReverts commit {bad.id}.'
     assert made.metadata == {"graveler.revert": bad.id}
-    assert tree(main)["staged"] == "s"  # stays staged, and lies over the head as ever
+    assert tree(main)["staged"] == "s"  # the staged write remains above the head
     assert [change.path for change in main.uncommitted()] == ["staged"]
 
 
@@ -160,7 +160,7 @@ def test_a_reverted_merge_stays_reverted_when_its_branch_goes_on(repo, main):
     commit(repo.branch("dev"), "more", y="1")
     repo.merge("dev", into="main")
     assert tree(repo.ref("main")) == {"a": "1", "b": "1", "c": "1", "y": "1"}
-    repo.revert("main~1")  # the revert of the revert: the change is in again
+    repo.revert("main~1")  # this reverts the revert, so the change is present again
     assert tree(repo.ref("main"))["x"] == "1"
 
 
@@ -178,7 +178,7 @@ def test_a_cherry_pick_does_again_what_one_commit_changed(repo, main):
     assert main.get("staged") == b"s"
     with pytest.raises(NoChangesError):
         repo.cherry_pick("dev")
-    repo.merge("dev", into="main")  # the same change twice is none
+    repo.merge("dev", into="main")  # the same change on both sides is no change
     assert tree(repo.ref("main")) == {"a": "1", "c": "1", "x": "1", "y": "1"}
 
 
@@ -226,7 +226,7 @@ def test_work_of_a_run_that_is_not_published_is_not_picked(repo, main):
     for pick in (
         lambda: repo.cherry_pick(branch),
         lambda: repo.cherry_pick(f"{branch}~1"),
-        lambda: repo.revert(branch),  # would bring in what the run had made before
+        lambda: repo.revert(branch),  # would add the run's earlier work
     ):
         with pytest.raises(RunStateError, match="not published"):
             pick()
@@ -262,7 +262,7 @@ def test_a_published_run_is_reverted_as_a_merge(repo, main):
 def test_a_branch_can_be_protected_against_reverts(repo, main):
     commit(main, "bad", a="2")
     repo.protection.add("main")
-    repo.revert("main")  # a protected branch takes what goes forward
+    repo.revert("main")  # protection allows new commits
     repo.protection.add("main", ["revert"])
     for verb in (repo.revert, repo.cherry_pick):
         with pytest.raises(ProtectedBranchError, match=r"protected against revert .*'main'"):

@@ -1,4 +1,4 @@
-"""A fault at every call of an undo: the branch is where it was or where it had been."""
+"""A fault at every call of an undo: the branch is at its old or its new position."""
 
 import logging
 
@@ -46,7 +46,7 @@ def test_branch_and_log_are_old_or_new_together(operation, fault):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_tag_that_was_not_made_is_not_in_the_log(fault):
-    """The name is taken: the move that was logged beforehand is removed or ignored."""
+    """The name is taken. The move that was logged in advance is removed or ignored."""
 
     def make(repo):
         with pytest.raises(AlreadyExistsError):
@@ -59,7 +59,7 @@ def test_a_tag_that_was_not_made_is_not_in_the_log(fault):
 
 
 def test_an_undo_that_was_lost_is_not_taken_for_an_earlier_one():
-    """The log has an undo to the same head; ours got lost, and a later write landed."""
+    """The log has an undo to the same head. The second undo is lost, and a later write lands."""
     number, struck = 0, []
     while True:
         number += 1

@@ -1,4 +1,4 @@
-"""A clock that jumps by two days, either way, changes timestamps and nothing else."""
+"""A clock that jumps two days forward or back changes timestamps and nothing else."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ TWO_DAYS = timedelta(days=2)
 
 
 class JumpingClock(Clock):
-    """A clock that jumps whenever it is looked at, at random."""
+    """A clock that jumps at random when it is read."""
 
     def __init__(self, seed):
         self._dice = random.Random(seed)
@@ -44,7 +44,7 @@ class JumpingClock(Clock):
 
 
 class History:
-    """Things done with a repository at random: the same ones whatever the time."""
+    """Random operations on a repository, which do not depend on the time."""
 
     OFTEN = ("put", "put", "put", "link", "delete", "commit", "commit", "merge", "create", "drop")
     SELDOM = ("tag", "reset", "run", "fail", "revert", "undo")
@@ -110,7 +110,7 @@ class History:
         self.repo.undo(self.name)
 
     def run(self, *, fails=False):
-        # leases and times to live do go by the clock: these do not end within the test
+        # leases and times to live depend on the clock, so these outlast the test
         long = timedelta(days=36_500)
         with self.repo.run(f"r{self.number % 5}", into=self.name, lease=long, ttl=long) as run:
             run.put(f"runs/{self.number}", self.body.encode())
@@ -124,7 +124,7 @@ class History:
 
 
 def shown(repo):
-    """All that can be read, but for times and for what is made of them: ids."""
+    """Return everything that can be read, without times and without ids, which depend on times."""
     branches = [record.name for record in repo.branches(hidden=True) if not record.hidden]
     commits = repo.stores.refs.commits
     message = {commit.id: commit.message for name in branches for commit in repo.log(name)}
@@ -178,7 +178,7 @@ def contents(view):
 
 @pytest.fixture(params=["mem", "sqlite"])
 def opened(request, tmp_path):
-    """Opens lakes that go by a clock of the test's."""
+    """Opens lakes with a clock of the test."""
     lakes = []
 
     def open_lake(clock):

@@ -1,4 +1,4 @@
-"""Threads that do everything at once: nothing that was acknowledged is lost."""
+"""Threads that work at the same time: no acknowledged write is lost."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, pairwise
@@ -31,7 +31,7 @@ def repo(request, tmp_path):
 
 
 def together(*works):
-    """Do all the works at once; return their results, or raise what the first one raised."""
+    """Do all the works at the same time. Return their results, or raise the error of the first."""
     barrier = Barrier(len(works))
 
     def begin(work):
@@ -94,7 +94,7 @@ def test_writers_committers_and_mergers_on_a_branch_lose_nothing(repo):
     ids = [commit.id for commit in line]
     for path, commit in done:
         if commit is not None:
-            assert commit.id in ids  # an acknowledged commit is an ancestor of the head
+            assert commit.id in ids  # every acknowledged commit is in the history of the head
             assert repo.ref(commit.id).exists(path)
     for child, parent in pairwise(line):
         assert child.parents[0] == parent.id
@@ -110,7 +110,7 @@ def test_committers_at_once_each_find_their_write_committed(repo):
         main.put(name, name.encode())
         try:
             return main.commit(name)
-        except NoChangesError:  # another one took it along before this one looked
+        except NoChangesError:  # another thread's commit has included the write
             return repo.commit("main")
 
     names = [f"c{number}" for number in range(6)]
@@ -139,7 +139,7 @@ def test_a_reader_never_misses_what_was_acknowledged(repo):
         main = repo.branch("main")
         looks = 0
         while True:
-            last = stop.wait(0.001)  # lets the writer have the interpreter
+            last = stop.wait(0.001)  # gives the interpreter to the writer
             known = list(acknowledged)
             listed = [entry.path for entry in main.entries()]
             assert set(known) <= set(listed)

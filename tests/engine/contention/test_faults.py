@@ -1,9 +1,9 @@
-"""A fault at every call of every operation: before it stands the old, after it the new.
+"""A fault at every call of every operation: before it the old state, after it the new state.
 
-The backend does not answer, its answer gets lost, with or without the write, or the process
-dies. Then another process opens the lake, checks the repository, and repeats the
-operation. Every operation of the public face that changes anything is in a table of such a
-test, here or among those of runs: the last test of this file looks after that.
+The backend does not answer, its reply is lost (and with it the write, or not), or the process
+dies. Then another process opens the lake, checks the repository, and repeats the operation.
+Every public operation that changes anything is in a table of such a test, here or among the
+tests of runs. The last test of this file checks that.
 """
 
 import logging
@@ -35,12 +35,12 @@ from tests.harness.worlds import FAULTS, SMALL, ScriptedWorld, struck_worlds, tr
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
-    """A clean-up that fails is logged; it is not what these tests look at."""
+    """Hide the log of failed clean-ups, which these tests do not check."""
     caplog.set_level(logging.CRITICAL)
 
 
 def start(repo):
-    """A history, staged writes of each kind, and a branch to merge."""
+    """Make a history, staged writes of each kind, and a branch to merge."""
     main = repo.branch("main")
     for path in ("a", "b", "c", "d"):
         main.put(path, b"0")
@@ -56,7 +56,7 @@ def start(repo):
 
 
 def sealed(repo):
-    """As `start`, and a committer died: one of the paths has been written again."""
+    """`start`, and a committer that died; then two paths are written again."""
     start(repo)
     _seal(repo.stores, "main", "")
     repo.branch("main").put("a", b"2")
@@ -64,7 +64,7 @@ def sealed(repo):
 
 
 def reset_to(repo):
-    """As `start`, and there is a commit that a hard reset drops."""
+    """`start`, and a commit that a hard reset drops."""
     start(repo)
     repo.tags.create("base")
     repo.branch("main").commit("main")
@@ -72,7 +72,7 @@ def reset_to(repo):
 
 
 def conflict(repo):
-    """As `start`, and both sides changed a path."""
+    """`start`, and both sides changed a path."""
     start(repo)
     repo.branch("dev").put("a", b"d")
     repo.branch("dev").commit("a")
@@ -80,7 +80,7 @@ def conflict(repo):
 
 
 def picked(repo):
-    """As `start`, and main has what is staged, so that commits of both sides can be moved."""
+    """`start`, and main commits its staged writes, so that commits of both sides can be applied."""
     start(repo)
     repo.branch("main").commit("main")
     repo.tags.create("work")
@@ -90,7 +90,7 @@ def picked(repo):
 
 
 def snapshot(repo):
-    """What can be seen: of each branch, what is committed and what stands with what is staged."""
+    """Return what is visible of each branch: the committed files, and these with staged writes."""
     seen = {}
     for record in repo.branches(hidden=True):
         seen[record.name] = tree(repo.ref(record.name))
@@ -160,10 +160,10 @@ RULES = {
         lambda repo: repo.gc.forget("main"),
     ),
 }
-"""What sets the rules of garbage collection: no branch, tag or staged write."""
+"""Operations that set rules of garbage collection: they change no branch, tag or staged write."""
 
 DONE = (NoChangesError, AlreadyExistsError, RefNotFoundError)
-"""What repeating says where the first time had landed unseen."""
+"""Errors of a repetition when the first try landed without an acknowledgement."""
 
 
 def old_and_new(prepare, operate):
@@ -191,7 +191,7 @@ def test_old_or_new_and_nothing_between(operation, fault):
     for world, what, failed in struck_worlds(fault, prepare, operate):
         seen = snapshot(world.repo())
         assert fsck(world.repo().stores).sound, what
-        if operation in {"link-many", "delete-many"}:  # may be half visible, never acknowledged
+        if operation in {"link-many", "delete-many"}:  # partly visible, but not acknowledged
             assert between(old["main", "staged"], new["main", "staged"], seen["main", "staged"])
         else:
             assert seen in (old, new), what
@@ -206,7 +206,7 @@ def test_old_or_new_and_nothing_between(operation, fault):
 
 
 def upkeep(repo):
-    """Pack what the rule asks for."""
+    """Pack the branches that the rule selects."""
     repo.packing.set(after=1)
     repo.maintain(reap=False, gc=False).check()
 
@@ -216,11 +216,11 @@ UNSEEN = {
     "pack": lambda repo: repo.pack(everything=True),
     "splitting": lambda repo: repo.splitting.set(policy="directory", max_bytes=300),
 }
-"""What changes no branch, tag or staged write that can be seen."""
+"""Operations without a visible change of a branch, tag or staged write."""
 
 
 def cut_badly(repo):
-    """As `start`, and main has ranges that the policy would not end there."""
+    """`start`, and main has ranges that the policy would not cut there."""
     start(repo)
     for number in range(12):
         repo.branch("main").put(f"p/{number:02d}", b"0")
@@ -271,7 +271,7 @@ def test_reading_meets_a_fault_with_an_error_or_the_truth(fault):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_fault_makes_a_commit_twice_or_out_of_order(fault):
-    """Writes and commits, each repeated until it is acknowledged, with a fault at each call."""
+    """Each write and commit is repeated until it is acknowledged, with a fault at each call."""
 
     def work(repo):
         for value in ("1", "2", "3"):
@@ -291,7 +291,7 @@ def persist(work):
     while True:
         try:
             return work()
-        except NoChangesError:  # it had landed
+        except NoChangesError:  # the lost call has landed
             return None
         except (GravelerError, ProcessDied):
             continue
@@ -311,7 +311,7 @@ def test_rules_of_collection_are_kept_and_touch_nothing_else(operation, fault):
         repo = world.repo()
         assert snapshot(repo) == old, what
         assert fsck(repo.stores, objects="checksum").sound, what
-        with suppress(NotFoundError):  # a rule that was forgotten
+        with suppress(NotFoundError):  # the operation removed the rule
             operate(world.repo())
         assert snapshot(world.repo()) == old, f"{what}: repeated"
         assert repo.gc.rules == rules, f"{what}: repeated"
@@ -354,16 +354,16 @@ LOOKS = {
     "Run": {"joined_steps", "lost_steps", "step_environment"},
     "Step": {"environment", "exported"},
 }
-"""Public methods that change nothing: they have no old and new."""
+"""Public methods that change nothing, and so have no old and new state."""
 
 ELSEWHERE = {
-    ("GarbageCollector", "run"),  # a mark and sweeps
+    ("GarbageCollector", "run"),  # a mark and several sweeps
     ("Lake", "import_lakefs"),  # tests.lakefs.test_repeating
-    ("Lake", "accept"),  # of stores that outlive a process: tests.engine.storage.test_forgetful_kv
+    ("Lake", "accept"),  # needs lasting stores: tests.engine.storage.test_forgetful_kv
     (
         "Lake",
         "restore_repository",
-    ),  # of many refs, one after another: tests.engine.branches.test_dump
+    ),  # writes many refs in turn: tests.engine.branches.test_dump
     ("Repository", "restore_refs"),
     ("Branch", "commit_changes"),  # tests.fs.test_transaction
     ("Branch", "store"),
@@ -376,9 +376,9 @@ ELSEWHERE = {
     (
         "Runs",
         "working",
-    ),  # a step of an attached run, as `step` is: tests.runs.steps.test_environment
+    ),  # opens a step of an attached run, as `step` does: tests.runs.steps.test_environment
 }
-"""Public methods whose faults have tests of their own."""
+"""Public methods whose faults have separate tests."""
 
 
 def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
@@ -409,7 +409,7 @@ def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
         repo = ScriptedWorld().repo(scripted=False)
         prepare(repo)
         called.clear()
-        with suppress(GravelerError):  # one of them is a run that its gate refuses
+        with suppress(GravelerError):  # one operation is a run that its gate refuses
             operate(repo)
         met |= called
     assert sorted(changing - met - ELSEWHERE) == []

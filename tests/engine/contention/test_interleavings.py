@@ -1,7 +1,7 @@
-"""Every point between two calls of one process, with something of another one done there.
+"""Operations of two processes: the second one runs between any two calls of the first one.
 
-The other's work is done before call 1 of the operation, before call 2, and so on until the
-operation ends before its turn comes; so each test holds for every such interleaving.
+The second operation runs before call 1 of the first operation, then before call 2, and so on,
+until the first operation ends earlier. So each test covers every such interleaving.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from graveler.errors import (
 )
 from graveler.model import Commit, Entry
 from graveler.refs import advance
-from graveler.repository.commits import MOST_SEALED, _seal  # what a commit does before it dies
+from graveler.repository.commits import MOST_SEALED, _seal  # a commit calls it before it dies
 from graveler.values import encode_entry, record_id
 from tests.harness.worlds import SMALL, Points, ScriptedWorld, interleave, tree
 
@@ -32,7 +32,7 @@ def history(world, ref="main"):
 
 
 def assert_linear(world, *commits):
-    """Each of `commits` is in main's history, which has one parent each, once."""
+    """Assert that main's history is linear and has each of `commits` once."""
     log = history(world)
     assert all(len(commit.parents) <= 1 for commit in log)
     assert [commit.generation for commit in log] == list(range(len(log), 0, -1))
@@ -108,8 +108,8 @@ def test_a_commit_beside_a_write_and_a_commit_keeps_both():
     def check(world, made, theirs):
         log = history(world)
         assert theirs.id in {commit.id for commit in log}
-        # the other's commit may have taken all of ours along: then its commit is the answer,
-        # and where it had done so before we looked, there was nothing left
+        # the other commit may have included all of our writes: then that commit is the result, or,
+        # if it landed before our first read, nothing was left to commit
         assert isinstance(made, NoChangesError) or made.id in {commit.id for commit in log}
         assert tree(world.repo(scripted=False).ref("main")) == {
             "base": "0",
@@ -132,7 +132,7 @@ def test_a_writer_taken_along_gets_the_commit_that_has_it():
         outcomes.append(type(made))
 
     interleave(start, commit("mine"), put_and_commit("theirs"), check)
-    # only before the branch was read to commit; it had been read once, as it was found
+    # only if the other commit lands before the read for the commit, which is the second read
     early = ceil(2 / Points.step)
     assert outcomes == [NoChangesError] * early + [Commit] * (len(outcomes) - early)
 
@@ -212,7 +212,7 @@ def test_two_merges_at_once_both_land():
         assert {"one", "two"} <= set(tree(world.repo(scripted=False).ref("main")))
         ids = [commit.id for commit in history(world)]
         assert {one.commit.id, two.commit.id} < set(ids)
-        assert main_of(world).get("staged") == b"1"  # stays staged
+        assert main_of(world).get("staged") == b"1"  # the staged write remains
 
     interleave(prepare, lambda r: r.merge("one", "main"), lambda r: r.merge("two", "main"), check)
 
@@ -321,7 +321,7 @@ def test_deleting_a_branch_spares_a_new_one_of_its_name():
         repo = world.repo(scripted=False)
         if isinstance(outcome, RefNotFoundError):
             pytest.fail("the branch was there all the time but for an instant between calls")
-        # deleted before us, or by us afterwards: never half
+        # deleted before the operation or by another process after it, never in part
         names = [record.name for record in repo.branches()]
         if "dev" in names:
             assert set(tree(repo.branch("dev"))) == {"base", "gone", "new"}
@@ -358,7 +358,7 @@ def test_protection_rules_added_at_once_are_all_kept():
 
 
 def picked(repo):
-    """Move main as a cherry-pick does: one parent, and nothing that was staged."""
+    """Move main as a cherry-pick does: one parent, and no staged writes."""
     refs = repo.stores.refs
     record, predicate = refs.branches.get_for_update("main")
     head = refs.commits.get(record.commit_id)
@@ -430,7 +430,7 @@ def test_discarded_writes_are_never_answered_with_another_commit():
     def check(world, made, theirs):
         if isinstance(made, NoChangesError):
             assert not world.repo(scripted=False).ref("main").exists("staged")
-        else:  # it had landed before the reset
+        else:  # the commit landed before the reset
             assert made.message == "mine"
             assert world.repo(scripted=False).ref(made.id).exists("staged")
         assert_linear(world, theirs)
@@ -445,7 +445,7 @@ def test_dying_committers_leave_a_bounded_number_of_tokens():
     for number in range(3 * MOST_SEALED):
         main.put(f"p{number}", b"1")
         main.put("same", str(number).encode())
-        _seal(repo.stores, "main", "")  # and dies
+        _seal(repo.stores, "main", "")  # and the committer dies
     record = repo.stores.refs.branches.get("main")
     assert len(record.sealed_tokens) == MOST_SEALED
     made = main.commit("the next")

@@ -1,4 +1,4 @@
-"""A conditional write without an answer; another process writes before the key is read again."""
+"""A conditional write without a reply. Another process writes before the key is read again."""
 
 from contextlib import suppress
 
@@ -18,7 +18,7 @@ from tests.harness.worlds import ScriptedWorld, tree
 
 
 class Unanswering(FaultyKVStore):
-    """Loses the reply of the first conditional write of a branch, and lets others work then."""
+    """Loses the reply of a branch's first conditional write, and then lets other processes work."""
 
     def __init__(self, store, name, call, *, before=None, after=None):
         super().__init__(store, Script())
@@ -101,7 +101,7 @@ def test_a_reset_that_lost_its_race_drops_nothing_sealed(world):
     other = world.repo(scripted=False)
     main = other.branch("main")
     main.put("k", b"first")
-    _seal(other.stores, "main", "")  # and dies
+    _seal(other.stores, "main", "")  # and the committer dies
     main.put("j", b"second")
     sealed = []
     lossy = Unanswering(
@@ -129,7 +129,7 @@ def test_the_answer_is_the_commit_with_the_acknowledged_write(world):
         early.run()
         second.branch("main").commit("Y")
 
-    world.script.arm(4, others)  # between the look at the branch and the look at its token
+    world.script.arm(4, others)  # between the read of the branch and the read of its token
     made = mine.branch("main").commit("U")
     assert world.script.disarm() == "scan"
     assert (made.message, made.by_other) == ("Y", True)
@@ -150,7 +150,7 @@ def test_a_seal_whose_reply_was_lost_is_found_in_history(world, more):
     other = world.repo(scripted=False)
 
     def commits():
-        if more:  # the live token of the lost seal is taken, too
+        if more:  # the commit also includes the live token of the lost seal
             other.branch("main").put("b", b"b")
         other.branch("main").commit("takes it along")
 

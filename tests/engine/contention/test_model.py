@@ -1,4 +1,4 @@
-"""A repository beside a dict of dicts: whatever is done, both show the same."""
+"""A repository compared with a dict of dicts after any operations."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,7 +26,7 @@ branches = st.sampled_from(BRANCHES)
 
 
 def changes(left, right):
-    """Paths that differ, and how."""
+    """Return the paths that differ, with the kind of each change."""
     kinds = {}
     for path in sorted(set(left) | set(right)):
         if path not in left:
@@ -39,7 +39,7 @@ def changes(left, right):
 
 
 class RepositoryMachine(MergeModel, RuleBasedStateMachine):
-    """Commits as dicts, branches as a head and what is staged."""
+    """A model in which a commit is a dict, and a branch is a head and its staged writes."""
 
     @initialize(raggedness=st.sampled_from([1, 2, 1_000]), most=st.sampled_from([300, 100_000]))
     def make(self, raggedness, most):
@@ -68,7 +68,7 @@ class RepositoryMachine(MergeModel, RuleBasedStateMachine):
     def exists(self, branch):
         return branch in self.heads
 
-    # What may happen.
+    # The operations.
 
     @rule(branch=branches, path=paths, content=contents)
     def put(self, branch, path, content):
@@ -185,7 +185,7 @@ class RepositoryMachine(MergeModel, RuleBasedStateMachine):
             assert done.commit.parents == (ours, theirs)
             self.moved(into, done.commit, expected)
 
-    # What must hold after each step.
+    # The invariants after each step.
 
     @rule(left=branches, right=branches, prefix=st.sampled_from(["", "a/", "b/c/", "p"]))
     def diff(self, left, right, prefix):

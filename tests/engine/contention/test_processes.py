@@ -1,4 +1,4 @@
-"""Several processes on one lake; some of them are killed."""
+"""Several processes in one lake; some of them are killed."""
 
 import random
 import shutil
@@ -40,7 +40,7 @@ def folder(tmp_path):
 
 
 def assert_sound(repo):
-    """Every path of every branch is there with its bytes, and history is one line."""
+    """Assert that each path of each branch has its bytes, and that history is one line."""
     line = list(repo.log("main", first_parent=True))
     for child, parent in pairwise(line):
         assert child.parents[0] == parent.id
@@ -68,7 +68,7 @@ def test_three_processes_merge_into_one_branch_and_all_land(folder):
 
 
 def killed(process, wait, seconds):
-    """Let a worker say `wait` things, and kill it a moment later; return all it said."""
+    """Kill a worker a moment after its line number `wait`; return all of its lines."""
     said = [process.stdout.readline() for _ in range(wait)]
     try:
         process.wait(seconds)
@@ -77,7 +77,7 @@ def killed(process, wait, seconds):
     rest = process.communicate(timeout=60)[0]
     assert process.returncode == -signal.SIGKILL
     lines = ("".join(said) + rest).split("\n")
-    return lines[:-1]  # what follows the last line break is nothing, or half a line
+    return lines[:-1]  # the text after the last line break is empty or half a line
 
 
 @pytest.mark.slow
@@ -120,11 +120,11 @@ def test_a_killed_publisher_published_whole_runs_or_nothing(folder):
             for record in list(repo.runs.list()):
                 if record.state in (RunState.OPEN, RunState.PUBLISHING):
                     name, number = record.key.split()
-                    with repo.run(record.key) as run:  # the next attempt gets through
+                    with repo.run(record.key) as run:  # the next attempt succeeds
                         with run.step("work") as step:
                             step.put(f"{name}/{int(number):04}", b"1")
             assert {record.state for record in repo.runs.list()} == {RunState.PUBLISHED}
-            for record in repo.runs.list():  # who died after landing, and is asked again
+            for record in repo.runs.list():  # also runs that died after they landed
                 assert repo.runs._run(record).publish().commit.id == record.commit
             assert [record.name for record in repo.branches(hidden=True)] == ["main"]
     with graveler.open(folder) as lake:

@@ -18,7 +18,7 @@ BASE = {"base": "0", "bad": "1"}
 
 
 def start(repo):
-    """main with a commit to undo, a branch beside it, and a staged write."""
+    """Make main with a commit to undo, a branch beside it, and a staged write."""
     main = repo.branch("main")
     main.put("base", b"0")
     main.commit("base")
@@ -44,7 +44,7 @@ def log_of(world):
 
 
 def assert_chained(world):
-    """The log of moves has no gap, and ends where the branch is."""
+    """Assert that the log of moves has no gap, and ends at the head of main."""
     lines = log_of(world)
     for later, earlier in itertools.pairwise(lines):
         assert later.before == earlier.after
@@ -158,7 +158,7 @@ def test_a_branch_that_is_deleted_meanwhile_is_gone(mover):
     def check(world, outcome, _):
         repo = world.repo(scripted=False)
         names = [record.name for record in repo.branches()]
-        if "dev" in names:  # what was undone was the deletion
+        if "dev" in names:  # the undo reverted the deletion
             assert mover is undo
             assert committed(world, "dev") == {"base": "0", "dev": "d"}
         elif isinstance(outcome, GravelerError):
@@ -174,7 +174,7 @@ def test_a_branch_that_is_deleted_meanwhile_is_gone(mover):
 
 
 def test_a_write_beside_a_hard_reset_is_dropped_or_on_the_head():
-    """Acknowledged after the reset, it is there; before, it may have gone with it."""
+    """A write acknowledged after the reset remains; an earlier one may be dropped."""
 
     def check_put(world, entry, outcome):
         assert isinstance(entry, Entry)
@@ -188,7 +188,7 @@ def test_a_write_beside_a_hard_reset_is_dropped_or_on_the_head():
         assert committed(world) == {"base": "0"}
         assert set(tree(main_of(world))) <= {"base", "w"}
 
-    # the put ends after the reset did, but where it had ended before: then no call was left
+    # the put ends after the reset, unless it had ended before it, with no call left to interleave
     interleave(start, put, reset, check_put)
     interleave(start, reset, put, check_reset)
 
@@ -198,7 +198,7 @@ def test_a_commit_beside_a_hard_reset_precedes_it_or_is_empty():
         assert outcome is None
         assert "staged" not in committed(world)
         assert list(main_of(world).uncommitted()) == []
-        if isinstance(made, Commit):  # acknowledged: it was made, and the log knows of it
+        if isinstance(made, Commit):  # an acknowledged commit was made, and is in the log
             assert made.id in {line.after for line in log_of(world)}
             assert committed(world, made.id)["staged"] == "s"
         else:
@@ -226,7 +226,7 @@ def test_a_hard_reset_by_steps_counts_from_the_present_head():
         head = main_of(world).head
         lines = log_of(world)
         number = [line.action for line in lines].index("reset")
-        # one step back from what it was when it moved, whatever came between
+        # one step back from the position at the move, whatever happened in between
         moved = lines[number]
         assert world.repo(scripted=False).commit(f"{moved.before}~1").id == moved.after
         assert head.id == (theirs.id if number else moved.after)
@@ -242,7 +242,7 @@ def test_a_merge_beside_a_hard_reset_is_there_or_was_taken_back():
     def check(world, merged, outcome):
         assert isinstance(merged, Commit)
         assert outcome is None
-        assert main_of(world).head.id == merged.id  # it ends after the reset
+        assert main_of(world).head.id == merged.id  # the merge ends after the reset
         assert committed(world) == {"base": "0", "dev": "d"}
         assert_chained(world)
 
@@ -269,7 +269,7 @@ def test_an_undo_never_takes_back_what_its_caller_has_not_seen():
             assert main_of(world).head == theirs
             return
         (undone,) = [line for line in lines if line.action == "undo"]
-        # one move, the latest; where that is theirs, it was there before anything was read
+        # the undo reverts the latest move; this is the other move only if that came before any read
         assert undone.after == lines[lines.index(undone) + 1].before
 
     for other in (merge, commit):
@@ -305,7 +305,7 @@ def test_of_two_that_undo_a_deletion_one_does():
 
 
 def test_a_slow_deleter_does_not_overwrite_the_last_log_page():
-    """It looked, and wrote after the branch had moved and another one had deleted it."""
+    """The deleter reads the page. Another process moves and deletes the branch before it writes."""
 
     def move_and_delete(repo):
         repo.branch("dev").put("more", b"m")
@@ -333,7 +333,7 @@ def test_a_run_that_is_published_beside_another_mover_lands_once(mover):
         assert isinstance(other, Commit | None)
         repo = world.repo(scripted=False)
         if mover in (reset, undo) and isinstance(landed, MergeConflictError):
-            # main has dropped the commit that the run was forked from
+            # main has dropped the commit from which the run was forked
             assert "out" not in committed(world)
             assert not [line for line in log_of(world) if line.action == "publish"]
             return
@@ -344,7 +344,7 @@ def test_a_run_that_is_published_beside_another_mover_lands_once(mover):
         assert [line.action for line in lines].count("publish") == 1
         assert [line.after for line in lines if line.action == "publish"] == [landed.id]
         assert_chained(world)
-        # there, unless that move was undone afterwards
+        # the work is in main unless a later undo or reset reverted the move
         newest = lines[0]
         taken_back = newest.before == landed.id and newest.action in ("undo", "reset")
         assert ("out" in committed(world)) != taken_back
@@ -355,5 +355,5 @@ def test_a_run_that_is_published_beside_another_mover_lands_once(mover):
 
 
 def drop_error(outcome):
-    """An undo that another move came between is none."""
+    """An undo fails if another move came in between: count it as no undo."""
     return None if isinstance(outcome, PreconditionFailedError) else outcome

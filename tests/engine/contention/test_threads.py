@@ -1,4 +1,4 @@
-"""A fault at every call that threads make side by side: the repository is as it was, or done."""
+"""A fault at every call of parallel threads: the repository is as before, or the work is done."""
 
 import logging
 from collections.abc import Callable
@@ -36,13 +36,13 @@ _NUMBERS = count()
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog, monkeypatch):
-    """Clean-up that fails is logged; and chunks are small."""
+    """Hide the log of failed clean-ups, and use small chunks."""
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(uploads, "_CHUNK", 4)
 
 
 def hangs(call):
-    """Answer late, and then not at all: the other threads are at the end of their work by then."""
+    """Fail after a delay, in which the other threads finish their work."""
     Event().wait(0.02)
     unavailable(call)
 
@@ -61,7 +61,7 @@ FAULTS: dict[str, tuple[Action, Moment, Callable[[str], bool]]] = {
 
 
 def filled(repo):
-    """A tree of many ranges, and a branch that differs from it in some of them."""
+    """Make a tree of many ranges, and a branch that differs from it in some of them."""
     main = repo.branch("main")
     main.put_many((f"{number:03}", b"0") for number in range(60))
     main.commit("base")
@@ -128,9 +128,9 @@ def snapshot(world):
 
 
 def at_rest(script):
-    """Wait until no thread of an operation that has ended makes another call.
+    """Wait until no thread of a finished operation makes another call.
 
-    A thread may be there, idle, for as long as the error is whose frames hold its pool.
+    An idle thread exists as long as an error whose frames hold its pool.
     """
     seen = -1
     while seen != len(script.calls) and any(
@@ -141,7 +141,7 @@ def at_rest(script):
 
 
 def struck(prepare, operate, fault):
-    """Yield (world, place, what was raised) with the fault at one place of a call after another."""
+    """Yield (world, place, raised error) for a fault at each place of a call in turn."""
     action, moment, differs = FAULTS[fault]
 
     def play(place):
@@ -187,7 +187,7 @@ def test_after_a_fault_in_a_thread_all_is_as_it_was_or_done(operation, fault, tm
         ), what
         if isinstance(failed, GravelerError):
             assert place.call in str(failed), what
-        if operation == "put-many":  # a beginning is staged, chunk by chunk
+        if operation == "put-many":  # some chunks are staged
             assert old["main"] == snapshot(world)["main"], what
         else:
             assert snapshot(world) in ([new] if failed is None else [old, new]), what

@@ -1,4 +1,4 @@
-"""When a mover of a branch takes its turn."""
+"""When an operation that moves a branch takes its turn."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def events(monkeypatch):
 
 
 class Merger:
-    """Merges with a conflict, whose resolution is when the candidate is built."""
+    """Merges with a conflict. Its resolver is called when the candidate is built."""
 
     def __init__(self, world, events):
         self.repo = world.open().create_repository("repo")

@@ -1,4 +1,4 @@
-"""What the other processes of test_processes do: ``python -m tests.engine.contention.workers verb folder``."""
+"""The workers of test_processes: ``python -m tests.engine.contention.workers verb folder``."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def say(*words):
 
 
 def merge(folder, name, rounds):
-    """Branch, write, commit and merge into main, `rounds` times; say what was acknowledged."""
+    """Branch, write, commit and merge into main, `rounds` times; print what is acknowledged."""
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")
         for number in range(int(rounds)):
@@ -30,7 +30,7 @@ def merge(folder, name, rounds):
 
 
 def commit(folder, start):
-    """Write and commit without end; print each commit once it is acknowledged."""
+    """Write and commit in an endless loop; print each commit when it is acknowledged."""
     with graveler.open(folder) as lake:
         main = lake.repository("flights").branch("main")
         for number in count(int(start)):
@@ -44,7 +44,7 @@ def commit(folder, start):
 
 
 def publish(folder, name):
-    """Open a run, write and publish it, again and again; say each publish."""
+    """Open, write and publish runs in an endless loop; print each publish."""
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")
         for number in count():
@@ -56,7 +56,7 @@ def publish(folder, name):
 
 
 def pack(folder, number, moment):
-    """Pack main, and be killed before or after call `number` on the stores; say that it ended."""
+    """Pack main, and be killed before or after call `number` on the stores; print the end."""
     script = Script()
     with graveler.open(folder) as lake:
         lake._kv = FaultyKVStore(lake._kv, script)
@@ -70,7 +70,7 @@ def pack(folder, number, moment):
 
 
 def open_lake(folder):
-    """Try to open the lake; say what became of it."""
+    """Try to open the lake; print the outcome."""
     try:
         with graveler.open(folder):
             say("open")

@@ -1,4 +1,4 @@
-"""Local folders that go up or come down, on each kind of store."""
+"""Local folders for upload and download, on each kind of store."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A folder of a tree into a local one: whole files, what stays, deleted, refused, resumed."""
+"""Download of a folder: whole files, and which are kept, deleted, refused or resumed."""
 
 import os
 from contextlib import suppress
@@ -31,7 +31,7 @@ def filled(repo):
 
 @pytest.fixture
 def here(tmp_path):
-    """A folder to download into."""
+    """A local folder to download into."""
     (tmp_path / "here").mkdir()
     return tmp_path / "here"
 
@@ -57,7 +57,7 @@ def test_a_folder_comes_down_with_all_that_lies_below(filled, here, threads, pre
 @everywhere
 def test_what_differs_comes_down_and_the_rest_stays(repo, filled, here):
     filled.download("in", here)
-    (here / "a").write_text("9")  # of the same size
+    (here / "a").write_text("9")  # same size, other content
     (here / "sub/b").write_text("longer")
     (here / "sub/deep/c").unlink()
     (here / "mine").write_text("stays")
@@ -151,7 +151,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(here, name):
 
 
 def test_a_path_of_a_damaged_tree_leads_out_of_no_folder(repo, filled, here):
-    """No path with such parts can be written."""
+    """A path with such parts cannot be written."""
     entry = filled.stat("in/a")
     unread: Any = None
     jobs = downloads._Files(unread, folders.Place(here / "t"))

@@ -1,4 +1,4 @@
-"""A fault at every call of an upload or a download, a kill in the middle, another process beside it."""
+"""Uploads and downloads with a fault at every call, a kill, and another process beside them."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ NEW = {**OLD, **{path: body.decode() for path, body in ITEMS}}
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch, caplog):
-    """Chunks of two entries, so that a fault may come between two of them."""
+    """Use chunks of two entries, so that a fault can occur between two of them."""
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(uploads, "_CHUNK", 2)
 
@@ -52,7 +52,7 @@ def test_a_fault_leaves_a_beginning_and_the_rest_can_follow(fault, committed):
         if isinstance(failed, GravelerError) and not committed:
             told = str(failed)
             known = [number for number in range(staged + 1) if said(number) in told]
-            # a chunk whose answer was lost is there, and is not counted
+            # a chunk whose reply is lost is staged but not counted
             assert known or "files are staged" not in told, (what, told)
         main.put_many(ITEMS[staged:], threads=1)
         assert tree(main) == NEW, what
@@ -76,7 +76,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_upload_after_a_fault_goes_on_to_the_end(fault, folder):
-    """A mirror: `kept` goes, and only when everything else is there."""
+    """A mirror deletes `kept`, and only after all other files are present."""
     mirrored = {path: body.decode() for path, body in ITEMS}
 
     def operate(repo):
@@ -137,7 +137,7 @@ def test_a_commit_beside_many_puts_loses_none_of_them():
 
 
 def test_a_run_taken_over_at_any_call_acknowledges_nothing():
-    """Either the whole call came before, and what it staged went with the attempt; or it is fenced."""
+    """A call that ends before the takeover loses its writes with the attempt; any other is fenced."""
     handles: list[graveler.RunHandle] = []
 
     def prepare(repo):
@@ -247,7 +247,7 @@ def test_a_killed_upload_and_a_killed_download_are_resumed(tmp_path, after):
 
 
 def kill(after, *arguments):
-    """Kill the program when it has told of so many files."""
+    """Kill the program when it has reported `after` files."""
     call = [sys.executable, "-c", KILLED, *map(str, arguments)]
     with Popen(call, stdout=PIPE) as program:
         for line in program.stdout or ():

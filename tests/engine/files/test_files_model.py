@@ -1,4 +1,4 @@
-"""Any order of uploads, puts, downloads, commits and deletions agrees with a dict."""
+"""Uploads, puts, downloads, commits and deletions in any order agree with a dict."""
 
 import shutil
 import tempfile
@@ -21,7 +21,7 @@ THREADS = st.sampled_from([1, 3])
 
 
 def free(name, files):
-    """Whether a disk can hold the file beside those that are there."""
+    """Return whether a disk can hold the file beside the existing ones."""
     taken = f"{name}/"
     return not any(other.startswith(taken) or name.startswith(f"{other}/") for other in files)
 
@@ -42,7 +42,7 @@ class Folders(RuleBasedStateMachine):
             return
         file = self.root / name
         if file.is_dir():
-            return  # an empty folder that is left
+            return  # an empty folder remains at the path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         self.local[name] = text

@@ -1,4 +1,4 @@
-"""Many files read by one call: order, one version, missing paths, damage, what is read ahead."""
+"""Many files in one call: their order, one version, missing paths, damage, and reading ahead."""
 
 from itertools import islice
 from pathlib import PurePosixPath
@@ -21,7 +21,7 @@ PATHS = [f"in/{number:02}" for number in range(30)]
 
 @pytest.fixture
 def filled(repo):
-    """A branch, half of whose files are committed."""
+    """A branch on which half of the files are committed and half are staged."""
     main = repo.branch("main")
     main.put_many((path, path.encode()) for path in PATHS[::2])
     main.commit("half")
@@ -112,13 +112,13 @@ def test_linked_files_are_read_and_compared(repo, tmp_path):
 
 
 class Counting:
-    """Counts how many bytes of objects were read and not yet taken."""
+    """Counts the bytes of objects that are read but not yet taken."""
 
     def __init__(self, store: ObjectStore):
         self._get = store.get
         self._lock = Lock()
         self.ahead = self.most = 0
-        store.get = self.get  # type: ignore[method-assign]  # of this one store
+        store.get = self.get  # type: ignore[method-assign]  # of this store only
 
     def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
         content = self._get(key, expected)
@@ -142,7 +142,7 @@ def test_a_reader_may_stop(filled):
 
 
 def test_all_paths_are_of_one_commit_and_what_is_staged_on_it():
-    """A commit comes in between any two calls: never a file of the head beside one of the next."""
+    """A commit between any two calls does not mix files of two commits."""
     for number in range(1, 60):
         world = ScriptedWorld()
         other = world.repo(scripted=False).branch("main")

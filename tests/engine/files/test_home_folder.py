@@ -1,4 +1,4 @@
-"""A path on this machine may begin with ``~``, as in a shell: the home folder."""
+"""A local path may begin with ``~``, which means the home folder, as in a shell."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from graveler.reads.export import destination
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """The home folder; the working folder is another one, and stays empty."""
+    """The home folder. The working folder is another one, and stays empty."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     work = tmp_path / "work"
     work.mkdir()

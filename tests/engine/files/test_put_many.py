@@ -1,4 +1,4 @@
-"""Many files put by one call: what is stored, staged, refused, and left after an error."""
+"""Many files in one call: which are stored, staged and refused, and which remain after an error."""
 
 import io
 import os
@@ -126,7 +126,7 @@ def test_few_files_are_open_at_the_same_time(repo, tmp_path):
 
 @pytest.mark.parametrize("lake", ["memory-memory"], indirect=True)
 def test_bodies_are_dropped_once_they_are_stored(repo):
-    """A thousand bodies of a mebibyte would be a gibibyte."""
+    """600 bodies of 1 MiB do not stay in memory."""
     main = repo.branch("main")
     repo.stores.objects.put = lambda key, body, put=repo.stores.objects.put: put(key, b"")
     tracemalloc.start()
@@ -148,7 +148,7 @@ def test_entries_are_staged_in_chunks_each_in_one_round_trip(monkeypatch):
 
 
 def test_a_chunk_does_not_wait_for_long(lake, repo):
-    """A slow upload is staged every ten seconds."""
+    """A slow upload stages its files every ten seconds."""
     main, staged = repo.branch("main"), []
 
     def items():

@@ -1,4 +1,4 @@
-"""A folder of the local disk onto a branch: names, links, what is skipped, deleted, refused."""
+"""Upload of a local folder to a branch: names, links, and skipped, deleted and refused files."""
 
 import os
 import socket
@@ -51,7 +51,7 @@ def test_what_differs_goes_up_and_the_rest_is_skipped(repo, folder):
     main = repo.branch("main")
     main.upload(folder)
     main.commit("all")
-    (folder / "a").write_text("9")  # of the same size
+    (folder / "a").write_text("9")  # same size, other content
     (folder / "sub/b").write_text("longer")
     (folder / "new").write_text("n")
     before = main.stat("sub.txt")
@@ -224,7 +224,7 @@ def test_a_file_that_vanishes_does_not_stop_the_others(repo, folder, monkeypatch
         main.upload(folder, "in", threads=threads, delete=True)
     assert "'in/sub/b': No such file or directory" in str(caught.value)
     assert "5 others are staged, 0 were there: upload again" in str(caught.value)
-    assert len(tree(main)) == 6  # a mirror that is not whole deletes nothing
+    assert len(tree(main)) == 6  # an incomplete mirror deletes nothing
     assert main.upload(folder, "in", delete=True) == Transfer(0, 0, skipped=5, deleted=1)
 
 

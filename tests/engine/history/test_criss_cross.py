@@ -1,4 +1,4 @@
-"""Histories that merged each other: several merge bases, and conflicts as data."""
+"""Branches that merged each other: several merge bases, and conflicts as data."""
 
 import pickle
 import sys
@@ -17,7 +17,7 @@ def commit(branch, message="", **files):
 
 
 def crossed(repo, salt, left="X", right="Y"):
-    """Return two branches that merged each other, and kept what they had at path p each."""
+    """Return two branches that merged each other. Each kept its own content at path p."""
     start = commit(repo.create_branch(f"start{salt}"), p="O", q="O")
     x = repo.create_branch(f"x{salt}", start.id)
     y = repo.create_branch(f"y{salt}", start.id)
@@ -46,7 +46,7 @@ def test_a_side_that_came_back_to_the_start_is_in_conflict(repo):
 
 
 def test_a_base_that_knew_the_other_one_is_the_base(repo):
-    """One file is changed again and again on one line, while two lines merge each other."""
+    """One file changes repeatedly on one line, while two lines merge each other."""
     start = commit(repo.create_branch("start"), p="O", q="O")
     x, y = (repo.create_branch(name, start.id) for name in "xy")
     for number in range(5):
@@ -97,7 +97,7 @@ def test_a_deletion_against_a_change_is_a_conflict_naming_both(repo):
 
 
 def test_of_many_conflicts_the_first_ones_are_told(repo, monkeypatch):
-    # the package has a function of the module's name
+    # not by import: the package has a function of the same name
     monkeypatch.setattr(sys.modules["graveler.committed.merge"], "SHOWN", 10)
     main = repo.branch("main")
     start = commit(main, start="1")

@@ -1,14 +1,14 @@
-"""Merges of random histories, judged by git: criss-crosses, ladders, reverts, deletions.
+"""Merges of random histories compared with git: criss-crosses, ladders, reverts, deletions.
 
-Git merges several merge bases in the order of their dates, and where these conflict it takes what
-their own base had. So its answer may depend on the order, or stand on a conflict. The relation:
+Git merges several merge bases in the order of their dates. Where they conflict, it takes the
+content of their own base. So git's result may depend on the order or on a conflict. Our rules:
 
-- A path that git has in conflict is in conflict.
-- A path that is merged is merged as git does it, whatever the dates.
-- A path that git merges into the same whatever the dates, without a conflict on the way, is
-  merged.
+- A path with a conflict in git has a conflict.
+- A path that is merged has the result of git, for any dates.
+- A path is merged if git merges it to one result for all dates, without a conflict between
+  bases.
 
-What git would do for other dates is said by a model of git, which is held against git itself.
+A model of git gives the results for other dates. The model is compared with git itself.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ class History(NamedTuple):
 
 
 class Drawing:
-    """A history while it is drawn."""
+    """A history under construction."""
 
     def __init__(self, seed):
         self.dice = Random(seed)
@@ -56,7 +56,7 @@ class Drawing:
         return name
 
     def merge(self, parents, *, calm):
-        """Add a commit that has at each path what some parent has, or now and then another thing."""
+        """Add a commit. Each path has the content of a parent, or sometimes another one."""
         contents = []
         for path in PATHS:
             theirs = [self.history.files[parent].get(path, "") for parent in parents]
@@ -66,7 +66,7 @@ class Drawing:
 
 
 def criss_cross(seed):
-    """Layers of two to four commits, each made of some of the layer before."""
+    """Return layers of two to four commits, each made from some commits of the layer before."""
     drawing = Drawing(seed)
     dice = drawing.dice
     layer = ["0"]
@@ -84,7 +84,7 @@ def criss_cross(seed):
 
 
 def rounds(seed):
-    """Three or four branches, each of which merges most of the others, round after round."""
+    """Return three or four branches. In each round, each of them merges most of the others."""
     drawing = Drawing(seed)
     dice = drawing.dice
     layer = ["0"]
@@ -100,7 +100,7 @@ def rounds(seed):
 
 
 def ladder(seed):
-    """Two lines that merge each other again and again; now and then a value comes back."""
+    """Return two lines that merge each other repeatedly. Sometimes an old value comes back."""
     drawing = Drawing(seed)
     dice = drawing.dice
     left, right = drawing.merge(["0"], calm=0.5), drawing.merge(["0"], calm=0.5)
@@ -122,7 +122,7 @@ def ancestors(history):
 
 
 class ModelOfGit:
-    """What git makes of one path, the commits having been made in a given order."""
+    """Git's merge of one path, if the commits were made in a given order."""
 
     def __init__(self, history, above, path, order):
         self._values = {name: files.get(path) for name, files in history.files.items()}
@@ -131,7 +131,7 @@ class ModelOfGit:
         self.inner = False
 
     def merge(self, ours, theirs):
-        """Return whether there is a conflict, and what is merged, None for a deletion."""
+        """Return whether there is a conflict, and the merged value: None for a deletion."""
         base = self._base([ours], theirs)
         return three_way(base, self._values[ours], self._values[theirs])
 
@@ -156,7 +156,7 @@ def three_way(base, one, other):
 
 
 def orders(names, dice):
-    """Return ways to number the commits: all of few, some of many."""
+    """Return orders of the commits: all of them for few commits, some for many."""
     if len(names) <= 4:
         return [dict(zip(one, range(len(names)), strict=True)) for one in permutations(names)]
     return [
@@ -190,7 +190,7 @@ class Engine:
         return apply(self.stores.ranges, EMPTY_METARANGE, changes, CRUMBS).metarange
 
     def merge(self, source, into):
-        """Return the files that are merged and the paths in conflict, and check the changes."""
+        """Return the merged files and the paths in conflict, and check the changes."""
         ranges = self.stores.ranges
         ours, theirs = self.commits[into], self.commits[source]
         bases = find_bases(self.stores, theirs, ours)

@@ -1,4 +1,4 @@
-"""Commits, refs, diffs and merges through the public face."""
+"""Commits, refs, diffs and merges through the public API."""
 
 from itertools import product
 
@@ -69,7 +69,7 @@ def test_tags_do_not_move(repo):
     first = commit(repo.branch("main"), a="1")
     repo.tags.create("v1")
     commit(repo.branch("main"), a="2")
-    repo.tags.create("v1", first.id)  # the same again is no error
+    repo.tags.create("v1", first.id)  # the same tag again is no error
     with pytest.raises(AlreadyExistsError, match="v1"):
         repo.tags.create("v1", "main")
     assert repo.tags.list() == {"v1": first.id}
@@ -111,14 +111,14 @@ CONTENTS = (None, "A", "B", "C")
 
 
 def expected_merge(base, source, dest):
-    """The rule in words: a side that did not change gives way; equal sides agree."""
+    """The rule in words: an unchanged side gives way, and equal sides agree."""
     if source == dest or source == base:
         return dest
     return source if dest == base else "conflict"
 
 
 def test_a_merge_decides_each_path_by_identity(repo):
-    """Every row of the table at once: 4 x 4 x 4 paths, each in its own state."""
+    """All rows of the table at once: 4 x 4 x 4 paths, each in its own state."""
     cases = {f"p{index:02}": contents for index, contents in enumerate(product(CONTENTS, repeat=3))}
     main = repo.branch("main")
     commit(main, **{path: case[0] for path, case in cases.items() if case[0]})

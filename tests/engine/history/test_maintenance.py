@@ -1,4 +1,4 @@
-"""Maintenance: what a scheduler runs daily, each part of it by itself."""
+"""Maintenance, which a scheduler runs daily: each of its parts alone."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +16,7 @@ RULE = Splitting(min_bytes=800, max_bytes=2_400, raggedness=2, hard=8)
 
 @pytest.fixture
 def repo(lake):
-    """A repository of which main and dev have badly cut ranges, each its own."""
+    """A repository in which main and dev have separate, badly cut ranges."""
     made = lake.create_repository("flights", splitting=RULE)
     main = made.branch("main")
     for hour in range(24):

@@ -1,4 +1,4 @@
-"""A pack: the same paths, in other ranges, and no trace in what is asked about paths."""
+"""A pack puts the same paths into other ranges, and does not change the answers about paths."""
 
 import threading
 from dataclasses import replace

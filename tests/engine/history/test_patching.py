@@ -1,4 +1,4 @@
-"""A commit of given changes beside staged writes: the older give way, the newer stay."""
+"""A commit of given changes beside staged writes: older writes give way, newer writes remain."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ def older_are_staged(repo):
 
 
 def transaction(repo):
-    """Commit a change of what others have staged, as a filesystem's transaction does."""
+    """Commit changes of paths that others have staged, as a transaction of the filesystem does."""
     dev = repo.branch("dev")
     return dev.commit_changes([dev.store("both", b"mine"), dev.store("new", b"mine")], message="t")
 
@@ -26,7 +26,7 @@ def check(world, outcome, landed):
     dev = repo.branch("dev")
     assert tree(repo.ref(outcome.id))["new"] == "mine"
     now = tree(dev)
-    if landed:  # what was written then is newer
+    if landed:  # a write after the commit is newer
         assert now["both"] == "newer"
     assert now["both"] in ("mine", "newer")
     assert (now["aside"], now["new"]) == ("kept", "mine")
@@ -114,7 +114,7 @@ def test_an_older_write_of_what_the_head_has_gives_way_too():
 
 
 def merge_later(repo):
-    """Change the path on a branch that has what was patched, and merge it into dev."""
+    """Change the path on a branch that has the committed changes, and merge it into dev."""
     other = repo.create_branch("other", "dev")
     other.put("both", b"later")
     other.commit("later")

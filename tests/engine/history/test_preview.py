@@ -1,4 +1,4 @@
-"""A merge that is only asked about: it tells what the merge does, and leaves no trace."""
+"""A preview of a merge has the same result as the merge, and changes nothing."""
 
 from dataclasses import replace
 from random import Random
@@ -17,7 +17,7 @@ from tests.harness.histories import commit
 
 
 def everything(repo):
-    """All that a merge could write: the stored objects, the commits, the refs."""
+    """Return everything that a merge could write: stored objects, commits and refs."""
     stores = repo.stores
     return (
         {info.key for info in stores.objects.list()},

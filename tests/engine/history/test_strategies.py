@@ -1,4 +1,4 @@
-"""What happens where both sides changed a path: words, patterns and resolvers."""
+"""Paths that both sides changed: strategies as words, patterns and resolvers."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ CONFLICTS = {"config.json": "{}", "tables/a/1": "1", "tables/b/1": "1", "top": "
 
 
 def diverged(repo):
-    """Two branches on which every path conflicts; ``dev`` has deleted one."""
+    """Make two branches on which every path conflicts; ``dev`` has deleted one."""
     main = repo.branch("main")
     dev = repo.create_branch("dev", commit(main, CONFLICTS).id)
     commit(dev, {**dict.fromkeys(CONFLICTS, "dev"), "tables/b/1": None})

@@ -1,4 +1,4 @@
-"""Tables of Delta Lake in merges: a table is one conflict, and one side of it is taken whole."""
+"""Tables of Delta Lake in merges: a table is one conflict, and a merge takes one side of it."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def write(branch, files):
 
 @pytest.fixture
 def sides(repo):
-    """Two branches that each appended to the table ``tables/a``, and changed ``top``."""
+    """Two branches that both appended to the table ``tables/a`` and changed ``top``."""
     main = repo.branch("main")
     write(main, {f"{LOG}/0.json": "0", "tables/a/part-0": "0", "top": "base"})
     dev = repo.create_branch("dev", "main")

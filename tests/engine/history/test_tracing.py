@@ -1,4 +1,4 @@
-"""The history of a path: which commits changed it, and what is read to say so."""
+"""The history of a path: which commits changed it, and how much is read to find them."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def main(repo):
 
 
 def forget_spans(repo):
-    """Make all commits such as an older graveler stored."""
+    """Store all commits in the form of an older graveler."""
     stores = repo.stores
     for made in list(stores.refs.commits.list()):
         key = b"commit/" + made.id.encode()
@@ -37,7 +37,7 @@ def test_commits_that_changed_a_path_are_listed(lake, repo, main, known):
     if not known:
         forget_spans(repo)
         assert all(made.spans is None for made in repo.stores.refs.commits.list())
-        repo = lake.repository(repo.name)  # which remembers no commits
+        repo = lake.repository(repo.name)  # this object has no commits in memory
     assert messages(repo, path="k010") == ["again", "gone", "one", "base"]
     assert messages(repo, path="k050") == ["far", "base"]
     assert messages(repo, path="k010", limit=2) == ["again", "gone"]
@@ -58,7 +58,7 @@ def test_a_path_or_a_prefix_not_both(repo, main):
 
 @pytest.fixture
 def merges(repo, main):
-    """Two branches: one changes k010, the other k050; both are merged."""
+    """Two merged branches: one changed k010, the other one k050."""
     for name, path in (("ten", "k010"), ("fifty", "k050")):
         commit(repo.create_branch(name), name, **{path: name})
     for name in ("ten", "fifty"):
@@ -83,7 +83,7 @@ def test_a_merge_that_made_something_of_both_sides_is_shown(repo, main):
     commit(repo.create_branch("dev"), "theirs", k010="theirs")
     commit(main, "ours", k011="ours")
     repo.merge("dev", into="main", message="both")
-    assert messages(repo, prefix="k01")[0] == "both"  # as neither side had it
+    assert messages(repo, prefix="k01")[0] == "both"  # neither side has this content
     assert sorted(messages(repo, prefix="k01")[1:]) == ["base", "ours", "theirs"]
     assert messages(repo, path="k010") == ["theirs", "base"]
 
@@ -127,7 +127,7 @@ def test_only_commits_that_can_have_changed_the_path_are_opened():
         assert found == tens
         assert len(tens) <= ranges <= 2 * len(tens)
         assert len(tens) <= trees <= 2 * len(tens)
-    assert opened(path="k059") == (["base"], 1, 1)  # the first commit that has it, alone
+    assert opened(path="k059") == (["base"], 1, 1)  # opens only the first commit that has it
 
 
 def test_a_log_is_chosen_by_metadata_run_committer_and_time(repo):

@@ -1,7 +1,7 @@
-"""``python -m tests.engine.storage.limited KV FOLDER``: a lake whose files may not grow beyond a bound.
+"""A lake under a limit of file sizes: ``python -m tests.engine.storage.limited KV FOLDER``.
 
-A bound on the size of files (RLIMIT_FSIZE) is what a process can give itself; on the way up
-from nothing it strikes the database's log, its tables, objects and ranges, one after another.
+A process can set such a limit (RLIMIT_FSIZE) for itself. As the limit grows from zero, it hits
+the database's log, its tables, objects and ranges, one after another.
 """
 
 import resource
@@ -23,7 +23,7 @@ TRIED = ("put", "commit", "merge")
 
 @contextmanager
 def bounded(size):
-    """Let no file grow beyond `size` bytes."""
+    """Limit all files to `size` bytes during a block."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     try:
         yield
@@ -32,7 +32,7 @@ def bounded(size):
 
 
 def attempted(folder, operate, bound):
-    """Do it under a bound, in a lake opened without one; return the error, or None."""
+    """Run the operation under a limit that begins after the open; return its error or None."""
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")
         with bounded(bound):
@@ -44,7 +44,7 @@ def attempted(folder, operate, bound):
 
 
 def strike(fresh, operate):
-    """Do it under wider and wider bounds until it gets through; return the errors met."""
+    """Raise the limit until the operation succeeds; return the errors."""
     folder = fresh()
     old, new = looks(folder), repeated(folder, operate)
     met: Counter[str] = Counter()

@@ -1,7 +1,7 @@
-"""A process that may not write where the permission bits forbid it, though root runs the tests.
+"""A process that cannot write where permission bits forbid it, even if root runs the tests.
 
-Calls the command line once for each line of the standard input, in JSON, and says of each
-[exit code, standard output, standard error], in JSON too.
+It calls the command line once for each line of standard input, which is JSON. For each call it
+prints [exit code, standard output, standard error] as JSON.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _DROP_FROM_BOUND, _OVERRIDE, _SEARCH, _OWNER = 24, 1, 2, 3
 
 
 def drop_privileges():
-    """Start again without the capabilities by which root passes permission bits by."""
+    """Restart without the capabilities that let root ignore permission bits."""
     if os.geteuid() != 0 or "--powerless" in sys.argv:
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -21,7 +21,7 @@ def drop_privileges():
         if libc.prctl(_DROP_FROM_BOUND, capability, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "cannot give up a capability")
     again = [sys.executable, "-W", "error", "-m", __spec__.name, "--powerless"]
-    os.execv(sys.executable, again)  # noqa: S606 - it is this program
+    os.execv(sys.executable, again)  # noqa: S606 - it starts this program
 
 
 def main():

@@ -1,4 +1,4 @@
-"""A storage whose volume is not mounted is noticed before anything is written to the folder."""
+"""A storage whose volume is not mounted is detected before anything is written to the folder."""
 
 import shutil
 from typing import Any
@@ -20,7 +20,7 @@ def mount(tmp_path):
 
 @pytest.fixture
 def location(tmp_path, mount):
-    """A lake whose objects are on a volume of their own; one run has published."""
+    """A lake with its objects on a separate volume, and with one published run."""
     graveler.init(tmp_path / "lake").close()
     file = tmp_path / "lake" / CONFIG_NAME
     file.write_text(file.read_text().replace("file://objects", f"file://{mount}/objects"))
@@ -31,7 +31,7 @@ def location(tmp_path, mount):
 
 @pytest.fixture
 def away(mount):
-    """What takes the volume away, and brings it back."""
+    """A context without the volume."""
     kept = mount.with_name("kept")
 
     class Away:

@@ -1,4 +1,4 @@
-"""Files whose bytes are not those that were stored, through every reader of a tree."""
+"""Files whose bytes differ from the stored ones, through every reader of a tree."""
 
 import hashlib
 import io
@@ -243,7 +243,7 @@ def test_an_object_that_is_gone_is_told_as_that(repo):
 
 @pytest.fixture
 def foreign(repo, tmp_path):
-    """The root of a store that is not the repository's, of the kind it uses itself."""
+    """The root of another store, of the kind that the repository uses."""
     root = repo.stores.objects.root
     return f"{root}-elsewhere" if root.startswith("s3:") else (tmp_path / "elsewhere").as_uri()
 

@@ -1,7 +1,7 @@
-"""A disk that is full or fails, below objects or below the key-value store, at every point.
+"""A full or failing disk, below objects or below the key-value store, at every point.
 
-Whatever is struck, the caller gets an error of ours that says what to do, the branch is old or
-new, the repository is sound, and once there is room again the operation is repeated and done.
+In every case the caller gets one of our errors, which says what to do, the branch is old or
+new, and the repository is sound. When space is free again, a repetition completes the operation.
 """
 
 import errno
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def attempted(folder, operate):
-    """Do it in a lake opened for it; return the error, or None."""
+    """Run the operation in a newly opened lake; return its error or None."""
     try:
         with graveler.open(folder) as lake:
             operate(lake.repository("flights"))
@@ -41,11 +41,11 @@ def attempted(folder, operate):
 
 @pytest.fixture
 def lakes(tmp_path):
-    """Makes a lake as it was once prepared; in one place, for its storage goes by full paths."""
+    """Makes copies of a prepared lake, always in one folder, because its storage has full paths."""
     folder, kept = tmp_path / "lake", tmp_path / "kept"
     shutil.copytree(prepared(folder), kept)
     with closing(sqlite3.connect(kept / "kv.sqlite3")) as connection:
-        connection.execute("VACUUM")  # what is free in it would be used first
+        connection.execute("VACUUM")  # free pages in the file would be used first
 
     def fresh():
         shutil.rmtree(folder)
@@ -55,15 +55,15 @@ def lakes(tmp_path):
 
 
 def strike_each(lakes, operate, limited, kinds, *, whole=True):
-    """Do it with less and less of a limit until it gets through; return the errors met.
+    """Relax the limit until the operation succeeds; return the errors.
 
     Args:
-        lakes: Makes lakes.
-        operate: What is done.
-        limited: Context in which the disk fails, given the lake's folder and a number from 1;
-            it gives a list, which has something in it where it struck and another number is due.
-        kinds: Errors there may be.
-        whole: It is done in one step, or not at all.
+        lakes: Makes copies of a lake.
+        operate: The operation.
+        limited: A context in which the disk fails, for the lake's folder and a number from 1. It
+            gives a list, which is not empty if the disk failed and a higher number is due.
+        kinds: The allowed errors.
+        whole: The operation is atomic.
     """
     folder = lakes()
     old = looks(folder)
@@ -78,7 +78,7 @@ def strike_each(lakes, operate, limited, kinds, *, whole=True):
             assert seen == new
             if not hits:
                 return errors
-            continue  # it was about something that can wait
+            continue  # the failure was in work that can wait
         assert type(error) in kinds, repr(error)
         assert not whole or seen in (old, new)
         assert repeated(folder, operate) == new
@@ -87,7 +87,7 @@ def strike_each(lakes, operate, limited, kinds, *, whole=True):
 
 
 def failing(name, code):
-    """A context in which one call of a function of `os` fails: the one of that number."""
+    """Return a context in which call `number` of a function of `os` fails."""
 
     @contextmanager
     def limited(folder, number):
@@ -100,7 +100,7 @@ def failing(name, code):
                 return call(descriptor, *given)
             hits.append(number)
             if name == "fsync" and stat.S_ISREG(os.fstat(descriptor).st_mode):
-                os.ftruncate(descriptor, 0)  # what a disk could not flush, it may have lost
+                os.ftruncate(descriptor, 0)  # a disk may lose data that it cannot flush
             raise OSError(code, os.strerror(code))
 
         with pytest.MonkeyPatch.context() as patch:
@@ -112,7 +112,7 @@ def failing(name, code):
 
 @contextmanager
 def full_database(folder, number):
-    """A context in which the database finds room for `number` - 1 more pages."""
+    """A context in which the database has room for `number` - 1 more pages."""
     with closing(sqlite3.connect(folder / "kv.sqlite3")) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connect = sqlite3.connect
@@ -157,7 +157,7 @@ def test_a_database_without_room(operation, lakes):
 @pytest.mark.slow
 @pytest.mark.parametrize("kv", ["sqlite", "rocksdb"])
 def test_files_that_may_not_grow(kv, tmp_path):
-    """Everything at once: the database's files, objects and ranges, in a process with a limit."""
+    """A process with a limit covers all files: those of the database, objects and ranges."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.engine.storage.limited", kv, tmp_path / "lake"],
         cwd=ROOT,

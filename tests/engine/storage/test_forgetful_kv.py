@@ -1,4 +1,4 @@
-"""A key-value store that was restored from an old backup is noticed, named, and not written to."""
+"""A key-value store restored from an old backup is detected, named, and not written to."""
 
 import re
 import shutil
@@ -27,7 +27,7 @@ from tests.harness.servers.postgres import for_libpq
 
 
 class FileBackup:
-    """Of a key-value store that is a file or a folder, while no process has it open."""
+    """Backs up a key-value store in a file or a folder, while no process has it open."""
 
     def __init__(self, folder, place):
         self.folder, self.place = folder, place
@@ -53,7 +53,7 @@ class FileBackup:
 
 
 class PostgresBackup:
-    """Of the tables of one schema, by way of copies in it."""
+    """Backs up the tables of a schema as copies in the same schema."""
 
     def __init__(self, url):
         self.url = url
@@ -83,7 +83,7 @@ class PostgresBackup:
 
 @pytest.fixture(params=["sqlite", "rocksdb", "postgres"])
 def place(request, tmp_path):
-    """The folder of a lake, and how its key-value store is backed up."""
+    """The folder of a lake, and the backup of its key-value store."""
     folder = tmp_path / "lake"
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
@@ -102,7 +102,7 @@ def committed(folder, path):
 
 @pytest.fixture
 def forgetful(place):
-    """A lake whose key-value store was restored after one more commit."""
+    """A lake whose key-value store was restored to a state without the last commit."""
     folder, backup = place
     with graveler.open(folder, create=True) as lake:
         lake.create_repository("flights")
@@ -220,7 +220,7 @@ def test_a_lake_that_is_as_it_was_is_never_named(place):
 
 
 class CountingKV(WitnessedKVStore):
-    """Counts the calls that reach it."""
+    """Counts calls."""
 
     def __init__(self, store):
         super().__init__(store, lambda: None)
@@ -238,7 +238,7 @@ class CountingKV(WitnessedKVStore):
 
 @pytest.fixture
 def world(tmp_path):
-    """A key-value store, a storage, a clock, and lakes over them."""
+    """A key-value store, a storage, a clock, and a function that opens lakes on them."""
     kv, clock, ids = MemoryKVStore(), FakeClock(), SequenceIds()
     config = LakeConfig("x", "mem://", f"file://{tmp_path}/objects", cache_folder=None)
 
@@ -262,7 +262,7 @@ def test_moves_are_counted_at_once_each_minute_and_at_the_end(world):
     _, clock, opened = world
     lake = opened()
     repo = lake.repository("flights")
-    assert moved(repo, "a") == 2  # 1 was the making of the repository
+    assert moved(repo, "a") == 2  # count 1 was the creation of the repository
     assert moved(repo, "b") == 2
     clock.sleep(59)
     assert moved(repo, "c") == 2
@@ -321,7 +321,7 @@ def test_a_store_that_forgets_is_noticed_within_a_minute(world):
     for partition, records in before.items():
         kv.set_many(partition, records.items())
     clock.sleep(61)
-    repo.create_branch("b")  # the count comes behind the move that asked for it
+    repo.create_branch("b")  # the count is checked after the move
     with pytest.raises(KVOutdatedError):
         repo.create_branch("c")
     with pytest.raises(KVOutdatedError):

@@ -1,4 +1,4 @@
-"""What a newer graveler wrote is refused by name and left as it is."""
+"""A record that a newer graveler wrote is refused by name and not changed."""
 
 import json
 from itertools import count
@@ -32,7 +32,7 @@ _numbers = count(1)
 
 
 class FutureWorld:
-    """A repository with one of every record, and the store below it."""
+    """A repository with a record of every kind, and the store below it."""
 
     def __init__(self):
         self.kv = MemoryKVStore()
@@ -57,13 +57,13 @@ class FutureWorld:
         self.uid = self.repo.stores.uid
 
     def value(self, partition, key):
-        """What is stored at the key."""
+        """Return the value at the key."""
         stored = self.kv.get(partition, key)
         assert stored is not None
         return stored.value
 
     def make_newer(self, partition, key):
-        """Let a newer graveler write the record at the key; return what it wrote."""
+        """Write the record at the key as a newer graveler does; return the new value."""
         value = self.value(partition, key)
         fields = json.loads(value) if value.startswith(b"{") else {"commit": value.decode()}
         fields |= {"format": 3, "future": "thing"}
@@ -90,11 +90,11 @@ RECORDS = {
 
 
 def operations(world):
-    """Everything a user can ask for, in an order in which none needs the one before."""
+    """Yield every operation of a user. No operation needs an earlier one."""
     again = Lake(
         world.lake._config, world.kv, clock=FakeClock(), ids=SequenceIds(5), background=Inline()
     )
-    repo = world.repo  # opened before the newer graveler came
+    repo = world.repo  # opened before the newer graveler wrote
     yield lambda: again.repository("flights").branch("work").commit("x")
     yield lambda: again.create_repository("flights", exist_ok=True).branch("work").head
     yield lambda: repo.branch("work").put("b", b"4")
@@ -143,7 +143,7 @@ def test_no_operation_touches_a_record_of_a_newer_format(kind):
         except CorruptionError:
             raise
         except GravelerError:
-            pass  # what has nothing to do with the record, and fails here for its own reasons
+            pass  # not about the record: these errors have other reasons
         stored = world.kv.get(*place)
         assert stored is not None, number
         assert stored.value == raw, number
@@ -230,7 +230,7 @@ def table_of(path, kind, items, identifier, stated):
 @pytest.mark.parametrize("kind", list(TableKind))
 def test_a_table_of_a_newer_format_is_refused_and_kept(tmp_path, kind):
     store, identifier, raw = stored_table(tmp_path, kind, "3")
-    for _ in range(2):  # nor is it kept in the cache as if it were known
+    for _ in range(2):  # the table is not kept in the cache either
         with pytest.raises(NewerFormatError, match=f"{kind} {identifier.hex()} has format 3"):
             store.open(identifier, kind)
     assert store.objects.get(store.key(identifier)) == raw

@@ -1,4 +1,4 @@
-"""One lake, one storage: ids are compared, and a storage that is not the lake's is refused."""
+"""A lake has one storage: ids are compared, and the storage of another lake is refused."""
 
 import shutil
 
@@ -22,7 +22,7 @@ from tests.harness.commands import cli  # noqa: F401 - a fixture
 
 
 def settings(folder, kv, storage):
-    """Another graveler.toml."""
+    """Write another graveler.toml."""
     folder.mkdir(exist_ok=True)
     (folder / "graveler.toml").write_text(
         f'format = 1\n[kv]\nuri = "sqlite://{kv}/kv.sqlite3"\n[storage]\nuri = "{storage}"\n'
@@ -97,7 +97,7 @@ def test_a_copied_key_value_store_is_noticed_when_both_are_used(tmp_path):
     shutil.copytree(tmp_path / "lake", tmp_path / "copy")
     with graveler.open(tmp_path / "copy") as lake:
         put(lake.repository("flights"), "two")
-    for _ in range(3):  # as often as it is tried
+    for _ in range(3):  # every time
         with graveler.open(tmp_path / "lake") as lake:
             repo = lake.repository("flights")
             with pytest.raises(KVOutdatedError, match=f"opened as {tmp_path}/copy"):
@@ -170,7 +170,7 @@ def test_two_repositories_never_share_a_storage(home):
 
 
 class CountingStore(MemoryStore):
-    """Counts the requests that are about the marker."""
+    """Counts the requests for the marker."""
 
     def __init__(self):
         super().__init__("counted")
@@ -188,7 +188,7 @@ class CountingStore(MemoryStore):
 
 
 class Cloud:
-    """A lake on a storage that is no folder, opened as often as there are processes."""
+    """A lake on a storage without a folder, opened by each process."""
 
     def __init__(self, monkeypatch):
         self.store, self.kv, self.clock, self.ids = (
@@ -215,7 +215,7 @@ class Cloud:
 
 
 class KeptOpen(MemoryKVStore):
-    """A store over that of another process, which closing leaves open."""
+    """A store that shares the data of another store, and stays open."""
 
     def __init__(self, store):
         vars(self).update(vars(store))
@@ -254,14 +254,14 @@ def test_a_long_process_counts_once_a_minute_and_at_its_end(cloud):
         for second in range(0, 151, 15):
             put(repo, str(second))
             cloud.clock.sleep(15)
-    assert cloud.store.requests == ["put_if_match"] * 4  # at 0, 60, 120 and the end
+    assert cloud.store.requests == ["put_if_match"] * 4  # at seconds 0, 60, 120 and at the end
 
 
 def test_processes_that_count_at_once_raise_no_alarm(cloud):
     lakes = [cloud.process() for _ in range(8)]
     witnesses = [lake.repository("flights")._witness for lake in lakes]
     issued = [(witness, witness._issue()) for witness in witnesses]
-    for witness, known in issued:  # each knows the same marker
+    for witness, known in issued:  # each has read the same marker
         etag = witness._replace(known, witness._marker(known))
         witness._acknowledge_later(witness._marker(known), etag)
     for lake in lakes:

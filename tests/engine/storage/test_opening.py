@@ -1,4 +1,4 @@
-"""Opening opens, making makes, and a URI is never a folder."""
+"""``open`` opens a lake, ``init`` makes one, and a URI is never a folder."""
 
 import pytest
 from typer.testing import CliRunner

@@ -1,4 +1,4 @@
-"""What a lake writes is for its user alone, whatever the umask allows."""
+"""Files of a lake are private to their user, for any umask."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ def folder(request, tmp_path):
 
 
 def others_may(path):
-    """What others than the user may do with it."""
+    """Return the permissions of other users."""
     return stat.S_IMODE(path.lstat().st_mode) & 0o077
 
 
@@ -35,7 +35,7 @@ def test_files_are_the_users_alone(folder):
         names = {path.name for path in there}
         assert {"graveler.toml", "kv.sqlite3", "kv.sqlite3-wal", "kv.sqlite3-shm", "cache"} <= names
         assert [str(path) for path in (folder.parent, folder, *there) if others_may(path)] == []
-    with graveler.open(folder) as lake:  # its own cache, filled from the objects
+    with graveler.open(folder) as lake:  # another cache, filled from the objects
         lake.repository("flights").branch("main").put("b", b"2")
     assert [str(path) for path in folder.rglob("*") if others_may(path)] == []
 

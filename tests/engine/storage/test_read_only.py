@@ -1,4 +1,4 @@
-"""A lake that may not be written to, as on a read-only disk, can be read: all of it."""
+"""A lake without write permission, as on a read-only disk, can be read completely."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ LAKES = {
 
 
 def protected(folder, *, writable):
-    """Take from a folder and all below it the right to be written to, or give it back."""
+    """Remove or restore write permission for a folder and everything below it."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | 0o200 if writable else path.stat().st_mode & ~0o222)
@@ -39,7 +39,7 @@ def everything(folder):
 
 @pytest.fixture(params=LAKES, scope="module")
 def sealed(request, tmp_path_factory):
-    """The folder of a lake that may only be read, with nothing in its cache."""
+    """The folder of a lake without write permission, with an empty cache."""
     kind, end = LAKES[request.param]
     folder = tmp_path_factory.mktemp("sealed") / "lake"
     write_default_config(folder, kv_uri=f"{kind}://kv")
@@ -54,7 +54,7 @@ def sealed(request, tmp_path_factory):
 
 
 def called(folder, *verbs):
-    """Call the command line in a process that may not write to the folder; yield what it said."""
+    """Call the command line in a process that cannot write to the folder; yield its replies."""
     asked = "".join(json.dumps(["-C", str(folder), *verb]) + "\n" for verb in verbs)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.engine.storage.reader"],
@@ -157,7 +157,7 @@ def test_a_reader_beside_a_writer_sees_the_store_or_an_error(tmp_path, kind):
     with graveler.open(folder, create=True) as lake:
         main = lake.create_repository("flights").branch("main")
         main.put("before", b"1")
-        protected(folder, writable=False)  # the writer has its files open
+        protected(folder, writable=False)  # the writer still has its files open
         try:
             (code, out, err), *_ = called(folder, ("ls", "main", "--json"))
         finally:

@@ -1,4 +1,4 @@
-"""Fills a lake, and closes it or dies: ``FOLDER closes|dies``."""
+"""Fills a lake, and then closes it or dies: ``FOLDER closes|dies``."""
 
 import os
 import sys
