@@ -1,4 +1,4 @@
-"""What every test shares: how many examples hypothesis tries, servers, modules of gates."""
+"""Setup of all tests: the number of hypothesis examples, servers, and modules of gates."""
 
 from pathlib import Path
 
@@ -31,9 +31,9 @@ FIRST = (
     "real/servers/test_metamorphic.py",
     "real/servers/test_drivers.py",
 )
-"""The files that take longest.
+"""The slowest test files, which run first.
 
-A process takes a whole file. A long one at the end leaves the other processes idle.
+A process takes a whole file. A slow file at the end leaves the other processes idle.
 """
 
 
@@ -59,7 +59,7 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     here = Path(__file__).parent
     ranks = {here / name: rank for rank, name in enumerate(FIRST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(FIRST)))  # the order within a file stays
+    items.sort(key=lambda item: ranks.get(item.path, len(FIRST)))  # the sort is stable
     if config.getoption("--every-point"):
         _select(config, items, _strikes)
     if config.getoption("--session") == "connect":
@@ -79,7 +79,7 @@ def _strikes(item):
 
 
 settings.register_profile("dev", max_examples=50, deadline=None)
-# the same examples on every run: a red CI is then about the change, not about the draw
+# the same examples in every run, so that a red CI run is about the change
 settings.register_profile(
     "ci",
     max_examples=50,
@@ -94,7 +94,7 @@ settings.load_profile("ci" if environment("CI") else "dev")
 
 @pytest.fixture(scope="session", autouse=True)
 def gate_modules():
-    """Branches of tests may require gates that tests define."""
+    """Allow branches of tests to require gates that tests define."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRAVELER_GATE_MODULES", "tests")
         yield
