@@ -58,7 +58,7 @@ def csv(count):
 
 
 def refusals(repo, files):
-    """What the gates say of an hour of these files: gate -> reason."""
+    """Return the reasons for which gates refuse an hour with these files, by gate."""
     try:
         with repo.run("hour", gates=GATES) as run:
             for path, body in files.items():

@@ -22,7 +22,7 @@ VOID = {"meta"}
 
 
 class Page(HTMLParser):
-    """Reads a page and checks that every element is closed in its turn."""
+    """Reads a page and checks that its elements are closed in order."""
 
     def __init__(self, text):
         super().__init__()
@@ -52,7 +52,7 @@ class Page(HTMLParser):
 
 
 class Pipeline:
-    """Hours published into a lake in memory, without Spark."""
+    """Publishes hours into a lake in memory, without Spark."""
 
     def __init__(self, repository):
         self.repository = repository
@@ -116,7 +116,7 @@ def pipeline(tmp_path):
 
 @pytest.fixture
 def day(pipeline):
-    """Five hours; the third arrives damaged, and whole at the end."""
+    """Five hours. The third hour arrives damaged, and is repaired at the end."""
     for number in range(5):
         pipeline.hour(number, damaged=number == 2)
     pipeline.hour(2)
