@@ -1,7 +1,7 @@
-"""The Python of a page: runs what its standard input sends, in one namespace.
+"""The Python interpreter of a page. It runs the code from its standard input in one namespace.
 
-A request is a line of JSON with `file`, `line` and `code`; the reply is a line of JSON with what
-the code printed and, where it failed, the traceback. Both name the page's own lines.
+A request is a line of JSON with `file`, `line` and `code`. The reply is a line of JSON with the
+printed output and, if the code failed, the traceback. Both have the page's own line numbers.
 """
 
 import ast
@@ -30,7 +30,7 @@ def _run(names: dict[str, object], file: str, line: int, code: str) -> dict[str,
         try:
             tree = ast.increment_lineno(ast.parse(code, file), line - 1)
             exec(compile(tree, file, "exec"), names)  # noqa: S102 - our own page
-        except BaseException:  # noqa: BLE001 - reported to the test
+        except BaseException:  # noqa: BLE001 - the test gets it
             failure = traceback.format_exc()
     return {"printed": printed.getvalue(), "failure": failure}
 

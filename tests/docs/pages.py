@@ -1,4 +1,4 @@
-"""Pages and their blocks, as markers and languages describe them."""
+"""Pages and their blocks, by markers and languages."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _NOTE = re.compile(r"<!-- (?P<name>run|not run|shows|file): (?P<value>.+) -->")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block, or one in a comment."""
+    """A fenced block, or a block in a comment."""
 
     page: str
     line: int
@@ -39,7 +39,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where the block is, for an editor and for a reader."""
+        """The location of the block, for an editor and for a reader."""
         return f"{self.page}:{self.line} ({self.heading})"
 
 
@@ -52,7 +52,7 @@ class Page:
     blocks: tuple[Block, ...]
 
     def of(self, tier: Tier) -> list[Block]:
-        """Return the blocks that a tier runs: `real` runs those of `test` as well."""
+        """Return the blocks that a tier runs. `real` also runs the blocks of `test`."""
         tiers = {"test", "real"} if tier == "real" else {tier}
         chosen = [block for block in self.blocks if block.tier in tiers]
         return chosen if any(block.tier == tier for block in chosen) else []
@@ -71,14 +71,14 @@ def real_pages(*, long: bool) -> list[Page]:
     """Return the pages whose blocks need an orchestrator or a JVM.
 
     Args:
-        long: Those of Spark beside the first, each of which starts JVMs of its own; else the others.
+        long: Return the Spark pages that start JVMs of their own, and not all other pages.
     """
     apart = ("docs/guides/spark-", "docs/guides/gateway")
     return [page for page in pages() if page.of("real") and page.name.startswith(apart) == long]
 
 
 def parse(name: str, text: str) -> Page:
-    """Return a page; a fence, language or marker that has no meaning is a `ValueError`."""
+    """Return a page; an invalid fence, language or marker raises `ValueError`."""
     if re.search(r"^[ \t]+```", text, re.MULTILINE):
         message = f"{name}: a fence does not begin its line"
         raise ValueError(message)
@@ -127,7 +127,7 @@ def _notes(place: str, comments: str) -> dict[str, str]:
 
 
 def _with_outputs(blocks: list[Block]) -> list[Block]:
-    """Give a Python block the `text` block behind it; any other `text` needs a marker."""
+    """Add a `text` block to the Python block before it; any other `text` block needs a marker."""
     result: list[Block] = []
     for block in blocks:
         if block.language != "text" or block.tier == "none" or block.file:

@@ -1,4 +1,4 @@
-"""A page played from top to bottom in a folder of its own."""
+"""Runs a page from top to bottom in a folder of its own."""
 
 import json
 import re
@@ -22,14 +22,14 @@ from tests.docs.pages import ROOT, Block, Page, Tier
 
 LONGEST_S = 240
 _BIN = Path(sys.executable).parent
-_DBT_BIN = ROOT / ".venv-dbt/bin"  # after the other: it has dbt, and a graveler too
+_DBT_BIN = ROOT / ".venv-dbt/bin"  # second on the PATH: it has dbt and another graveler
 _EXAMPLES = "docs/examples"
 _END = "--- end of a command, with status"
 _SETTINGS = {"kv", "storage", "s3", "cache", "gates", "splitting", "limits", "links"}
 
 
 class BlockError(AssertionError):
-    """A block of a page failed, or printed something else than the page shows."""
+    """A block of a page failed, or its output differs from the page."""
 
 
 def play(page: Page, tier: Tier, folder: Path) -> None:
@@ -45,7 +45,7 @@ def play(page: Page, tier: Tier, folder: Path) -> None:
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each command of a console block and what the page shows of its output."""
+    """Yield each command of a console block with its shown output."""
     parts = re.split(r"^\$ ((?:.*\\\n)*.*\n)", text, flags=re.MULTILINE)
     if parts[0].strip():
         message = f"a console block begins with {parts[0]!r}, which is no command"
@@ -54,7 +54,7 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _Session:
-    """What the blocks of one page share."""
+    """The state that the blocks of one page share."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "page"
@@ -66,7 +66,7 @@ class _Session:
         self._ids: dict[str, str] = {}
 
     def bring_examples(self) -> None:
-        """Let the page find the examples where the repository has them."""
+        """Link the examples to the path that the page uses."""
         link = self._folder / _EXAMPLES
         link.parent.mkdir()
         link.symlink_to(ROOT / _EXAMPLES)
@@ -101,7 +101,7 @@ class _Session:
             raise BlockError(f"{block.place}: {error}") from error
 
     def _settings(self, text: str) -> None:
-        """Read the tables of a `graveler.toml`, with every variable and secret it names."""
+        """Load the tables of a `graveler.toml`, with a value for every variable and secret."""
         file = self._home / "graveler.toml"
         text = re.sub(r"(?<!\$)\$\{\w+\}", "secret", text)
         text = re.sub(r'command = "[^"]*"', 'command = "echo secret"', text)
@@ -169,7 +169,7 @@ class _Shell:
         self._status = 0
 
     def run(self, command: str) -> tuple[int, str]:
-        """Return the status of a command and what it printed to either stream."""
+        """Return the status of a command and its output on both streams."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(
@@ -214,7 +214,7 @@ def _asked(python: "subprocess.Popen[str]", block: Block) -> Any:
 
 @contextmanager
 def _bounded(process: "subprocess.Popen[str]", block: Block) -> Iterator[None]:
-    """Kill a process that is not done in time."""
+    """Kill the process if the block takes too long."""
     timer = threading.Timer(LONGEST_S, process.send_signal, [signal.SIGKILL])
     timer.start()
     try:

@@ -1,4 +1,4 @@
-"""Every code block of the README, the guides and the concepts does what its page says."""
+"""Every code block of the README, the guides and the concepts works as its page says."""
 
 import re
 
@@ -23,7 +23,7 @@ NOT_RUN = {
     "docs/guides/spark-orchestrators.md": 4,
     "docs/concepts/architecture.md": 1,
 }
-"""How many blocks of a page are marked as not run. A number may only fall."""
+"""The number of blocks of a page that are marked as not run. A number may only fall."""
 HIDDEN = {
     "README.md": 2,
     "docs/guides/backups.md": 1,
@@ -37,7 +37,7 @@ HIDDEN = {
     "docs/guides/refs-store.md": 2,
     "docs/concepts/runs.md": 5,
 }
-"""How many blocks of a page its readers do not see. A number may only fall."""
+"""The number of blocks of a page that readers do not see. A number may only fall."""
 
 
 @pytest.mark.parametrize(
