@@ -1,4 +1,4 @@
-"""docs/reference/api.md lists every public name of the public classes, and no other."""
+"""docs/reference/api.md lists exactly the public names of the public classes."""
 
 import inspect
 import re
@@ -20,7 +20,7 @@ ROW = re.compile(r"\| `(\w+)` \| (.+) \|")
 
 
 def own_names(kind):
-    """Return the public names that a class adds to those of its bases, attributes included."""
+    """Return the public names that a class adds to its bases, with attributes."""
     names = {*vars(kind), *vars(kind).get("__annotations__", {})}
     if "__init__" in vars(kind):
         code = vars(kind)["__init__"].__code__
@@ -32,7 +32,7 @@ def own_names(kind):
 
 
 def public_classes():
-    """Return the exported classes, their bases and the places of a repository."""
+    """Return the exported classes, their bases, and the classes of a repository's attributes."""
     exported = [getattr(graveler, name) for name in graveler.__all__]
     exported += [getattr(graveler.lake, name) for name in graveler.lake.__all__]
     exported += PLACES + ON_SPARK
@@ -47,7 +47,7 @@ def public_classes():
 
 
 def sections():
-    """Return the page's rows by section: name to line."""
+    """Return the page's rows by section, as a map from name to line."""
     parts = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]
     return {part.split()[0]: dict(ROW.findall(part)) for part in parts}
 

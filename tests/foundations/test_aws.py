@@ -1,4 +1,4 @@
-"""What the drivers for AWS share."""
+"""The shared code of the drivers for AWS."""
 
 from threading import Event, Thread
 
@@ -13,13 +13,13 @@ from graveler.testing.clock import FakeClock
 
 
 def test_two_drivers_do_not_make_clients_at_once(monkeypatch):
-    """boto3 makes clients of all services by one session, which threads must not share."""
+    """boto3 makes all clients from one session, which threads must not share."""
     inside, beside = Event(), []
 
     def client(service, **_):
         beside.append(inside.is_set())
         inside.set()
-        Event().wait(0.3)  # long enough for the other one to come in
+        Event().wait(0.3)  # long enough for the other thread to enter
         inside.clear()
         raise ValueError(service)
 

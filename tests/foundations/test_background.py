@@ -1,4 +1,4 @@
-"""Clean-up in the background."""
+"""Clean-up in background threads."""
 
 from threading import Event, get_ident
 
@@ -49,7 +49,7 @@ def test_nobody_waits_for_the_thread():
         done.set()
 
     background.run(task)
-    assert not done.is_set()  # run returned while the task was waiting for us
+    assert not done.is_set()  # run returned before the task ended
     go.set()
     background.close()
     assert done.is_set()

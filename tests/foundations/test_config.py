@@ -1,4 +1,4 @@
-"""Settings: what is read of them, what is refused, and who makes a folder a lake."""
+"""Settings: which are read, which are refused, and when a folder becomes a lake."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""A lake without a file: its settings are JSON in an environment variable."""
+"""A lake without a settings file: an environment variable holds its settings as JSON."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ SECRET = "s3cret"
 
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
-    """Set the variable of a lake; return what sets other settings."""
+    """Set the variable of a lake; return a function that sets other settings."""
 
     def put(tables):
         text = tables if isinstance(tables, str) else json.dumps(tables)

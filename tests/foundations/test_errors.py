@@ -1,4 +1,4 @@
-"""The tree of errors: its codes, and that every one of them travels."""
+"""The classes of errors: their codes, and that all of them can be pickled."""
 
 import copy
 import pickle
@@ -42,7 +42,7 @@ def test_a_subclass_of_a_merge_conflict_travels_as_itself():
 
 
 class SpecialError(MergeConflictError):
-    """An error of another package."""
+    """An error class of another package."""
 
 
 def test_codes_are_one_to_one_with_the_classes():

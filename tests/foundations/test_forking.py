@@ -1,4 +1,4 @@
-"""A fork waits for the calls that it must not cut in two, and for no more than those."""
+"""A fork waits for calls that it must not interrupt, and for no other calls."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def call() -> None:
 
 
 def status_of_child(work: Callable[[], None] = call) -> int:
-    """Fork, do `work` in the child, and return how it ended: 0 is well, 14 that it hung."""
+    """Fork, do `work` in the child, and return its exit status: 0 is success, 14 is a hang."""
     child = os.fork()
     if child == 0:
         signal.alarm(10)
@@ -39,7 +39,7 @@ def status_of_child(work: Callable[[], None] = call) -> int:
 
 @pytest.fixture
 def caller() -> Iterator[tuple[Thread, Event]]:
-    """A thread within a call, and what ends it."""
+    """A thread within a call, and the event that ends the call."""
     within, end = Event(), Event()
 
     def stay() -> None:
@@ -57,7 +57,7 @@ def caller() -> Iterator[tuple[Thread, Event]]:
 
 @contextmanager
 def held(lock: Lock) -> Iterator[None]:
-    """Have another thread hold a lock."""
+    """Hold a lock in another thread."""
     holding, end = Event(), Event()
 
     def hold() -> None:
@@ -176,7 +176,7 @@ def test_a_fork_does_not_wait_for_itself(caller: tuple[Thread, Event]) -> None:
     called: list[bool] = []
 
     def handle(*_: object) -> None:
-        call()  # the main thread waits to fork, and this is the main thread
+        call()  # runs in the main thread, which waits to fork
         called.append(forks_wait())
         caller[1].set()
 

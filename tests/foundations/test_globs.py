@@ -1,4 +1,4 @@
-"""Patterns of paths, beside a matcher that walks the parts."""
+"""Patterns of paths, compared with a matcher that walks the parts."""
 
 from fnmatch import fnmatchcase
 
@@ -11,7 +11,7 @@ from graveler.globs import literal_start, matches
 
 
 def walks(parts, names):
-    """Whether parts of a pattern stand for the parts of a path, by the definition."""
+    """Return whether parts of a pattern match the parts of a path, by the definition."""
     if not parts:
         return not names
     if parts[0] == "**":

@@ -1,4 +1,4 @@
-"""Ids: computed here a second time from docs/formats/identity.md, and what they depend on."""
+"""Ids: a second computation from docs/formats/identity.md, and the fields that ids depend on."""
 
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -52,7 +52,7 @@ entries = st.builds(
 )
 
 
-# By the page, without a look at the code.
+# By the page, independent of the code.
 
 
 def text(value):
@@ -81,7 +81,7 @@ def by_the_page(entry):
 
 
 def example():
-    """The bytes of the page's hex block."""
+    """Return the bytes of the page's hex block."""
     block = PAGE.read_text().split("```hex\n")[1].split("```")[0]
     digits = [line[:57].split("  ")[0] for line in block.splitlines()]
     return bytes.fromhex(" ".join(digits))
@@ -231,7 +231,7 @@ def test_time_is_whole_microseconds_wherever_the_clock_stands(microseconds):
 
 @given(st.lists(st.one_of(st.binary(min_size=32, max_size=32), st.just(b"\xff" * 32))))
 def test_a_total_is_the_same_with_and_without_numpy(ids):
-    import numpy  # noqa: F401 - the sum is made by what is loaded
+    import numpy  # noqa: F401 - `total` uses numpy if it is loaded
 
     expected = (sum(map(int.from_bytes, ids)) % ((1 << 256) - 1)).to_bytes(32)
     assert total(b"".join(ids)) == expected

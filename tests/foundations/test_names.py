@@ -1,4 +1,4 @@
-"""Names: what may be called what."""
+"""Names: which are valid, for what."""
 
 import pytest
 from hypothesis import given
@@ -94,7 +94,7 @@ def test_two_keys_of_one_branch_name_do_not_share_a_run():
     seen: dict[str, str] = {}
     twins = None
     number = 0
-    while twins is None:  # some ten thousand: 32 bits meet early where the slug is the same
+    while twins is None:  # about 10,000 keys: 32 bits collide early if the slug is the same
         key = "é" * (number % 7 + 1) + "".join(chr(0x4E00 + int(digit)) for digit in str(number))
         other = seen.setdefault(run_branch(key), key)
         if other != key:

@@ -1,4 +1,4 @@
-"""Work by threads, in order: results, bounds, errors."""
+"""Parallel work in order: results, bounds, errors."""
 
 from threading import Barrier, Event, Lock, current_thread
 
@@ -16,7 +16,7 @@ def free(_):
 
 
 class Items:
-    """Numbers, and how many of them were taken."""
+    """Numbers, and a count of those that were taken."""
 
     def __init__(self, count):
         self.count = count
@@ -62,7 +62,7 @@ def test_what_is_kept_counts_until_the_caller_has_it():
     items = Items(20)
     for number, result in enumerate(in_order(lambda n: n, items, bounds)):
         assert result == number
-        assert items.taken - number <= 4  # three are kept, and one waits for its turn
+        assert items.taken - number <= 4  # three are kept, and one waits
     assert number == 19
 
 

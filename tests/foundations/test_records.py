@@ -1,4 +1,4 @@
-"""Records: what is written is read, and damage raises CorruptionError and nothing else."""
+"""Records: a read returns what was written, and damage raises only CorruptionError."""
 
 import json
 from contextlib import suppress
@@ -187,7 +187,7 @@ def test_another_order_of_sealed_tokens_is_refused():
 
 
 def only_corruption(decode, raw):
-    # damage may look like another format
+    # damage can look like another format
     with suppress(CorruptionError, NewerFormatError, OlderFormatError):
         decode(raw)
 

@@ -1,4 +1,4 @@
-"""Secrets come from the environment or a command, and are in no repr and no message."""
+"""Secrets come from the environment or a command, and never appear in a repr or a message."""
 
 import logging
 import pickle

@@ -1,4 +1,4 @@
-"""URIs in messages, and texts that are URIs."""
+"""URIs in messages, and which texts are URIs."""
 
 import pytest
 

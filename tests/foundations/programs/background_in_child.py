@@ -1,4 +1,4 @@
-"""Hands work to a background thread in a forked child."""
+"""Runs a task in a background thread of a forked child."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Forks while a signal handler raises, until 25 hooks of a fork were cut short."""
+"""Forks while a signal handler raises, until 25 fork hooks are interrupted."""
 
 import os
 import random
@@ -26,7 +26,7 @@ def call(passed):
 
 
 def forked(seconds):
-    """Fork within an alarm that comes after `seconds`; return whether there is a child."""
+    """Fork with an alarm after `seconds`; return whether there is a child."""
     parent = os.getpid()
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -45,7 +45,7 @@ def forked(seconds):
 
 
 watcher = Watcher()
-memory = bytearray(100 << 20)  # so that a fork takes its time
+memory = bytearray(100 << 20)  # makes a fork slower
 lost: list[BaseException | None] = []
 draw = random.Random(7)
 process.watch(watcher)
@@ -59,7 +59,7 @@ while len(lost) < 25 and rounds < 3000:
     passed: list[bool] = []
     thread = threading.Thread(target=call, args=(passed,), daemon=True)
     thread.start()
-    thread.join(15)  # less than what a call waits before it continues in spite of a fork
+    thread.join(15)  # shorter than a call's longest wait for a fork
     assert passed, lost
 print("hooks cut short" if lost else "no hook was cut short", flush=True)
 os._exit(0)

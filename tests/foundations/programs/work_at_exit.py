@@ -1,4 +1,4 @@
-"""Hands work to a background thread before the program ends and while it ends."""
+"""Gives tasks to a background thread before and during the program's exit."""
 
 import atexit
 
