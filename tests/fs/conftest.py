@@ -1,4 +1,4 @@
-"""A lake reached by its address alone, as another program does: in memory, or in a folder."""
+"""A lake that is opened by its address alone, as another program does: in memory or in a folder."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def grav(lake, repo):
 
 @pytest.fixture
 def folder_lake(tmp_path):
-    """What other processes can open, too."""
+    """A lake that other processes can open too."""
     with graveler.open(tmp_path / "lake", create=True) as opened:
         opened.create_repository("flights").create_branch("dev")
         yield opened

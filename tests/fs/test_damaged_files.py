@@ -1,4 +1,4 @@
-"""Files whose bytes are not those that were stored, through the filesystem."""
+"""Files whose bytes differ from the stored ones, through the filesystem."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""pandas, polars, pyarrow, DuckDB and Dask read any ref and write partitioned Parquet on a run's branch."""
+"""pandas, polars, pyarrow, DuckDB and Dask read any ref, and write Parquet on a run's branch."""
 
 import duckdb
 import pandas as pd
@@ -34,7 +34,7 @@ def totals(frame):
 
 
 def check(repo):
-    """Look with our own eyes at what a library has written, and that it went through the run."""
+    """Check with pyarrow what a library has written, and that the run has published it."""
     files = [entry.path for entry in repo.ref("main").entries("out/")]
     assert {path.split("/")[1] for path in files} == {"hour=05:00", "hour=06:00"} or {
         path.split("/")[1] for path in files
@@ -102,7 +102,7 @@ def test_duckdb(repo, published):
     with repo.run("write") as run, duckdb.connect() as db:
         db.register_filesystem(GravelerFileSystem(**storage_options(run)))
         db.execute("CREATE TABLE frame AS SELECT * FROM FRAME")
-        # without the last word DuckDB looks into the folder first, and there is none yet
+        # without OVERWRITE_OR_IGNORE, DuckDB first lists the folder, which does not exist
         how = "FORMAT parquet, PARTITION_BY (hour), OVERWRITE_OR_IGNORE"
         db.execute(f"COPY frame TO '{url(run, 'out')}' ({how})")
     check(repo)

@@ -1,4 +1,4 @@
-"""Any sequence of writes, moves, deletions and transactions does what a dictionary says."""
+"""Writes, moves, deletions and transactions in any order agree with a dictionary."""
 
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What looks at many files of a branch looks at one version of it."""
+"""An operation that reads many files of a branch reads them from one version."""
 
 from itertools import count
 
@@ -9,7 +9,7 @@ NAMES = [f"table/day={day}/{part}.csv" for day in range(4) for part in range(3)]
 
 @pytest.fixture
 def publish(repo):
-    """Publishes the next version of a table: each file holds the version, and one is named by it."""
+    """Publishes the next version of a table. All files contain it, and some are named by it."""
     versions = count()
 
     def next_version(*_):
@@ -26,7 +26,7 @@ def publish(repo):
 
 
 def before_each(monkeypatch, grav, method, work):
-    """Have something done before each call of a method of the filesystem but the first."""
+    """Run `work` before each call of a method of the filesystem except the first."""
     original, calls = getattr(grav, method), count()
 
     def call(*given, **named):

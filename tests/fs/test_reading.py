@@ -1,4 +1,4 @@
-"""Every ref is a tree of files, hours and all."""
+"""Every ref is a tree of files, also with hours such as 05:00 in its paths."""
 
 import fsspec
 import pytest

@@ -1,4 +1,4 @@
-"""A lake whose objects are on S3, with a read for each range."""
+"""A lake with its objects on S3, where each range of bytes is one read."""
 
 import pandas as pd
 import pytest

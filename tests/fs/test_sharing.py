@@ -1,4 +1,4 @@
-"""Threads, processes and other machines: every instance is for one, the lake is for all."""
+"""Threads, processes and other machines: an instance belongs to one of them, the lake to all."""
 
 import multiprocessing
 import os

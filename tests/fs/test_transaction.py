@@ -1,4 +1,4 @@
-"""A transaction is one commit, or nothing."""
+"""A transaction is one commit or changes nothing."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""A branch is written as files are: what is closed is staged, what is not is nowhere."""
+"""A write through the filesystem: a closed file is staged, an unclosed file does not exist."""
 
 import pytest
 
