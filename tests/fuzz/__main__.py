@@ -1,11 +1,11 @@
-"""What ``make fuzz`` runs: every decoder in turn, for so many minutes.
+"""Fuzzes every decoder in turn for a number of minutes: ``make fuzz``.
 
 ::
 
     python -m tests.fuzz [MINUTES] [SEED]
 
-Exits with 1 where an input ended in an error that is none of graveler's, or where a record that
-an id or a checksum covers was taken altered.
+Exits with 1 if an input ended in an error that is not graveler's, or if a decoder accepted an
+altered record that an id or a checksum covers.
 """
 
 import sys
@@ -19,7 +19,7 @@ CHUNK = 50
 
 
 def main(minutes: float = 10, seed: int | None = None) -> int:
-    """Fuzz, print the table, and say whether all was well."""
+    """Fuzz, print the table, and return whether all was well."""
     seed = time_ns() % 1_000_000 if seed is None else seed
     print(f"seed {seed}, {minutes:g} minutes")
     random = Random(seed)

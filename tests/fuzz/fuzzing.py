@@ -1,4 +1,4 @@
-"""Feeding damaged records to decoders and to whole reads, and counting what becomes of them."""
+"""Gives damaged records to decoders and to reads, and counts the outcomes."""
 
 import traceback
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ READING = "reads of a damaged lake"
 
 @dataclass
 class Tally:
-    """What became of the inputs of one target.
+    """The outcomes of the inputs of one target.
 
     Attributes:
-        name: Of the target.
-        covered: Whether nothing altered may be taken.
+        name: The name of the target.
+        covered: Whether no altered record may be accepted.
         tried: Inputs that differ from the sound record.
-        refused: By an error that says what is damaged.
-        equal: Taken for what the sound record says.
-        altered: Taken for something else.
-        bare: Ended in an error that is none of graveler's, or none of those allowed.
-        failures: The first of what must not happen, each with what repeats it.
+        refused: Inputs refused by an error that says what is damaged.
+        equal: Inputs with the same meaning as the sound record.
+        altered: Inputs accepted with another meaning.
+        bare: Inputs that ended in an error that is not graveler's, or not an allowed one.
+        failures: The first failures, each with the values that repeat it.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Tally:
 
     @property
     def good(self) -> bool:
-        """Whether nothing happened that must not."""
+        """Return whether there was no failure."""
         return not self.bare and not (self.covered and self.altered)
 
     def fail(self, what: str) -> None:
-        """Note a failure; the first few are enough."""
+        """Record a failure, up to a few."""
         if len(self.failures) < 3:
             self.failures.append(f"{self.name}: {what}")
 
@@ -93,7 +93,7 @@ def _sound(number: int) -> str:
 
 
 def read_damaged(tally: Tally, random: Random) -> None:
-    """Read a lake by public calls after one of its records was damaged."""
+    """Damage one record of a lake, and read the lake by public calls."""
     world, snapshot, places = _world()
     number = random.randrange(len(READS))
     sound = _sound(number)
@@ -121,7 +121,7 @@ def read_damaged(tally: Tally, random: Random) -> None:
 
 
 def table(tallies: list[Tally]) -> Iterator[str]:
-    """Yield the lines of the closing table."""
+    """Yield the lines of the final table."""
     yield f"{'decoder':24}{'inputs':>9}{'refused':>9}{'equal':>9}{'altered':>9}{'bare':>6}  covered"
     for each in [*tallies, total(tallies)]:
         yield (
@@ -131,6 +131,6 @@ def table(tallies: list[Tally]) -> Iterator[str]:
 
 
 def total(tallies: list[Tally]) -> Tally:
-    """Return the sum."""
+    """Return the sum of all tallies."""
     names = ("tried", "refused", "equal", "altered", "bare")
     return Tally("all", **{name: sum(getattr(one, name) for one in tallies) for name in names})

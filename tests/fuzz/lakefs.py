@@ -1,4 +1,4 @@
-"""What is read of lakeFS: whole files, and each kind of record in them."""
+"""The decoders for files of lakeFS: whole files, and each kind of record in them."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,10 +17,10 @@ class Decoder(NamedTuple):
     """A decoder.
 
     Attributes:
-        name: What it decodes.
+        name: The name of the record's kind.
         seeds: Sound records.
-        decode: Returns what a key and a record say.
-        covered: An id covers every byte.
+        decode: Returns the content of a key and a record.
+        covered: Whether an id covers every byte.
     """
 
     name: str

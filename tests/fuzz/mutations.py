@@ -1,4 +1,4 @@
-"""Damage: to bytes, and to the structure of JSON."""
+"""Damage to bytes, and to the structure of JSON."""
 
 import json
 from random import Random
@@ -26,7 +26,7 @@ TEXTS = (
 
 
 def damaged_bytes(raw: bytes, random: Random) -> bytes:
-    """Return bytes with some of them changed, missing, repeated or put between."""
+    """Return bytes with some of them changed, removed, repeated or inserted."""
     found = bytearray(raw)
     for _ in range(random.choice((1, 1, 1, 2, 8))):
         at = random.randrange(len(found) + 1)
@@ -48,7 +48,7 @@ def damaged_bytes(raw: bytes, random: Random) -> bytes:
 
 
 def damaged_json(raw: bytes, random: Random) -> bytes:
-    """Return JSON with a value of another kind, a name missing, a place too many, and the like."""
+    """Return JSON with a value of another kind, a missing name, an extra item, or the like."""
     if random.random() < 0.03:
         return random.choice(TEXTS)
     value = json.loads(raw.decode("utf-8", "surrogatepass"))
@@ -89,7 +89,7 @@ def _changed(value: Any, random: Random) -> Any:  # noqa: PLR0911 - one for each
 
 
 def _near(value: Any, random: Random) -> Any:
-    """Return a value of the same kind."""
+    """Return another value of the same kind."""
     match value:
         case bool():
             return not value

@@ -1,4 +1,4 @@
-"""A lake that holds a record of every kind, and the reads that any user could make of it."""
+"""A lake that has a record of every kind, and the reads of it that a user can make."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -36,7 +36,7 @@ def build() -> World:
 
 def _history(repository: Repository) -> None:
     main = repository.branch("main")
-    for number in range(12):  # more than a branch's record keeps, so that the log has a page
+    for number in range(12):  # more than the branch's record holds, so that the log has a page
         main.put(f"a/{number}.csv", b"%d" % number, content_type="text/csv", metadata={"n": "1"})
         main.commit(f"commit {number}", metadata={"source": "bts"})
     dev = repository.create_branch("dev", "main~2")
@@ -150,6 +150,6 @@ READS: tuple[Read, ...] = (_views, _history_read, _runs_read, _others_read, _dry
 
 
 def opened(lake: Lake) -> Repository:
-    """Return the repository, as a process that just began opens it."""
+    """Return the repository, opened as by a new process."""
     lake.repositories()
     return lake.repository(REPOSITORY)

@@ -1,4 +1,4 @@
-"""What is fuzzed: each decoder with real records of its kind."""
+"""The targets of fuzzing: each decoder with real records of its kind."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -74,13 +74,13 @@ class Target:
     """One decoder.
 
     Attributes:
-        name: What the table calls it.
+        name: The name in the table.
         seeds: Keys and sound records.
-        decode: Returns what a key and a record say.
-        refusals: The errors by which it may refuse.
-        damage: What is done to a record.
-        damages_keys: Whether keys are damaged, too.
-        covered: An id or a checksum covers every byte: nothing altered may be taken.
+        decode: Returns the content of a key and a record.
+        refusals: The errors by which the decoder may refuse.
+        damage: Damages a record.
+        damages_keys: Whether keys are damaged too.
+        covered: Whether an id or a checksum covers every byte, so that no alteration is accepted.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Target:
 
 
 def _within(split: Callable[[bytes], tuple[bytes, bytes]]) -> Damage:
-    """Damage the data behind a head, with lengths that are right around it, or any byte."""
+    """Return a damage of the data after a head with correct lengths around it, or of any byte."""
 
     def damage(raw: bytes, random: Random) -> bytes:
         if random.random() < 0.3 or len(raw) == len(TOMBSTONE):
@@ -115,7 +115,7 @@ _in_staged = _within(lambda raw: (raw[: _head(raw)], raw[_head(raw) :]))
 
 
 def _converse(candidate: Candidate, rest: bytes, _: bytes, raw: bytes) -> Any:
-    """Return the answer of a gate whose process sends a message, and what it sends after it."""
+    """Return the answer of a gate whose process sends a message and then `rest`."""
     answer = converse(candidate, said({"begun": True}) + framed(raw) + rest)
     if answer.died:
         raise CorruptionError(answer.reason)
@@ -138,7 +138,7 @@ def _staged(key: bytes, raw: bytes) -> Any:
 def _commit(key: bytes, raw: bytes) -> Any:
     kv = MemoryKVStore()
     kv.set("refs:u", key, raw)
-    # what its id does not cover is left out
+    # the id does not cover the generation
     return replace(Commits(kv, "refs:u").get(key.decode().rpartition("/")[2]), generation=1)
 
 
@@ -203,7 +203,7 @@ def _records(kv: dict[str, dict[bytes, bytes]], where: str) -> tuple[tuple[bytes
 
 
 def _in_dump(raw: bytes, random: Random) -> bytes:
-    """Damage one line of a dump, and make its checksum right again."""
+    """Damage one line of a dump, and correct its checksum."""
     lines = raw.splitlines(keepends=True)[:-1]
     at = random.randrange(len(lines))
     lines[at] = damaged_json(lines[at], random) + b"\n"
@@ -273,7 +273,7 @@ def _folder() -> TemporaryDirectory[str]:
 
 @cache
 def targets() -> tuple[Target, ...]:
-    """Return every decoder, with records of a lake that is built for them."""
+    """Return every decoder, with records of a lake built for them."""
     world = build()
     kv = world.kv.snapshot()
     lake = world.open()

@@ -1,4 +1,4 @@
-"""Every decoder takes damage for damage: so many seeded inputs each; `make fuzz` tries more."""
+"""Every decoder detects damage in a number of seeded inputs; `make fuzz` tries more."""
 
 from random import Random
 
