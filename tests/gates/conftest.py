@@ -1,4 +1,4 @@
-"""Repositories to judge: one in memory, and one on disk that other processes open too."""
+"""Repositories for gates: one in memory, and one on disk that other processes can open too."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def repo(memory_lake):
 
 @pytest.fixture
 def disk(tmp_path):
-    """A repository on SQLite and a folder."""
+    """A repository on SQLite and a local folder."""
     with graveler.open(tmp_path / "lake", create=True) as lake:
         made = lake.create_repository("flights")
         main = made.branch("main")
@@ -39,7 +39,7 @@ def disk(tmp_path):
 
 @pytest.fixture
 def refused():
-    """Publish a run behind one gate; return the verdict that refused it."""
+    """Publish a run with one gate; return the verdict that refused it."""
 
     def attempt(repo, gate, key="hour 05"):
         head = repo.commit("main")

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 
 def parquet(columns, schema=None, **options):
-    """The bytes of a Parquet file with these columns."""
+    """Return the bytes of a Parquet file with these columns."""
     sink = io.BytesIO()
     pq.write_table(pa.table(columns, schema=schema), sink, **options)
     return sink.getvalue()

@@ -1,4 +1,4 @@
-"""Gates that another process can import, and what they do there."""
+"""Gates that another process can import."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pathlib import Path
 import graveler
 from graveler.gates.isolation.channel import send
 
-# ruff: noqa: TID251 - what they do is waste real time
+# ruff: noqa: TID251 - these gates use real time
 
 
 @graveler.gate(reads="run", isolated=True)
@@ -76,7 +76,7 @@ def leaks(candidate):
 
 @graveler.gate(isolated=True)
 def closes_everything(candidate):
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # the channel has any number
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # the channel can have any number
     time.sleep(600)
 
 
@@ -97,7 +97,7 @@ def dies_with_children(candidate):
 
 
 def lake_of(candidate):
-    """The folder of the lake that holds a candidate's files."""
+    """Return the folder of the lake that holds a candidate's files."""
     file = Path(candidate.uris("settled")[0].removeprefix("file://"))
     return next(folder for folder in file.parents if (folder / "graveler.toml").exists())
 
@@ -168,12 +168,12 @@ def few_files(candidate):
 
 
 def opens_a_file(candidate):
-    with open(os.devnull) as file:  # noqa: PTH123 - what is tested
+    with open(os.devnull) as file:  # noqa: PTH123 - under test
         return not file.read()
 
 
 def told(candidate, message):
-    """Send the publisher a message that no gate sends."""
+    """Send the publisher a message that a real gate never sends."""
     send(candidate._source._channel, message)
 
 
@@ -207,7 +207,7 @@ def asks_all_the_time(candidate):
 
 @graveler.gate(isolated=True)
 def leaves_listings(candidate):
-    """Begin more listings than the publisher holds, and read the last one to its end."""
+    """Begin more listings than the publisher keeps open, and read the last one to its end."""
     started = [candidate.entries() for _ in range(200)]
     for listing in started:
         next(listing)

@@ -1,4 +1,4 @@
-"""Required gates come from modules that the process allows, and from no others."""
+"""Required gates come only from modules that the process allows."""
 
 import sys
 
@@ -15,7 +15,7 @@ NAME = "tests.gates.samples:no_bad_files"
 
 @pytest.fixture
 def lake(tmp_path, monkeypatch):
-    """The folder of a lake, in a process that allows no module."""
+    """The folder of a lake. The process allows no module."""
     monkeypatch.delenv("GRAVELER_GATE_MODULES")
     with graveler.init(tmp_path / "lake") as lake:
         lake.create_repository("flights")
@@ -29,7 +29,7 @@ def allow(folder, *modules):
 
 
 def in_the_store(repo, gate):
-    """Have the key-value store require a gate, as a user with access to it could."""
+    """Require a gate in the key-value store directly, as a user with access to it could."""
     repo.stores.refs.requirements.change(lambda rules: {**rules, "main": [gate.encode()]})
 
 

@@ -1,4 +1,4 @@
-"""What a gate may answer, and what is made of it."""
+"""The answers that a gate may give, and the verdicts that follow."""
 
 import numpy
 import pytest
@@ -7,7 +7,7 @@ import graveler
 from graveler.gates import Gate
 from tests.gates import samples
 
-# ruff: noqa: B015 - comparisons that are thrown away are what is tested
+# ruff: noqa: B015 - the tests compare and discard the result
 
 
 def drops(candidate):
@@ -60,7 +60,7 @@ def test_these_refuse(repo, refused, check, reason, died):
 
 @pytest.mark.filterwarnings("ignore:coroutine")
 def test_a_coroutine_is_no_answer(repo, refused):
-    assert "it returned coroutine" in refused(repo, Gate("g", waits)).reason  # type: ignore[arg-type]  # as callers without types do
+    assert "it returned coroutine" in refused(repo, Gate("g", waits)).reason  # type: ignore[arg-type]  # as untyped code may
 
 
 def test_a_chained_comparison_in_an_assertion_is_allowed(repo):

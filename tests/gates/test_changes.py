@@ -1,4 +1,4 @@
-"""What a gate sees as added, changed and removed, and the gate of the guides against empty hours."""
+"""Added, changed and removed files as a gate sees them, and the guides' gate for empty hours."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def no_empty_hour(candidate):
 
 @pytest.fixture
 def published(repo):
-    """A repository with the hour, and with one before it."""
+    """A repository with the hour and the hour before it."""
     main = repo.branch("main")
     main.put("output/2013/01/01/04:00/part-0", b"4")
     main.commit("04:00")

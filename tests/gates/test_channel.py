@@ -1,4 +1,4 @@
-"""What the process of a gate may do to its publisher: nothing but be refused, and in time."""
+"""The process of a gate cannot harm its publisher: its wrong messages are refused in time."""
 
 import json
 import random
@@ -190,7 +190,7 @@ def test_listings_that_a_gate_leaves_give_way_to_later_ones(disk):
 
 
 def test_a_file_elsewhere_is_read_through_the_publisher(repo, tmp_path):
-    """A store in memory, which no other process has."""
+    """The file is in a store in memory, which other processes do not have."""
     repo.stores.open_store("mem://elsewhere").put("x", b"seven")
     repo.links.allow("mem://elsewhere")
     with repo.run("hour", gates=[samples.counts]) as run:

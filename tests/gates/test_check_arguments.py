@@ -1,4 +1,4 @@
-"""What no check can mean is refused when it is made."""
+"""A check with arguments that make no sense is refused when it is made."""
 
 import math
 from datetime import date, timedelta

@@ -1,4 +1,4 @@
-"""The values that checks read, by type of file: CSV, Parquet, and both beside each other."""
+"""The values that checks read from CSV files, Parquet files, and both together."""
 
 import gzip
 import math
@@ -43,7 +43,7 @@ UNIQUE = checks.unique("o/", "z")
 REFERS = checks.refers_to("o/", "z", "d/")
 
 CASES = {
-    # gate, files, "" or a part of the reason
+    # gate, files, and a part of the reason, or "" if it passes
     "NaN of a CSV": (RANGE, {"o/a.csv": csv(1.5, "nan")}, "1 values that are NaN"),
     "NaN of a CSV, spelled as pandas reads it": (
         RANGE,

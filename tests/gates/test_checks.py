@@ -1,4 +1,4 @@
-"""The built-in checks, each at a table of files: what passes, what is refused, what is odd."""
+"""The built-in checks, each with a table of files: what passes, what is refused, and edge cases."""
 
 import gzip
 from datetime import UTC, date, datetime, timedelta
@@ -21,7 +21,7 @@ def nested(values):
 
 
 CASES = {
-    # gate, files, "" or what is said
+    # gate, files, and the reason, or "" if it passes
     "rows enough": (checks.row_count("t/", 3), {"t/a.parquet": rows(3)}, ""),
     "rows of all files": (
         checks.row_count("t/", 5, 5),

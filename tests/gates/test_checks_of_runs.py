@@ -1,4 +1,4 @@
-"""The built-in checks at runs: their metadata, what is on main, what was judged before."""
+"""The built-in checks on runs: their metadata, main's contents, and earlier verdicts."""
 
 import json
 from datetime import timedelta
@@ -167,7 +167,7 @@ def test_a_stale_folder_is_not_fresh_though_it_was_judged_before(repo):
 
 
 def hours(repo, numbers, gate=None):
-    """Publish a run for each number, of so many rows; return what the last one's gate said."""
+    """Publish a run for each number of rows; return the verdict of the last one's gate."""
     for hour, number in enumerate(numbers):
         last = hour == len(numbers) - 1
         try:
@@ -186,9 +186,9 @@ def hours(repo, numbers, gate=None):
         ([10, 10, 10, 5], {}, ""),
         ([10, 10, 10, 40], {}, ""),
         ([10, 10, 10, 40], {"more": 2.0}, "more than 200% more"),
-        ([10, 10, 1], {}, ""),  # too few to compare with
+        ([10, 10, 1], {}, ""),  # too little history
         ([1], {}, ""),
-        ([1000, 10, 10, 10, 9], {}, ""),  # one odd day is not what is usual
+        ([1000, 10, 10, 10, 9], {}, ""),  # one odd day is not the usual number
         ([100, 1, 1, 1, 1], {"history": 3}, ""),
         ([100, 1, 1, 1, 1], {"history": 3.0}, ""),
     ],
@@ -238,7 +238,7 @@ def test_a_run_that_leaves_what_is_there_as_it_is_passes(repo, kind):
 
 
 def test_that_nothing_is_left_below_a_prefix_is_judged_again(repo):
-    """The change set is the same, and what is beside it is not."""
+    """The change set is the same, and the files beside it differ."""
     gate = MAKE["schema"]()
     with repo.run("before") as before:
         before.put("t/a.parquet", rows(3))

@@ -1,4 +1,4 @@
-"""A gate reads what it declares, and what it declares is what its verdict is kept under."""
+"""A gate reads what it declares, and its verdict is stored under the declared content."""
 
 from contextlib import suppress
 
@@ -46,7 +46,7 @@ OUTSIDE = {
 
 @pytest.fixture
 def repo(repo):
-    """One that holds files beside those that a run changes, each in a range of its own."""
+    """A repository with files beside those that a run changes, each in a range of its own."""
     repo.splitting.set(raggedness=1)
     main = repo.branch("main")
     for path in ("t/old", "u/old"):
@@ -56,7 +56,7 @@ def repo(repo):
 
 
 def asked(repo, gate, path="t/new"):
-    """What the gate says of a run that writes a file."""
+    """Return the gate's verdict of a run that writes a file."""
     run = repo.runs.open("hour", metadata={"hour": "5"})
     run.put(path, b"1")
     run.commit_staged()
@@ -165,7 +165,7 @@ def test_inputs_that_are_none_are_refused(reads, said):
 
 
 def commits(repo, message, gate):
-    """Commit equal content with a message to a branch that requires the gate."""
+    """Commit equal content, with a message, to a branch that requires the gate."""
     repo.branch("main").delete("t/x")
     repo.branch("main").commit("without", metadata={"by": "hand"})
     repo.branch("main").put("t/x", b"1")
@@ -222,7 +222,7 @@ DIFFERS = {
 
 @pytest.mark.parametrize("reads", DIFFERS)
 def test_what_is_declared_is_in_the_key(repo, reads):
-    """Two attempts of one content: what differs between them is judged again where it is read."""
+    """Two attempts with equal content. A gate that reads their difference judges the second one."""
     for number in ("one", "two"):
         run = repo.runs.open("hour", metadata={"number": number})
         if number == "one":
@@ -253,7 +253,7 @@ def test_history_is_in_the_key_as_far_as_it_concerns_the_prefix(repo):
 
 @pytest.mark.parametrize("gate", [{}, {"prefix": "t/"}, {"prefix": "t/n"}, {"reads": "changes"}])
 def test_an_address_that_changes_is_a_new_input(repo, gate):
-    """A gate reads bytes, and equal content elsewhere is other bytes."""
+    """A gate reads bytes, and equal content at another address is other bytes."""
     gate = Gate("g", says_yes, **gate)
     stores = repo.stores
     for number in (1, 2):

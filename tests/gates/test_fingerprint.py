@@ -1,4 +1,4 @@
-"""Fingerprints: another rule never has the same, and what cannot be told surely has none."""
+"""Fingerprints differ between different rules. A rule that cannot be followed has none."""
 
 import importlib
 import os
@@ -26,7 +26,7 @@ def known(candidate):
 """
 ALLOWED = {"UA"}
 
-# how a rule is written, its answer in it, and what is written instead of 1 when it changes
+# how a rule is written, with its answer; X takes another number when the rule changes
 WAYS = {
     "the code": ("", "X"),
     "a constant": ("A = X", "A"),
@@ -76,7 +76,7 @@ WAYS = {
     "a function of math": ("import math\nA = math.floor if X == 1 else math.ceil", "A(0.5)"),
 }
 
-# how a rule is written whose answer depends on what cannot be followed for sure
+# rules whose answer depends on something that cannot be followed reliably
 UNSURE = {
     "an unpickled value": ("import pickle\nA = pickle.dumps(1)", "pickle.loads(A)"),
     "a module that is run": ("import runpy", "runpy.run_path('values.py')"),
@@ -115,7 +115,7 @@ UNSURE = {
 
 
 def loaded(folder, way, number):
-    """The rule, written with that number, in a module that is imported again."""
+    """Return the rule with this number, from a newly imported module."""
     before, use = (text.replace("X", str(number)) for text in {**WAYS, **UNSURE}[way])
     pathlib.Path(folder, "rules.py").write_text(RULES.format(before, use))
     pathlib.Path(folder, "values.py").write_text("def function(): return 1\n")
@@ -147,7 +147,7 @@ def test_another_rule_is_another_one_and_the_same_rule_the_same(folder, way):
 
 
 def test_it_is_the_same_in_another_process(folder):
-    """Where memory, and the order of sets, are others."""
+    """Another process has other memory addresses and another order of sets."""
     here = {way: rule(loaded(folder, way, 1)) for way in WAYS}
     program = (
         "import sys; from tests.gates import test_fingerprint as it\n"
@@ -251,7 +251,7 @@ def in_allowed(candidate):
 
 
 class Limit:
-    """A check that is an object, without a text of its own."""
+    """A check that is an object without a description of its own."""
 
     def __init__(self, most):
         self.most = most
@@ -290,13 +290,13 @@ def test_what_a_check_said_that_changed_its_own_rule_is_not_kept(repo):
     left = [True, False]
     gate = Gate("g", lambda _: left.pop(0))
     run = judged(repo, gate)
-    left.insert(0, True)  # as it was before it judged
+    left.insert(0, True)  # the state before it judged
     assert run.judge([gate])[0].passed
     assert not run.judge([gate])[0].passed
 
 
 def test_a_process_of_its_own_that_has_another_rule_tells(disk, monkeypatch):
-    """A fresh interpreter imports the module as it is on disk."""
+    """A fresh interpreter imports the module from disk."""
     monkeypatch.setattr(samples, "MOST_FILES", 0)
     isolated = Gate("g", samples.few_files, isolated=True)
     run = judged(disk, isolated)

@@ -1,4 +1,4 @@
-"""A gate in a process of its own: whatever it does there, the publisher goes on."""
+"""A gate in a process of its own: the publisher continues in any case."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ from tests.harness.programs import start_program
 
 
 def alive(pid):
-    """Whether a process runs: not one that waits to be reaped."""
+    """Return whether a process runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -30,7 +30,7 @@ def alive(pid):
 
 
 def gone(pid):
-    """Whether a process ends: a killed one takes a moment."""
+    """Return whether a process ends within some seconds."""
     for _ in range(200):
         if not alive(pid):
             return True
@@ -39,13 +39,13 @@ def gone(pid):
 
 
 def children():
-    """The processes that we have started and not reaped."""
+    """Return the child processes that are not reaped."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the process has ended
         if int(fields[1]) == os.getpid():
             found.add(int(stat.parent.name))
     return found
@@ -53,14 +53,14 @@ def children():
 
 @pytest.fixture(params=["fresh", "forked"])
 def gated(request):
-    """The gate by name, to run in a fresh interpreter or, where it cannot be imported, in a fork."""
+    """Return a gate by name, for a fresh interpreter or, if it cannot be imported there, a fork."""
 
     def pick(name):
         gate = getattr(samples, name)
         if request.param == "fresh":
             return gate
         check = gate.check
-        return replace(gate, check=lambda candidate: check(candidate))  # noqa: PLW0108 - one that has no name
+        return replace(gate, check=lambda candidate: check(candidate))  # noqa: PLW0108 - one without a name
 
     return pick
 
@@ -101,7 +101,7 @@ def test_it_refuses_with_its_reason(disk, gated, refused):
         ("leaves", "exit code 3 and without an answer"),
         ("exits", "SystemExit: enough"),
         ("leaks", "MemoryError"),
-        ("closes_everything", "its process "),  # what it lost first is chance
+        ("closes_everything", "its process "),  # the first loss differs between runs
         ("dies_with_children", "killed by SIGKILL"),
         ("opens_the_lake", "ReadOnlyError: gate 'opens_the_lake' would write"),
     ],
@@ -112,7 +112,7 @@ def test_one_that_fails_has_refused_and_leaves_no_process(disk, gated, refused, 
     assert reason in verdict.reason
     assert verdict.died
     assert children() <= before
-    with disk.run("hour 05") as run:  # the next attempt works
+    with disk.run("hour 05") as run:  # the next attempt succeeds
         run.put("a/1", b"1")
     assert disk.ref("main").get("a/1") == b"1"
 

@@ -1,4 +1,4 @@
-"""A gate cannot write: not through the candidate, not through anything that it holds."""
+"""A gate cannot write: not through the candidate, and not through any object that it reaches."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from graveler.kv.store import ABSENT
 
 
 def stored(repo):
-    """All that a repository holds: every key of the store, every object."""
+    """Return everything that a repository stores: every key and every object."""
     kv, objects = repo.stores.kv, repo.stores.objects
     keys = {
         (partition, key): value
@@ -118,7 +118,7 @@ def test_what_a_gate_closes_over_refuses_to_be_written(repo, refused, way):
 
 
 def nothing_moved(seen):
-    """Whether nothing changed, but for commits that no branch has: they are content."""
+    """Return whether nothing changed, except commits that no branch has: they are content."""
     (keys, objects), (keys_after, objects_after) = seen
     new = {key for key in keys_after.keys() - keys.keys() if not key[1].startswith(b"commit/")}
     kept = all(keys_after.get(key) == value for key, value in keys.items())

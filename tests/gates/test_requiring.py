@@ -1,4 +1,4 @@
-"""Gates that branches require, by any operation that moves them."""
+"""Gates that branches require, in all operations that move a branch."""
 
 from functools import partial
 from threading import Thread
@@ -141,7 +141,7 @@ def test_other_branches_do_as_they_like(repo):
 def test_a_commit_that_is_refused_is_mended_or_discarded(repo):
     repo.gates.require("main", BAD)
     main = repo.branch("main")
-    for number in range(20):  # more than as many sealed tokens as there usually are
+    for number in range(20):  # more than the usual number of sealed tokens
         main.put(f"bad/{number}", b"1")
         with pytest.raises(GateFailedError):
             main.commit("bad")
@@ -225,7 +225,7 @@ def test_what_is_required_is_kept_and_shown(repo):
     assert gates[0].check == checks.row_count("output/", 10).check
     assert gates[1].check == checks.schema("output/", {"a": "int64"}).check
     assert gates[3] == samples.counts
-    repo.gates.require("main", BAD)  # in place of the others
+    repo.gates.require("main", BAD)  # replaces the others
     assert [gate.name for gate in repo.gates.required()["main"]] == ["no_bad_files"]
     repo.gates.require_named("main", "file_size", {"at_least": 5}, severity="warn")
     repo.gates.require_named("main", "file_size", {"at_least": 6})
@@ -390,7 +390,7 @@ def test_what_was_on_its_way_when_gates_were_required_is_judged(repo, door):
 
 
 def meanwhile(work):
-    """Do it as another process would while a gate judges."""
+    """Run `work` as another process does while a gate judges."""
     other = Thread(target=work)
     other.start()
     other.join()

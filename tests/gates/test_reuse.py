@@ -1,4 +1,4 @@
-"""Verdicts that are kept: what was judged is not judged again, what is new to a gate is."""
+"""Stored verdicts: judged content is not judged again, new content is."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Statistics: of footers that are read by ranges, kept with the commit, and told when data is gone."""
+"""Statistics are read from footers by ranges, kept with the commit, and say when data is gone."""
 
 import io
 from collections import Counter
@@ -27,7 +27,7 @@ LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])
 
 
 class Stored:
-    """Files of a tree that is none."""
+    """A stand-in for the files of a tree."""
 
     def __init__(self, data):
         self.data = data
@@ -43,7 +43,7 @@ class Stored:
 
 
 class Counting(MemoryStore):
-    """A store that counts the bytes that are read of each object."""
+    """A store that counts the bytes read of each object."""
 
     def __init__(self, name):
         super().__init__(name)
@@ -62,7 +62,7 @@ class Counting(MemoryStore):
 
 @pytest.fixture
 def counted(repo):
-    """A repository on a store that counts, and the store."""
+    """A repository on a store that counts, with that store."""
     store = Counting("mem://counted")
     repo.stores = replace(repo.stores, objects=store, open_store=lambda _: store)
     return repo, store
@@ -178,7 +178,7 @@ def test_a_commit_reset_to_keeps_what_it_brought(repo):
     for hour in range(3):
         publish(repo, hour, 10 + hour)
     repo.gates.require("main", checks.row_count("t/", at_least=0))
-    repo.branch("main").reset(to="main~1")  # judged: hour 2 would be gone
+    repo.branch("main").reset(to="main~1")  # judged, because hour 2 would be removed
     publish(repo, 4, 1, [look])
     assert past_of(repo, 4) == [["hour 1", 11, 1], ["hour 0", 10, 1]]
 

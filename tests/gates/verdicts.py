@@ -1,4 +1,4 @@
-"""What gates say of runs, and the files in which dbt records its results."""
+"""The verdicts of gates on runs, and the files in which dbt records its results."""
 
 import json
 
@@ -6,7 +6,7 @@ from graveler.errors import GateFailedError
 
 
 def said(repo, gate, files, *, on_main=None, delete=(), metadata=None):
-    """What a gate says of a run that writes these files: "" where it passes."""
+    """Return the reason of a gate on a run that writes these files, or "" if it passes."""
     if on_main:
         with repo.run("before") as before:
             for path, data in on_main.items():
@@ -24,7 +24,7 @@ def said(repo, gate, files, *, on_main=None, delete=(), metadata=None):
 
 
 def dbt(*results):
-    """The file in which dbt records results, given as id, status and message."""
+    """Return the file in which dbt records results, given as id, status and message."""
     rows = [dict(zip(("unique_id", "status", "message"), row, strict=False)) for row in results]
     return {"dbt/05/run_results.json": json.dumps({"metadata": {}, "results": rows}).encode()}
 

@@ -1,4 +1,4 @@
-"""Publishes behind an isolated gate that prints its process id and waits: ``LAKE``."""
+"""Publishes with an isolated gate that prints its process id and waits: ``LAKE``."""
 
 import os
 import sys
