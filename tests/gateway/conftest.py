@@ -1,4 +1,4 @@
-"""A gateway to a lake in memory, and its client on the branch ``dev``."""
+"""A gateway for a lake in memory, and its client on the branch ``dev``."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def dev(repo):
 
 @pytest.fixture
 def serve(lake):
-    """Starts a gateway with its options, and returns a client on the branch ``dev``."""
+    """Starts a gateway with options, and returns a client on the branch ``dev``."""
     opened = []
 
     def start(**options):

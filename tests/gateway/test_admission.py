@@ -1,4 +1,4 @@
-"""Who may use a gateway."""
+"""Which users a gateway admits."""
 
 from urllib.parse import urlencode, urlsplit
 
@@ -13,7 +13,7 @@ REFUSED = (401, "AccessControlException")
 
 @pytest.fixture
 def status(client, dev):
-    """Asks for the status of a file, with what is given instead of the right token."""
+    """Asks for the status of a file with something other than the right token."""
     dev.put("a", b"x")
 
     def ask(headers=None, **query):
@@ -38,7 +38,7 @@ def test_any_other_token_is_refused(status, token):
         status({"Authorization": f"Bearer {token}".encode().decode("latin-1")}),
     ):
         assert got.failure == REFUSED
-        assert got.reason == got.message  # the one thing that Hadoop's client shows
+        assert got.reason == got.message  # Hadoop's client shows only this field
         assert "HADOOP_USER_NAME" in got.message
 
 

@@ -1,4 +1,4 @@
-"""Requests that are wrong: each gets an answer or an end, and the next client gets served."""
+"""Wrong requests: each ends with or without an answer, and the next client is served."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ ARGUMENT = (400, "IllegalArgumentException")
 
 @pytest.fixture
 def raw(client, dev):
-    """Sends bytes to the gateway and returns all that it answers; `wait` leaves the way open."""
+    """Sends bytes to the gateway and returns its whole answer; `wait` keeps the connection open."""
     dev.put("a", b"hello")
     host, _, port = client.authority.partition(":")
 
@@ -30,7 +30,7 @@ def raw(client, dev):
 
 
 def put(client, body, *headers):
-    """The bytes of a CREATE with a body."""
+    """Return the bytes of a CREATE with a body."""
     head = [f"PUT {client.target('/b', 'CREATE', data='true')} HTTP/1.1", "Host: x", *headers]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
@@ -241,5 +241,5 @@ def test_a_reader_that_goes_away_is_no_error(client, dev, capfd):
             connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             assert connection.recv(10)
     assert client.open("/large", offset=19_999_999).body == b"\0"
-    assert threading.active_count() <= before + 2 * 4  # a connection has two while it is answered
+    assert threading.active_count() <= before + 2 * 4  # two threads per answered connection
     assert capfd.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""Many clients at once, and a gateway that stops."""
+"""Many clients at the same time, and a gateway that stops."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -28,11 +28,11 @@ def connect(client, dev):
 
 
 HALF = bytes(20_000_000)
-"""More than the system takes before the gateway reads it."""
+"""More bytes than the system buffers before the gateway reads them."""
 
 
 class Slow:
-    """A body that waits in its middle until it is let go on."""
+    """A body that pauses in its middle until the test continues it."""
 
     def __init__(self):
         self.begun = threading.Event()
@@ -107,7 +107,7 @@ def test_a_file_is_not_there_before_its_last_byte(client, dev, connect):
         assert body.begun.wait(120)
         assert client.kind("/a") == ""
         assert list(dev.uncommitted()) == []
-        client.mkdirs("/t")  # the branch is not held by the upload
+        client.mkdirs("/t")  # the upload does not hold the branch
         body.goes_on.set()
         assert done.result(120).status == 201
     assert dev.get("a") == HALF + b"end"
@@ -172,7 +172,7 @@ def test_more_connections_than_allowed_are_closed(client, connect, monkeypatch):
     second.close()
     served = False
     while not served:
-        with suppress(OSError):  # the other one is not closed yet
+        with suppress(OSError):  # the other connection is not closed yet
             threading.Event().wait(0.02)
             served = connect().kind("") == "DIRECTORY"
 

@@ -1,4 +1,4 @@
-"""Any sequence of operations does what a plain tree of folders and files does in HDFS."""
+"""Operations in any order have the effect that they have on folders and files in HDFS."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ def below(paths, folder):
 
 
 class Model:
-    """Files, and folders that stay when they are empty."""
+    """Files, and folders that remain when they are empty."""
 
     def __init__(self):
         self.files = {}

@@ -26,7 +26,7 @@ FIELDS = {
 
 
 def on_disk(branch, entry):
-    """The file of an entry in a lake that is a folder."""
+    """Return the file of an entry in a lake on disk."""
     return Path(branch.uri(entry).removeprefix("file://"))
 
 
@@ -125,7 +125,7 @@ def test_bytes_from_anywhere(serve, lake, dev, tmp_path, where, part, expected):
         (dev if where == "memory" else on_disk).put("a", content)
         client = serve(lake=lake if where == "memory" else folder)
         assert client.open("/a", **part).body == content[expected]
-        assert client.kind("/a") == "FILE"  # over the same connection
+        assert client.kind("/a") == "FILE"  # on the same connection
 
 
 def test_an_offset_behind_the_end_is_refused(client, dev):
@@ -181,9 +181,9 @@ def test_a_file_of_another_size_is_refused(serve, tmp_path, capfd):
 def test_a_file_that_becomes_shorter_ends_the_answer(serve, tmp_path, capfd, part):
     with graveler.open(tmp_path / "lake", create=True) as folder:
         branch = folder.create_repository("flights").create_branch("dev")
-        entry = branch.put("a", bytes(32 << 20))  # more than the buffers of the sockets hold
+        entry = branch.put("a", bytes(32 << 20))  # more than the sockets buffer
         client = serve(lake=folder)
-        client.connection.timeout = 20  # before the gateway ends an idle connection
+        client.connection.timeout = 20  # shorter than the gateway's limit for idle connections
         client.connection.request("GET", client.target("/a", "OPEN", **part))
         got = client.connection.getresponse()
         os.truncate(on_disk(branch, entry), 1000)

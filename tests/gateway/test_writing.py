@@ -370,7 +370,7 @@ def test_the_mark_of_success_commits_its_folder(serve, repo, dev):
     assert client.create("/t/_SUCCESS", b"").status == 201
     assert [entry.path for entry in repo.ref("dev").entries()] == ["t/a"]
     assert dev.head.message == "write t"
-    assert client.create("/t/_SUCCESS", b"").status == 201  # nothing new is no error
+    assert client.create("/t/_SUCCESS", b"").status == 201  # an unchanged folder is no error
     assert client.create("/_SUCCESS", b"").status == 201
     assert [entry.path for entry in repo.ref("dev").entries()] == ["t/a", "u/b"]
 
