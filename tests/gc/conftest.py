@@ -16,7 +16,7 @@ from tests.harness.worlds import ScriptedWorld
 
 @dataclass
 class Damage:
-    """A repository whose parts can be lost or spoilt behind its back."""
+    """A repository in which parts can be removed or damaged directly in the stores."""
 
     repo: graveler.Repository
 
@@ -49,7 +49,7 @@ class Damage:
         self.repo.stores.kv.set(self.refs, key.encode(), value)
 
     def fsck(self, **options):
-        """Check the repository; a check by tasks gives the same report."""
+        """Check the repository, and assert that a check by tasks gives the same report."""
         report = fsck(self.repo.stores, **options)
         if options.keys() <= {"objects", "also"}:
             check = TaskCheck(self.repo.stores, options.get("objects", "exist"), jobs)
@@ -62,7 +62,7 @@ class Damage:
 
 @pytest.fixture
 def damage(tmp_path):
-    """Three commits on main with several ranges, a branch ahead, a tag, a parked and an open run."""
+    """Three commits with many ranges on main, a branch ahead, a tag, a parked and an open run."""
     config = LakeConfig(
         location=str(tmp_path),
         kv_uri="mem://",

@@ -1,6 +1,6 @@
-"""Entries that borrow bytes beside a sweep: either the sweep sees them, or they are refused.
+"""Entries that reuse bytes beside a sweep: the sweep sees them, or they are refused.
 
-The bytes are those of a commit that nothing names any more: it is condemned, its window is over,
+The bytes are those of a commit that no ref names any more: it is condemned, its window is over,
 and it can still be read.
 """
 
@@ -44,7 +44,7 @@ def condemned(repo):
 
 
 def lost_entries(_repo):
-    """The entries as they were read before the sweep."""
+    """Return the entries as they were before the sweep."""
     return list(_READ)
 
 
@@ -202,7 +202,7 @@ def test_a_borrower_comes_in_between_the_steps_of_a_sweep(borrower):
 
 @pytest.mark.parametrize("borrower", ["link_many", "commit_changes", "link_in_a_run"])
 def test_a_borrower_dies_and_a_sweep_and_a_commit_come_after_it(borrower):
-    """What it has staged is not acknowledged; a commit takes it only if its bytes are there."""
+    """Its staged rows are not acknowledged. A commit includes them only if their bytes exist."""
     for number in range(1, 500):
         world = ScriptedWorld()
         repo = world.repo(scripted=False)
@@ -224,7 +224,7 @@ def test_a_borrower_dies_and_a_sweep_and_a_commit_come_after_it(borrower):
 
 
 def test_a_commit_refuses_rows_of_a_dead_borrower_keeps_the_rest():
-    """A sweep passes between the borrower's look and its staged rows, and the borrower dies."""
+    """A sweep passes between the borrower's look and its staged rows. Then the borrower dies."""
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     condemned(repo)
@@ -249,7 +249,7 @@ def test_a_commit_refuses_rows_of_a_dead_borrower_keeps_the_rest():
 
 
 def test_acknowledged_rows_are_committed_despite_earlier_sweeps(monkeypatch):
-    """A sweep that looks, one that has decided, one that died, one that is over."""
+    """The sweep dies at each of its calls, or ends, and a commit follows."""
     for number in range(1, 500):
         world = ScriptedWorld()
         repo = world.repo(scripted=False)
@@ -280,7 +280,7 @@ def test_a_sweep_looks_again_at_a_listed_file_that_is_borrowed():
     looks: list[int] = []
 
     def meanwhile(what, done, _known):
-        if what == "trees" and not looks:  # the branches were looked at
+        if what == "trees" and not looks:  # the branches are already read
             looks.append(done)
             borrower.branch("again").link_many(lost_entries(borrower))
 

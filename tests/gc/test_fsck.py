@@ -19,7 +19,7 @@ EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
 
 
 def short(refs):
-    """Refs, those of runs without the hash at their end."""
+    """Return the refs, without the hash at the end of a run's ref."""
     return tuple(ref[:-8] if ref.startswith("run-") else ref for ref in refs)
 
 
@@ -280,7 +280,7 @@ def test_many_problems_come_in_order_and_none_hides_another(damage):
 
 
 def stop_at(monkeypatch, damage, number):
-    """Have the process stopped when it opens that object."""
+    """Stop the process when it opens object `number`."""
     opened, original = count(1), type(damage.objects).open
 
     def stopping(store, key, *given):
@@ -302,7 +302,7 @@ def test_a_look_at_checksums_that_was_stopped_is_resumed(damage, monkeypatch):
     assert (rest.objects, rest.problems) == (15, ())
     assert 0 < rest.resumed < 10
     assert 0 < rest.hashed < whole.hashed
-    again = damage.fsck(objects="checksum", resume=True)  # nothing is left to be resumed
+    again = damage.fsck(objects="checksum", resume=True)  # nothing is left to resume
     assert (again.resumed, again.hashed) == (0, whole.hashed)
 
 

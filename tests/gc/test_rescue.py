@@ -1,4 +1,4 @@
-"""What a writer does about a table that it finds there, state by state."""
+"""What a writer does with an existing table, in each of the table's states."""
 
 import pytest
 
@@ -12,7 +12,7 @@ TABLE = bytes(range(32))
 
 
 class Waking(FakeClock):
-    """A clock whose sleepers let others work."""
+    """A clock whose sleep lets other processes work."""
 
     def __init__(self, work):
         super().__init__()
@@ -111,7 +111,7 @@ def test_a_lost_reply_is_looked_after(kv, files, moment):
 
 
 def test_a_sweep_that_is_quicker_is_noticed(kv, files):
-    """Between the look at the record and its removal, the sweep deletes the table."""
+    """The sweep deletes the table between the read of its record and the record's removal."""
     in_state(files, FileState.CONDEMNED)
     script = Script()
     rescue = Rescuer(FaultyKVStore(kv, script), "u", clock=FakeClock())

@@ -15,11 +15,11 @@ WINDOW = timedelta(seconds=0)
 
 
 class Restored:
-    """A lake whose key-value store was backed up while a mark waited, and restored after more.
+    """A lake whose key-value store was backed up while a mark waited, and restored after its sweep.
 
     Args:
-        folder: Where.
-        state: Of the mark in the backup.
+        folder: The folder of the lake.
+        state: The state of the mark in the backup.
     """
 
     def __init__(self, folder, state):
@@ -37,7 +37,7 @@ class Restored:
         shutil.copyfile(folder / "kv.sqlite3", folder / "backup")
 
     def sweep_elsewhere(self):
-        """Sweep the mark, then put the backup in the place of the key-value store."""
+        """Sweep the mark, then replace the key-value store with the backup."""
         with graveler.open(self.folder) as lake:
             swept = lake.repository("flights").gc.sweep(self.mark)
             assert swept.state is MarkState.SWEPT

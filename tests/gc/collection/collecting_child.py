@@ -1,4 +1,4 @@
-"""A process that collects until it is killed: ``python -m tests.gc.collection.collecting_child FOLDER``."""
+"""Collects until it is killed: ``python -m tests.gc.collection.collecting_child FOLDER``."""
 
 import sys
 from datetime import timedelta
@@ -13,7 +13,7 @@ def main(folder: str) -> None:
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")
         collector = repo.gc
-        collector._lease_seconds = 0.2  # who was killed is noticed soon
+        collector._lease_seconds = 0.2  # the end of a killed process is noticed soon
         sys.stdout.write("go\n")
         sys.stdout.flush()
         for number in count():

@@ -1,8 +1,8 @@
-"""Collection beside writers: whatever comes in between, what is named can be read.
+"""Collection beside writers: a commit that a ref names can always be read.
 
-The mark is made, its window passes, and then a writer and the sweep run side by side: one of
-them whole, at every point between two calls of the other. Writers that began before the mark
-are over by then, or have not named yet what they looked up: those are run around the mark.
+The mark is made, its window passes, and then a writer and the sweep run side by side: each of
+them runs whole between any two calls of the other. A writer that began before the mark has
+ended by then, or has not yet named the commit that it read: such writers run beside the mark.
 """
 
 from contextlib import suppress
@@ -33,7 +33,7 @@ def start(repo):
 
 
 def condemned(repo):
-    """The tree of a deleted branch is condemned, and its window is over."""
+    """Condemn the tree of a deleted branch, and let its window pass."""
     start(repo)
     repo.delete_branch("dev")
     days(repo, 2)
@@ -51,12 +51,12 @@ def sweep(repo):
 
 
 def commit_the_same(repo):
-    """Make tables of the garbage again: the writer takes over those that are there."""
+    """Make the tables of the garbage again. The writer reuses those that exist."""
     return link(repo, "again", "garbage again", **GARBAGE)
 
 
 def upload_the_same(repo):
-    """Equal content at new addresses: tables of its own."""
+    """Write equal content at new addresses, which needs other tables."""
     return commit(repo, "again", "garbage again", **GARBAGE)
 
 
@@ -65,7 +65,7 @@ def commit_some_of_it(repo):
 
 
 def merge_the_same(repo):
-    """A merge that comes to the condemned tree."""
+    """Merge two branches; the result equals the condemned tree."""
     for half in (("g0", "g1"), ("g3",)):
         branch = repo.create_branch(f"half-{half[0]}", exist_ok=True)
         branch.link_many(outside({path: GARBAGE[path] for path in half}))
@@ -81,7 +81,7 @@ def publish_the_same(repo):
 
 
 def name_the_commit(repo):
-    """No writer may, while it is condemned."""
+    """Name the condemned commit, which no writer may do."""
     lost = next(made for made in repo.stores.refs.commits.list() if made.message == "garbage")
     return repo.create_branch("back", lost.id)
 
@@ -101,7 +101,7 @@ REFUSED = (ExpiredError, ThrottledError)
 
 
 def check(world, writer, swept):
-    """Both succeeded or have to be repeated; nothing is lost; repeated, both succeed."""
+    """Assert that both succeed or are repeated with success, and that nothing is lost."""
     assert not isinstance(writer, GravelerError) or isinstance(writer, REFUSED), repr(writer)
     assert not isinstance(swept, GravelerError) or isinstance(swept, StateError), repr(swept)
     repo = world.repo(scripted=False)
@@ -143,7 +143,7 @@ def test_a_writer_comes_in_between_the_steps_of_a_sweep(writer):
 
 
 def test_a_writer_that_stops_while_a_sweep_passes_loses_nothing():
-    """The writer finds the table there, the sweep deletes it, the writer looks at its record."""
+    """The writer finds the table, the sweep deletes it, and the writer reads its record."""
     puts = []
 
     def operate(repo):
@@ -183,7 +183,7 @@ def tag_dev(repo):
 
 
 def move_dev(repo):
-    """The commit goes from a branch that sorts late to one that sorts early."""
+    """Move the commit from a branch that sorts late to a branch that sorts early."""
     repo.create_branch("aaa", "dev")
     repo.delete_branch("dev")
 
@@ -204,7 +204,7 @@ def delete_and_mark(repo):
 
 
 def checked_later(keep):
-    """Return a check: after the window the sweep leaves what `keep` of the outcomes named."""
+    """Return a check that the sweep after the window keeps what `keep` says of the outcomes."""
 
     def check_later(world, *outcomes):
         repo = world.repo(scripted=False)
@@ -225,7 +225,7 @@ def checked_later(keep):
 
 @pytest.mark.parametrize("name", [branch_from_dev, tag_dev])
 def test_who_looked_a_commit_up_before_the_mark_keeps_it(name):
-    """The ref is made after its commit was condemned, and may go again before the sweep."""
+    """The ref is made after its commit is condemned, and may be deleted before the sweep."""
 
     def outcome(named, _):
         if isinstance(named, GravelerError):
@@ -237,7 +237,7 @@ def test_who_looked_a_commit_up_before_the_mark_keeps_it(name):
 
 
 def test_a_reader_from_before_the_mark_removes_a_condemnation(monkeypatch):
-    monkeypatch.setattr(Points, "step", 1)  # at few of the calls the branch is made after the mark
+    monkeypatch.setattr(Points, "step", 1)  # the branch is made after the mark at few of the calls
     points = []
 
     def left(world, named, _):
@@ -267,7 +267,7 @@ def test_a_writer_comes_in_between_the_steps_of_a_mark(writer):
 
 @pytest.mark.parametrize("writer", [move_dev, move_dev_back, merge_dev])
 def test_a_writer_comes_in_between_the_fresh_look_of_a_sweep(writer):
-    """What is condemned is named for a while, and moves on while the sweep looks."""
+    """A condemned commit has a name for some time. The name moves while the sweep reads."""
 
     def prepare(repo):
         start(repo)
@@ -355,7 +355,7 @@ def test_an_undelete_between_the_steps_of_a_sweep_and_vice_versa():
 
 
 def test_a_table_whose_deletion_never_ends_is_told_of():
-    """A sweep dies between its word and its deed: the writer waits, and says what to do."""
+    """A sweep dies between its decision and the deletion. The writer waits, and says what to do."""
     told = 0
     for number in range(1, 500):
         world = ScriptedWorld()

@@ -1,4 +1,4 @@
-"""Collection beside bulk imports, whose tables are put by processes without the key-value store."""
+"""Collection beside bulk imports, whose tables come from processes without a key-value store."""
 
 import pyarrow as pa
 import pytest
@@ -21,7 +21,7 @@ def linked(repo):
 
 
 def sliced(repo, base):
-    """Return the cut and what a task makes of it."""
+    """Return the cut and the result of a task on it."""
     first, last = PATHS[0].encode(), PATHS[-1].encode()
     cut = Cut.of(repo.stores.ranges, base, repo.stores.splitting, (first, last), [])
     rows = {
@@ -39,13 +39,13 @@ def test_what_a_dead_import_leaves_is_collected(linked):
     cut, done = sliced(linked, linked.branch("main").head.metarange)
     stitch(linked.stores.ranges, cut, [done.part])  # the driver dies before it commits
     left = keys(linked) - before
-    assert len(left) == len(done.part.infos) + 1  # the tree is a table, too
+    assert len(left) == len(done.part.infos) + 1  # the tree is one more table
     assert counts(collect(linked).freed) == {"ranges": len(left)}
     assert (keys(linked), check_sound(linked)) == (before, seen)
 
 
 def test_a_table_that_an_import_takes_over_is_not_collected(linked):
-    sliced(linked, linked.branch("main").head.metarange)  # of an import that died
+    sliced(linked, linked.branch("main").head.metarange)  # left by a dead import
     mark = linked.gc.mark(grace=NOW, window=NOW)
     assert mark.condemned[Kind.RANGES].count
 

@@ -1,4 +1,4 @@
-"""What a collection deletes and what it keeps."""
+"""Which files a collection deletes and which it keeps."""
 
 from contextlib import suppress
 from itertools import count
@@ -72,7 +72,7 @@ def staged(repo):
 
 
 def staged_behind(repo):
-    """An older write that a newer one hides: a commit may yet take it."""
+    """Stage an older write behind a newer one: a commit may still include it."""
     repo.branch("main").put("x", b"old")
     _seal(repo.stores, "main", "")
     repo.branch("main").put("x", b"new")
@@ -116,7 +116,7 @@ def test_what_is_named_stays(world, repo, root):
     for _ in range(2):
         collect(world.repo())
         assert check_sound(world.repo()) == seen
-    if root not in (reset_head, tagged):  # those have deleted or detached nothing
+    if root not in (reset_head, tagged):  # the other operations deleted or detached nothing
         assert keys(repo, "data/") == before
 
 
@@ -128,7 +128,7 @@ def test_what_a_sealed_token_hides_can_still_be_committed(repo):
 
 
 def test_what_a_run_is_about_to_publish_stays(world, repo):
-    """A process dies between saying what it publishes and the target's move."""
+    """A process dies after it has recorded the candidate and before the target moves."""
     run = repo.runs.open("hour")
     run.put("x", b"run")
     run.commit("all of it")
@@ -165,14 +165,14 @@ def test_a_step_can_be_taken_back_after_a_collection(repo):
 
 
 def test_a_step_beside_another_can_be_undone_after_a_collection(world, repo):
-    """The tree of the step's own branch was no other branch's: only the commit names it."""
+    """No other branch had the tree of the step's own branch: only the commit names it."""
     run = repo.runs.open("hour")
     with run.step("one") as one, run.step("two") as two:
         one.put("a", b"1")
         two.put("b", b"2")
     collect(repo)
     for name in ("one", "two"):
-        # by another process, which has no tables in memory
+        # in another process, without tables in memory
         with world.repo().runs.attach(run.handle).step(name) as step:
             step.put(f"again {name}", name.encode())
         collect(repo)

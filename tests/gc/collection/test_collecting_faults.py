@@ -1,4 +1,4 @@
-"""A fault at every call of a mark, a sweep, an undelete: nothing is lost, and it can be repeated."""
+"""A fault at every call of a mark, a sweep or an undelete: nothing is lost, and a retry works."""
 
 import logging
 
@@ -16,7 +16,7 @@ def _quiet(caplog):
 
 
 def finished():
-    """What is left when nothing went wrong: the keys, and what can be read."""
+    """Return the number of keys, and the readable content, after a collection without faults."""
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     marked(repo)
@@ -44,7 +44,7 @@ def test_nothing_is_lost_and_it_can_be_repeated(operation, fault):
             pass_days(world, 8)
             repo.gc.sweep(new.id)
         assert check_sound(repo) == seen, what
-        # what a table named that was condemned before goes with the collection after it
+        # files of a table that was condemned earlier go with the next collection
         for _ in range(2):
             repo.gc.run(grace=NOW, window=NOW)
         assert len(keys(repo)) == left, what
@@ -71,7 +71,7 @@ def test_a_dry_run_that_fails_leaves_nothing(fault):
 def test_a_writer_that_takes_over_a_table_meets_a_fault(fault):
     def prepare(repo):
         commit(repo, "main", a="1")
-        commit(repo, "dev", x="x")  # one range, so that no threads put several
+        commit(repo, "dev", x="x")  # one range, so that no threads put ranges
         repo.delete_branch("dev")
         repo.stores.clock.sleep(2 * 86_400)
         assert repo.gc.mark().condemned["ranges"].count == 1

@@ -1,4 +1,4 @@
-"""A collector is killed again and again; nothing is lost, and the next one goes on."""
+"""A collector is killed again and again. Nothing is lost, and the next collector continues."""
 
 import random
 import signal

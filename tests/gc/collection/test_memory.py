@@ -1,4 +1,4 @@
-"""A collection of ten times as much takes hardly more memory."""
+"""A collection of ten times as many files takes little more memory."""
 
 import tracemalloc
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ LONG_AGO = datetime(2012, 12, 1, tzinfo=UTC)
 
 
 class ManyFiles(LocalStore):
-    """A folder that says it holds data files, of which every second one is linked."""
+    """A folder that lists many data files, of which every second one is linked."""
 
     many = 0
 
@@ -37,7 +37,7 @@ class ManyFiles(LocalStore):
 
 
 class LakeOfMany(Lake):
-    """A lake whose storage is such a folder."""
+    """A lake with such a folder as its storage."""
 
     folder = Path()
 
@@ -48,7 +48,7 @@ class LakeOfMany(Lake):
 
 
 def peak(folder, entries):
-    """The most bytes that a mark and a sweep hold at once, beyond what the repository holds."""
+    """Return the peak memory of a mark and a sweep, in bytes above the repository's own memory."""
     clock, ids = FakeClock(), SequenceIds()
     LakeOfMany.folder = folder / "objects"
     kv = SQLiteKVStore(folder / "kv.sqlite3")
@@ -79,5 +79,5 @@ def test_memory_does_not_grow_with_what_is_reached(tmp_path):
     many, mark = peak(tmp_path / "many", 40_000)
     assert (mark.condemned["data"].count, mark.freed["data"].count) == (20_000, 20_000)
     assert mark.kept["data"].count == 20_000
-    # the blocks of one range are decoded together, up to 4 MiB of them
+    # the blocks of one range are decoded together, up to 4 MiB
     assert many < few + 4 * MIB, (few, many)

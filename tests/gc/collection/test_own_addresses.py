@@ -1,4 +1,4 @@
-"""A file of the repository's own storage has one address, so that collection sees every link."""
+"""A file in the repository's own storage has one address, so that collection finds every link."""
 
 import os
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Staging, storages with other owners, damaged repositories and wrong clocks."""
+"""Staging, storages of several repositories, damaged repositories, and wrong clocks."""
 
 from datetime import timedelta
 
@@ -40,7 +40,7 @@ def test_writes_under_tokens_that_no_branch_names_go(repo):
     main.put("a", b"1")
     main.commit("a")
     key = b"late"
-    for number in range(3):  # a writer that stalled past the commit
+    for number in range(3):  # a writer that stalls until after the commit
         stores.staging.set(dead, key + b"%d" % number, stage_entry(key, Entry("late", "data/x", 1)))
     main.put("b", b"2")
     mark = collect(repo)
@@ -104,7 +104,7 @@ def test_a_storage_within_that_of_another_lake_is_left_alone(tmp_path, first):
     assert keys(outer) == before
     assert list(outer.stores.refs.expired.list()) == []
     assert check_sound(inner) == {"main": {"a": "1"}}
-    main = outer.branch("main")  # a file of a program, of any name, is no such storage
+    main = outer.branch("main")  # a user's file marks no storage, whatever its name
     copied = inner.stores.objects.get(MARKER)
     inner.stores.objects.delete(MARKER)
     key = f"{main.new_address()}/{MARKER}"
@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_refused(repo):
 
 @pytest.mark.parametrize("hours", [-48, 48])
 def test_a_machine_with_a_wrong_clock_deletes_nothing_young(hours):
-    """The store's clock tells the age of objects, and when a window is over."""
+    """The store's clock decides the age of objects and the end of a window."""
     store_clock = FakeClock()
 
     class OtherClock(ScriptedWorld):
@@ -196,7 +196,7 @@ def test_days_are_counted_by_the_clock_that_dates_commits(world, repo):
     assert counts(repo.gc.mark(grace=NOW).condemned)["commits"] == 1
 
 
-# -- what it costs
+# -- costs
 
 
 def test_a_writer_pays_for_collection_only_where_a_table_exists(world, repo, monkeypatch):
@@ -215,6 +215,6 @@ def test_a_writer_pays_for_collection_only_where_a_table_exists(world, repo, mon
     repo.ref("main").get("p0")
     assert [key[:7] for key in asked if not key.startswith(b"file/")] == [b"commit/"] * 2  # branch
     asked.clear()
-    link(repo, "main", "back", p0="linked")  # to records, and tables, that were there before
+    link(repo, "main", "back", p0="linked")  # the records and tables exist already
     tables = [key for key in asked if key.startswith(b"file/")]
     assert 1 <= len(tables) == len(set(tables)) == len(asked)

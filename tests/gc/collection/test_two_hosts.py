@@ -1,4 +1,4 @@
-"""A collection, and then the same content again: another host's cache does not mislead it."""
+"""The same content is written again after a collection: another host's cache does no harm."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ def config(tmp_path):
 
 
 def land(repo):
-    """Write the hour on a branch of its own."""
+    """Write the hour on a separate branch."""
     hour = repo.create_branch("hour")
     for part in range(3):
         hour.put(f"input/part-{part}.csv", b"%d" % part)
@@ -44,7 +44,7 @@ def test_equal_content_after_a_collection_is_read_by_every_host(config, tmp_path
         one = first.create_repository("flights")
         two = second.repository("flights")
         land(one)
-        assert contents(two, "hour") == WHOLE  # in the second host's memory and on its disk
+        assert contents(two, "hour") == WHOLE  # the second host has it in memory and on disk
         one.delete_branch("hour")
         one.gc.run(grace=NOW, window=NOW)
         land(one)

@@ -40,7 +40,7 @@ def test_rules_let_old_trees_go_and_keep_the_log(world, repo):
         except ExpiredError:
             readable.append("expired")
     assert readable == ["day 5", "day 4", "day 3", "day 2", "expired", "expired", "expired"]
-    assert list(repo.ref(first.id).list()) == []  # an empty tree: nothing of it can go
+    assert list(repo.ref(first.id).list()) == []  # nothing of an empty tree can be deleted
     assert mark.freed[Kind.COMMITS].count == fsck(repo.stores).expired == 3
     for look in (lambda: repo.ref("main~4"), lambda: list(repo.diff("main~4", "main"))):
         with pytest.raises(ExpiredError):
@@ -86,7 +86,7 @@ def test_what_is_young_is_left_alone(world, repo):
 
 
 def test_data_that_only_a_young_table_names_is_left_alone(world, repo):
-    """A writer that makes the same table again takes over its addresses."""
+    """A writer that makes the same table again reuses its addresses."""
     entry = repo.branch("main").put("x", b"old data, young table")
     pass_days(world, 3)
     repo.create_branch("dev", "main")
@@ -95,7 +95,7 @@ def test_data_that_only_a_young_table_names_is_left_alone(world, repo):
     made = dev.commit("young")
     repo.delete_branch("dev")
     repo.branch("main").reset()
-    stores = repo.stores  # a committer that died before it wrote the record of the commit
+    stores = repo.stores  # the state after a committer dies before it writes the commit's record
     stores.kv.delete(f"refs:{stores.uid}", f"commit/{made.id}".encode())
     mark = repo.gc.mark(grace=timedelta(days=1), window=NOW)
     assert counts(mark.condemned) == {}
@@ -118,7 +118,7 @@ def test_a_mark_is_swept_after_its_window_only(world, repo):
     assert keys(repo) == before
     pass_days(world, 0.2)
     assert counts(repo.gc.sweep(mark.id).freed)["data"] == 1
-    assert repo.gc.sweep(mark.id).state is MarkState.SWEPT  # once more does no harm
+    assert repo.gc.sweep(mark.id).state is MarkState.SWEPT  # a repetition does no harm
     assert repo.gc.get(mark.id).bytes_freed == mark.bytes_condemned
 
 
@@ -126,7 +126,7 @@ def test_what_was_named_again_meanwhile_is_spared(world, repo):
     lost = commit(repo, "dev", x="dev")
     repo.delete_branch("dev")
     mark = repo.gc.mark(grace=NOW)
-    entry = repo.ref(lost.id).stat("x")  # in the window it can be read
+    entry = repo.ref(lost.id).stat("x")  # readable during the window
     other = repo.create_branch("other")
     other.link_many([entry])
     pass_days(world, 8)
@@ -210,7 +210,7 @@ def test_what_a_later_mark_swept_does_not_stop_the_earlier_one(world, repo):
     entry = repo.ref("dev").stat("x")
     repo.delete_branch("dev")
     earlier = repo.gc.mark(grace=NOW)
-    late = repo.create_branch("late")  # as if it had been looked up before the mark
+    late = repo.create_branch("late")  # as if it was read before the mark
     repo.stores.refs.expired.keep(lost.id)
     link_unseen(late, [entry])
     late.commit("late")

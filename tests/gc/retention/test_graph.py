@@ -1,4 +1,4 @@
-"""What a look at all commits finds in one walk: the bases of merges between any two heads."""
+"""One walk over all commits finds the bases of merges between any two heads."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -19,7 +19,7 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 class CountedGraph(CommitGraph):
-    """Counts how often a commit is looked at."""
+    """Counts the reads of commits."""
 
     looks = 0
 
@@ -29,7 +29,7 @@ class CountedGraph(CommitGraph):
 
 
 def graph_of(parents):
-    """The commits of a history: of each, the numbers of its parents. The graph and the ids."""
+    """Return a graph and its ids, from the numbers of each commit's parents."""
     refs = Refs(MemoryKVStore(), "x", clock=FakeClock(), ids=SequenceIds())
     made: list[Commit] = []
     for number, these in enumerate(parents):
@@ -48,7 +48,7 @@ def graph_of(parents):
 
 
 def bases_by_definition(parents, heads):
-    """The heads, the best common ancestors of any two, those of any two of these, and so on."""
+    """Return the heads, the best common ancestors of any two, of any two of these, and so on."""
     above: list[set[int]] = []
     for number, these in enumerate(parents):
         above.append({number}.union(*(above[parent] for parent in these)))
@@ -64,7 +64,7 @@ def bases_by_definition(parents, heads):
 
 
 def drawn_history(random, *, merges):
-    """A history in which commits have near parents, so that branches fork, merge and cross."""
+    """Return a history whose commits have near parents, so that branches fork, merge and cross."""
     parents = [()]
     for number in range(1, 24):
         near = range(max(0, number - 6), number)
@@ -84,7 +84,7 @@ def test_no_base_of_a_merge_between_two_heads_is_missed(seed):
 
 
 def test_a_line_that_was_merged_leaves_no_base_behind():
-    # 0 - 1 - 3 - 5 - 7   main, into which 2, 4 and 6 were merged; 8 is a branch made at 3
+    # 0 - 1 - 3 - 5 - 7 is main; 2, 4 and 6 were merged into it; 8 is a branch from 3
     parents = [(), (0,), (0,), (1, 2), (1,), (3, 4), (3,), (5, 6), (3,)]
     graph, ids = graph_of(parents)
     assert graph.merge_bases([ids[7], ids[8]]) == {ids[7], ids[8], ids[3]}
@@ -104,7 +104,7 @@ def test_a_ladder_is_kept_as_deep_as_a_merge_looks():
 def test_every_commit_is_visited_once_for_any_number_of_heads():
     main = 400
     parents = [(), *((number,) for number in range(main))]
-    parents += [(10 * number,) for number in range(40)]  # a branch of one commit at every tenth
+    parents += [(10 * number,) for number in range(40)]  # each tenth has a branch
     graph, ids = graph_of(parents)
     found = graph.merge_bases([ids[main], *ids[main + 1 :]])
     assert len(found) == 41 + 40

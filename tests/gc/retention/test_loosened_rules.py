@@ -1,4 +1,4 @@
-"""A rule that is loosened after a sweep: what is gone stays gone, and collection continues."""
+"""A rule loosened after a sweep restores nothing, and collection continues."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Merges after a collection: what stays possible, and that a full cache tells the same as an empty one."""
+"""Merges after a collection: which are possible, with a full and an empty cache alike."""
 
 from graveler.errors import ExpiredError, MergeConflictError
 from tests.harness.gc_lakes import check_sound, collect, commit, pass_days
@@ -11,7 +11,7 @@ def grow(world, repo, branch, count=3):
 
 
 def merge(repo, source, into):
-    """Merge and say what came of it."""
+    """Merge, and return the class of the error or None."""
     try:
         repo.merge(source, into)
     except (ExpiredError, MergeConflictError) as error:
@@ -20,7 +20,7 @@ def merge(repo, source, into):
 
 
 def hosts(world, repo):
-    """One host that has read everything before the collection, and one that starts with nothing."""
+    """Yield a host that has read everything before the collection, and a host with empty caches."""
     list(repo.log("main"))
     for record in repo.branches():
         for one in repo.log(record.name):
@@ -71,7 +71,7 @@ def test_any_other_merge_is_refused_with_full_and_empty_caches(world, repo):
     repo.delete_branch("gone")
     grow(world, repo, "main")
     grow(world, repo, "dev")
-    repo.merge("main", into="dev")  # so that main and dev start from main
+    repo.merge("main", into="dev")  # main and dev start from the same commit
     grow(world, repo, "dev", 1)
     repo.gc.keep(count=1)
     warm, cold = hosts(world, repo)

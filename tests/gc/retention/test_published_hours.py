@@ -1,4 +1,4 @@
-"""A lake as the demonstration leaves it: what goes, what stays, every published hour readable."""
+"""A lake like that of the demo: a collection keeps every published hour readable."""
 
 import pytest
 
@@ -35,8 +35,8 @@ def repo():
     for hour in range(HOURS):
         ingest(repo, hour, f"A{hour},7\n", drafts=1 + hour % 2)
     with pytest.raises(GateFailedError):
-        ingest(repo, HOURS, "")  # damaged: refused, and parked
-    run = repo.runs.open("hour 99")  # begun and given up
+        ingest(repo, HOURS, "")  # damaged, so refused and parked
+    run = repo.runs.open("hour 99")  # opened and abandoned
     run.put("output/99:00/part-0", b"half a file")
     run.commit("half")
     run.put("output/99:00/part-1", b"never committed")
@@ -57,8 +57,8 @@ def test_unpublished_data_goes_and_every_published_hour_stays(repo):
     seen = check_sound(repo)
     parked = repo.runs.get(f"hour {HOURS:02}").head
     mark = collect(repo)
-    # the given-up run's two files, the failed task's, and what the second tries of three hours
-    # uploaded again, byte for byte; all else is history of main, or parked
+    # two files of the abandoned run, one of the failed task, and six of second tries that uploaded
+    # three hours again, byte for byte; all other files are in main's history or parked
     assert mark.freed[Kind.DATA].count == 2 + 1 + 3 * 2
     assert check_sound(repo) == seen
     for made in published(repo):
@@ -66,7 +66,7 @@ def test_unpublished_data_goes_and_every_published_hour_stays(repo):
         for entry in repo.ref(made.id).entries():
             assert repo.ref(made.id).get(entry.path)
     assert repo.ref(parked).exists(f"input/{HOURS:02}:00/part-0")
-    with repo.run(f"hour {HOURS:02}", gates=[no_empty_hours]) as run:  # mended, and published
+    with repo.run(f"hour {HOURS:02}", gates=[no_empty_hours]) as run:  # repaired and published
         run.put(f"output/{HOURS:02}:00/part-0", (ROWS + "A6,1\n").encode())
     assert len(hours(repo)) == HOURS + 1
     check_sound(repo)
@@ -88,7 +88,7 @@ def test_with_a_rule_old_versions_go_and_published_hours_stay(repo):
     with pytest.raises(ExpiredError):
         repo.ref(old.id)
     assert [made.id for made in repo.log()]
-    ingest(repo, 2, "A2,again\n")  # an hour that is run again
+    ingest(repo, 2, "A2,again\n")  # the hour is run again
     assert repo.ref("main").get("output/02:00/part-0").endswith(b"A2,again\n")
     repo.gc.run(grace=NOW, window=NOW)
     check_sound(repo)

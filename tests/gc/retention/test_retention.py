@@ -1,4 +1,4 @@
-"""Which commits keep their trees, as tables: ages in days, first parents, heads with rules."""
+"""Which commits keep their trees: tables of ages in days, first parents, and heads with rules."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ NOW = 1_000 * DAY
 
 @dataclass
 class History:
-    """Commits by a text: ``d6<c,a`` is 6 days old, its parents are c and a."""
+    """Commits as a text: in ``d6<c,a``, d is 6 days old and has the parents c and a."""
 
     text: str
 
