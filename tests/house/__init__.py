@@ -1,1 +1,1 @@
-"""What is checked and measured of the tree itself."""
+"""Checks and measurements of the source tree itself."""

@@ -1,8 +1,8 @@
-"""The house in figures: ``python -m tests.house``, or ``make house``.
+"""Figures of the source tree: ``python -m tests.house``, or ``make house``.
 
-Prints the size of the product, then what four operations touch: a put, the join of a step, a
+Prints the size of the product, and then what four operations use: a put, the join of a step, a
 publish, and the life of a run with one step, one put and one gate. All figures are counts, not
-times: two runs on one tree print the same.
+times, so two runs on one tree print the same.
 """
 
 import sys
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
-    """Print the figures of the tree that this file is part of, or of the folder given."""
+    """Print the figures of this tree, or of the tree in the given folder."""
     root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT
     sys.path.insert(0, str(root))
     files = product_files(root)

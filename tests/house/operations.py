@@ -1,4 +1,4 @@
-"""What operations touch, by a profiler: files, calls, and calls on the two stores."""
+"""What operations use, by a profiler: files, calls, and calls on the two stores."""
 
 import sys
 import tempfile
@@ -21,12 +21,12 @@ _OBJECT_CALLS = (
 
 @dataclass
 class Profile:
-    """What an operation touched.
+    """What an operation used.
 
     Attributes:
-        files: Files of the product, below the package.
+        files: Files of the product, relative to the package.
         calls: Calls of the product's functions.
-        kv: Calls on the key-value store by method; a call that a driver makes itself is not counted.
+        kv: Calls on the key-value store by method, without those that a driver makes itself.
         objects: Calls on the object store by method.
     """
 
@@ -37,12 +37,12 @@ class Profile:
 
     @property
     def packages(self) -> Counter[str]:
-        """How many files of each package."""
+        """Return the number of files of each package."""
         return Counter(_package(file) for file in self.files)
 
     @property
     def floors(self) -> tuple[int, int, int]:
-        """How many files stand from the runs up, on the floors of the gates, and in the engine."""
+        """Return the number of files in runs and above, in gates, and in the engine."""
         packages = self.packages
         runs = sum(packages[name] for name in _RUNS_AND_ABOVE)
         gates = sum(packages[name] for name in _GATES)
@@ -61,7 +61,7 @@ class _Profiler:
 
     @contextmanager
     def measure(self) -> Iterator[Profile]:
-        """Count what the block does in this thread."""
+        """Count the calls of the block in this thread."""
         self.profile = Profile()
         sys.setprofile(self._event)
         try:
@@ -73,7 +73,7 @@ class _Profiler:
         if event != "call" or not frame.f_code.co_filename.startswith(self._prefix):
             return
         code = frame.f_code
-        # a generator that is resumed is no new call: it does not stand at its first instruction
+        # the resumption of a generator is no new call: it does not begin at the first instruction
         if self._starts.setdefault(code, frame.f_lasti) != frame.f_lasti:
             return
         file = code.co_filename.removeprefix(self._prefix)
@@ -88,20 +88,20 @@ class _Profiler:
 
 
 def _is_of(frame: FrameType | None, port: str) -> bool:
-    """Return whether a frame is that of a driver's method, or of one that wraps a driver."""
+    """Return whether a frame is a method of a driver or of a wrapper of a driver."""
     owner = None if frame is None else frame.f_locals.get("self")
     return any(kind.__name__ == port for kind in type(owner).__mro__)
 
 
 def profile_operations(package: Path) -> dict[str, Profile]:
-    """Return what each operation touches, in a lake of SQLite and local files."""
+    """Return what each operation uses, in a lake of SQLite and local files."""
     operations: dict[str, Callable[[_Profiler, Any], Profile]] = {
         "put": _put,
         "join of a step": _join,
         "publish": _publish,
         "life of a run": _life,
     }
-    # the tree to measure may be another one than the tree of this file: it is on the path by now
+    # imported late, because the tree to measure may be another one: it is on the path by now
     from graveler.config import load_config
     from graveler.lake.factory import connect, init
     from graveler.process import Inline
@@ -115,7 +115,7 @@ def profile_operations(package: Path) -> dict[str, Profile]:
         init(Path(folder) / "lake").close()
         with connect(load_config(Path(folder) / "lake"), background=Inline()) as lake:
             for name, operation in operations.items():
-                # once unmeasured: imports and caches of the process are no part of an operation
+                # once without measuring, to leave out imports and caches of the process
                 operation(profiler, lake.create_repository(f"warm-{len(found)}"))
                 repository = lake.create_repository(f"measured-{len(found)}")
                 found[name] = operation(profiler, repository)

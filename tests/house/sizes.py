@@ -1,4 +1,4 @@
-"""Files, lines, folders and circles of imports."""
+"""Files, lines, folders and import cycles."""
 
 import ast
 import io
@@ -44,7 +44,7 @@ def sizes(root: Path, files: list[Path]) -> dict[str, str]:
 
 
 def code_lines(text: str) -> int:
-    """Return how many lines hold code: no docstring, no comment, no blank line."""
+    """Return the number of lines of code, without docstrings, comments and blank lines."""
     held = {
         line
         for token in tokenize.generate_tokens(io.StringIO(text).readline)
@@ -63,7 +63,7 @@ def _has_body(node: ast.AST) -> bool:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Return whether a statement is a docstring, of a module, a function or an attribute."""
+    """Return whether a statement is a docstring of a module, a function or an attribute."""
     value = getattr(node, "value", None)
     return (
         isinstance(node, ast.Expr)
@@ -73,7 +73,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def circles(root: Path, files: list[Path]) -> list[list[str]]:
-    """Return the groups of modules that import each other, also for annotations or in functions."""
+    """Return the groups of modules that import each other, also in annotations and functions."""
     modules = {_module_name(root, file): file for file in files}
     graph = {name: set(_imports(file, name, modules)) - {name} for name, file in modules.items()}
     return sorted(sorted(group) for group in _components(graph) if len(group) > 1)

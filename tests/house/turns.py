@@ -50,7 +50,7 @@ def files(root: Path) -> Iterator[Path]:
 
 
 def folder(path: Path) -> str:
-    """Return the folder that a file counts for: two levels, or one for docs and dags."""
+    """Return the folder that counts a file: two levels, or one for docs and dags."""
     parts = path.parts
     if parts[0] in {"docs", "dags"} or len(parts) < 2:
         return parts[0]
@@ -58,7 +58,7 @@ def folder(path: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what is not clean; `--write` records it as the number of places that remain."""
+    """Print the places; `--write` records their number as the number that remains."""
     banned = turns(TURNS.read_text("utf-8"))
     hits: dict[str, list[str]] = {}
     for path in files(ROOT):
