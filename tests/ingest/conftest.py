@@ -1,4 +1,4 @@
-"""A repository whose main is protected, and an ingestion into it."""
+"""A repository with a protected main, and an ingestion into it."""
 
 import pytest
 

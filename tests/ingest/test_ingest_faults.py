@@ -1,4 +1,4 @@
-"""A fault at every call of a tick or a release, and then the same call again: nothing is lost."""
+"""A fault at every call of a tick or a release, and then the same call again: no file is lost."""
 
 from contextvars import Context
 
@@ -49,7 +49,7 @@ def bad(repo, policy):
 
 
 def waiting(repo, policy):
-    """A bad hour and a good one, of which both were committed by ticks that then died."""
+    """Commit a bad and a good hour, as by ticks that died after their commits."""
     bad(repo, policy)
     ingestion_of(repo, policy).branch.commit("by hand", metadata={"hour": FIVE})
     ingestion_of(repo, policy).branch.put(path(6), b"6")
@@ -62,7 +62,7 @@ def shelved(repo, policy):
 
 
 def repaired(repo, policy):
-    """A held hour whose bad file is deleted again; the deletion is staged."""
+    """Hold an hour, and delete its bad file again; the deletion is staged."""
     bad(repo, policy)
     ingestion_of(repo, policy).tick(FIVE)
     ingestion_of(repo, policy).branch.delete(path(5, "x.bad"))
@@ -123,7 +123,7 @@ def test_an_interrupted_call_made_again_loses_and_doubles_none(operation, fault)
         outcomes.add(outcome(operate(repo, policy)))
         check_accounts(repo, ingestion, {**files, **LATER}, what)
         assert no_leftovers(world, ingestion), what
-        if committed and operation in ("publish", "quarantine"):  # while it is held it takes more
+        if committed and operation in ("publish", "quarantine"):  # a held hour takes all
             assert [change.path for change in ingestion.branch.uncommitted()] == [path(7)], what
     assert len(outcomes) == 1, outcomes
 
@@ -134,7 +134,7 @@ def outcome(answer):
 
 
 def no_leftovers(world, ingestion):
-    """No intention is left, and no branch but those that are meant to be there."""
+    """Return whether no intention and no unexpected branch is left."""
     names = {record.name for record in world.repo(scripted=False).branches(hidden=True)}
     shelves = {kept.name for kept in ingestion.quarantined()}
     return names == {"main", "ingest"} | shelves and ingestion._records.standing().taking is None
@@ -157,7 +157,7 @@ def test_a_dead_release_or_tick_is_finished_by_another_tick(operation):
 
 
 def elsewhere(act, *given):
-    """Act as another process, though a gate may be judging in this one."""
+    """Run `act` as another process, even if a gate judges in this one."""
     return Context().run(act, *given)
 
 
@@ -219,7 +219,7 @@ def test_others_between_two_calls_of_a_tick_lose_or_double_none(operation, meanw
 @pytest.mark.parametrize("meanwhile", [five, write_and_five, five_and_write])
 def test_two_ticks_of_a_repaired_hour_return_the_same(meanwhile, monkeypatch):
     if meanwhile is five_and_write:
-        monkeypatch.setattr(Points, "step", 1)  # one of the calls decides
+        monkeypatch.setattr(Points, "step", 1)  # one call decides
 
     def check(world, tick, other):
         assert tick.state is HourState.PUBLISHED
@@ -277,7 +277,7 @@ def test_others_between_two_calls_of_a_release_lose_nothing(meanwhile):
 
 
 def careless(repo, policy):
-    """A tick whose gates let everything through."""
+    """Tick without gates."""
     return repo.ingestion(on_refusal=policy).tick(FIVE)
 
 
@@ -303,13 +303,13 @@ def test_disagreeing_ticks_publish_an_hour_or_set_it_aside(operate, meanwhile):
         lambda repo: operate(repo, "quarantine"),
         lambda repo: elsewhere(meanwhile, repo, "quarantine"),
         check,
-        step=8,  # each end is reached from 11 calls in a row at least
+        step=8,  # at least 11 calls in a row lead to each end
     )
     assert states == {HourState.PUBLISHED, HourState.QUARANTINED}
 
 
 def test_nobody_publishes_what_somebody_has_decided_to_set_aside(monkeypatch):
-    """It died before the tick was done; the next process does it, or finds it published."""
+    """The process died before its tick was done. The next one does it, or finds it published."""
 
     def decide_and_die(repo):
         with monkeypatch.context() as patched:

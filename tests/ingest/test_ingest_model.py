@@ -1,4 +1,4 @@
-"""Any sequence of stagings, ticks, refusals, mends, releases and crashes, beside a plain model."""
+"""Writes, ticks, refusals, repairs, releases and crashes in any order agree with a plain model."""
 
 import contextlib
 
@@ -27,19 +27,19 @@ def nothing_bad(candidate):
 
 
 def overlay(tree, changes):
-    """Return the tree with the changes made: None deletes."""
+    """Return the tree with the changes; None deletes a path."""
     made = {**tree, **changes}
     return {path: body for path, body in made.items() if body is not None}
 
 
 class Model:
-    """Plain dictionaries: what main is, what waits, what is set aside."""
+    """Plain dictionaries: the content of main, and the waiting and quarantined changes."""
 
     def __init__(self, hold):
         self.hold = hold
         self.main = {}
         self.line = {}  # the branch's committed tree
-        self.base = {}  # what of it is published
+        self.base = {}  # the published part of it
         self.staged = {}
         self.shelves = {}  # name: (tree before, tree now)
         self.waiting = False
@@ -52,7 +52,7 @@ class Model:
         return differs, before
 
     def candidate(self, base, source):
-        """Return the three-way merge into main, None where both sides changed a path."""
+        """Return the three-way merge into main, or None if both sides changed a path."""
         merged = dict(self.main)
         for path in {*base, *source}:
             if base.get(path) == source.get(path) or source.get(path) == self.main.get(path):
@@ -63,7 +63,7 @@ class Model:
         return merged
 
     def tick(self):
-        """Return how the hour ends."""
+        """Return the state in which the hour ends."""
         differs, before = self.commit()
         if not self.waiting:
             return HourState.EMPTY
@@ -141,7 +141,7 @@ class _Machine(RuleBasedStateMachine):
 
     @rule()
     def tick_again(self):
-        """Of an hour that is over, but for one that is held: it takes mends."""
+        """Repeat the tick of a finished hour. A held hour is left out, because it takes repairs."""
         before = self.ingestion().hour(self.name())
         if before is not None and self.ingestion().status().held is None:
             again = self.ingestion().tick(self.name())
@@ -206,11 +206,11 @@ class _Machine(RuleBasedStateMachine):
 
 
 class Holding(_Machine):
-    """Publishing stops at a refusal."""
+    """A refusal stops publishing."""
 
 
 class Quarantining(_Machine):
-    """A refused hour is set aside."""
+    """A refused hour is quarantined."""
 
     hold = False
 
@@ -219,4 +219,4 @@ TestHolding = Holding.TestCase
 TestQuarantining = Quarantining.TestCase
 for _case in (TestHolding, TestQuarantining):
     _case.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
-del _case  # else it would be collected once more
+del _case  # or it would be collected twice

@@ -1,4 +1,4 @@
-"""What happens when a gate refuses an hour: publishing is held, or the hour is set aside."""
+"""A gate refuses an hour: publishing is held, or the hour is quarantined."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def off(repo):
     ]
 
 
-# hold
+# -- hold
 
 
 def test_a_refused_hour_holds_publishing_until_it_is_mended(repo, holding):
@@ -70,7 +70,7 @@ def test_a_refused_hour_holds_publishing_until_it_is_mended(repo, holding):
 
 
 def test_the_tick_of_the_held_hour_itself_takes_the_mend(repo, holding):
-    """An operator that failed is cleared, and runs again for the same hour."""
+    """A failed operator is cleared, and runs again for the same hour."""
     stage(holding, 5, "a", "x.bad")
     holding.tick(FIVE)
     holding.branch.delete(path(5, "x.bad"))
@@ -94,7 +94,7 @@ def test_an_empty_hour_is_held_with_the_others_and_takes_the_fix(repo, holding):
 
 @pytest.mark.parametrize("hour", ["2013-01-01T04:00Z", SIX])
 def test_an_hour_without_writes_is_empty_once_nothing_blocks_it(repo, holding, hour):
-    """Its own files may be among what is held, whichever of the two ticks came first."""
+    """Its own files may be among the held ones, whichever tick came first."""
     stage(holding, 4, "late")
     stage(holding, 5, "x.bad")
     holding.tick(FIVE)
@@ -155,7 +155,7 @@ def test_a_path_that_main_changed_differently_is_a_refusal(repo, holding):
     assert path(5) in tick.refused.reason
 
 
-# quarantine
+# -- quarantine
 
 
 def test_a_refused_hour_is_set_aside_and_later_ones_go_through(repo, quarantining):
@@ -427,7 +427,7 @@ def test_a_change_set_aside_while_gates_judge_does_not_land(repo, quarantining, 
         return False
 
     def late(work, candidate):
-        if not calls:  # the gates have judged, and the branch has not moved yet
+        if not calls:  # after the gates and before the move of the branch
             calls.append(work.into)
             other = repo.ingestion(gates=[no_file_at_all], on_refusal="quarantine")
             assert other.tick(FIVE).state is HourState.QUARANTINED

@@ -1,4 +1,4 @@
-"""Hours are committed, judged and published; what comes later waits for the next one."""
+"""Hours are committed, judged and published. Later files wait for the next hour."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -25,7 +25,7 @@ def published(repo):
 
 
 def publishing(repo):
-    """What brought something of the ingestion branch to main, newest first."""
+    """Return the commits that brought changes of the ingestion branch to main, newest first."""
     return [one for one in repo.log("main", first_parent=True) if "graveler.ingest" in one.metadata]
 
 
@@ -185,7 +185,7 @@ def test_a_tick_that_is_refused_makes_no_branch(repo):
 
 
 def test_hours_that_wait_are_published_one_by_one_in_their_order(repo, holding):
-    """As after a scheduler that died between committing and publishing."""
+    """The state after a scheduler died between the commits and the publishes."""
     for hour in (5, 6):
         holding.branch.put(path(hour), b"1")
         repo.protection.add("main", ["merge"])
@@ -258,7 +258,7 @@ def test_a_branch_far_behind_is_brought_up_to_its_target(repo, holding, monkeypa
 def test_a_tick_makes_as_many_calls_after_many_hours_as_few(world, policy):
     calls = []
     for hour in range(40):
-        repo = world.repo()  # a fresh process, whose caches are empty
+        repo = world.repo()  # a new process with empty caches
         ingestion = repo.ingestion(gates=[no_bad_file], on_refusal=policy)
         day, hour_of_day = divmod(hour, 24)
         name = f"2013-01-{day + 1:02}T{hour_of_day:02}:00Z"
@@ -266,7 +266,7 @@ def test_a_tick_makes_as_many_calls_after_many_hours_as_few(world, policy):
         world.script.arm(0, unavailable)
         assert ingestion.tick(name).state is HourState.PUBLISHED
         calls.append(len(world.script.calls))
-    assert max(calls[20:]) <= calls[3] + 5, calls  # a range more or less is read
+    assert max(calls[20:]) <= calls[3] + 5, calls  # the number of ranges varies
 
 
 def test_a_rollback_beside_a_tick_is_found_by_the_next_one(repo, holding, monkeypatch):
@@ -282,7 +282,7 @@ def test_a_rollback_beside_a_tick_is_found_by_the_next_one(repo, holding, monkey
 
     monkeypatch.setattr(commits, "commit", roll_back_first)
     holding.tick(SIX)
-    for number in range(3):  # commits that are no tick's, so that the branch's line is longer
+    for number in range(3):  # commits without a tick, which make the branch's history longer
         holding.branch.put("other", b"%d" % number)
         holding.branch.commit("by hand")
     holding.branch.put(path(5), b"5")
