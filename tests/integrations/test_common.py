@@ -1,4 +1,4 @@
-"""What the integrations share, without an orchestrator."""
+"""The shared code of the integrations, without an orchestrator."""
 
 import sys
 from types import ModuleType

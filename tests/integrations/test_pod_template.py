@@ -1,4 +1,4 @@
-"""The pod template of the Kubernetes executor: what the API takes, and what Airflow needs of it."""
+"""The pod template of the Kubernetes executor: the API accepts it, and it fits Airflow."""
 
 from pathlib import Path
 

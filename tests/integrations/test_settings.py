@@ -1,4 +1,4 @@
-"""Settings that an orchestrator holds: from a URI, a user and a password to a lake."""
+"""Settings in an orchestrator: a URI, a user and a password give a lake."""
 
 import pytest
 
