@@ -1,8 +1,8 @@
 """Fetch the jars of a set into a folder: ``python -m tests.jars s3a build/jars/s3a``.
 
-The sets and the SHA-256 of each jar are in ``pins.toml``. A jar that is there is checked and not
-fetched again. They come from where Spark's own resolver of packages looks: the mirror that
-``DEFAULT_ARTIFACT_REPOSITORY`` names, else the address that is built into it.
+The sets and the SHA-256 of each jar are in ``pins.toml``. A jar that exists is checked and not
+fetched again. Jars come from the repository that Spark's own resolver uses: the mirror in
+``DEFAULT_ARTIFACT_REPOSITORY``, or else the address that is built into Spark.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _BLOCK: Final = 1 << 20
 
 
 def central() -> str:
-    """Return the address of the repository of packages, with a slash at its end."""
+    """Return the address of the package repository, with a slash at its end."""
     if mirror := environment("DEFAULT_ARTIFACT_REPOSITORY"):
         return f"{mirror.rstrip('/')}/"
     (ivy,) = (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar")
@@ -37,17 +37,17 @@ def central() -> str:
 
 
 def address_of(coordinates: str) -> str:
-    """Return where the repository has the jar of ``group:artifact:version``."""
+    """Return the address of the jar of ``group:artifact:version`` in the repository."""
     group, artifact, version = coordinates.split(":")
     folder = f"{group.replace('.', '/')}/{artifact}/{version}"
     return f"{central()}{folder}/{artifact}-{version}.jar"
 
 
 def fetch(address: str, digest: str, folder: Path) -> Path:
-    """Return the jar of an address in a folder, fetched if it is not there.
+    """Fetch the jar at an address into a folder, unless it exists; return its path.
 
     Raises:
-        SystemExit: Its SHA-256 is not the digest.
+        SystemExit: Its SHA-256 differs from the digest.
     """
     jar = folder / address.rpartition("/")[2]
     part = jar if jar.exists() else jar.with_suffix(".part")
