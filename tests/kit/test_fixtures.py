@@ -1,4 +1,4 @@
-"""The plugin's fixtures: a real repository at once, a clock that is moved, faults at a call."""
+"""The plugin's fixtures: a real repository, a clock that tests move, and faults at a call."""
 
 import subprocess
 import sys
@@ -55,7 +55,7 @@ def test_a_store_does_not_answer_once(graveler_repo, graveler_faults):
         main.put("a", b"one")
     main.put("a", b"one")
     with graveler_faults.lost_reply(1, of="set_if"):
-        main.commit("a")  # it reads back, and finds that its own write has landed
+        main.commit("a")  # it reads back its own write
     assert graveler_repo.ref("main").get("a") == b"one"
 
 
@@ -102,7 +102,7 @@ def test_a_repository_on_disk_is_there_for_other_processes(graveler_disk_repo):
 
 @pytest.fixture
 def project(tmp_path):
-    """A user's project: one test file, no configuration."""
+    """A user's project with one test file and no configuration."""
     (tmp_path / "test_it.py").write_text(
         "def test_it(graveler_repo):\n    assert graveler_repo.name\n"
     )

@@ -1,4 +1,4 @@
-"""The kit lets good pipelines pass and finds wrong ones out, at the call where they go wrong."""
+"""The kit accepts good pipelines, and reports wrong ones at the call where they go wrong."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -207,7 +207,7 @@ def test_writing_to_main_is_found_at_once_and_by_its_line():
 
 
 def append(repo):
-    """Adds to what main has, so a second attempt adds it twice."""
+    """Appends to main's content, so a second attempt appends twice."""
     with repo.run("hour 05") as run:
         run.put("totals.csv", run.get("totals.csv") + b"2\n")
 
@@ -225,7 +225,7 @@ def test_an_attempt_that_adds_to_an_earlier_publish_is_found():
 
 
 def swallowing(repo):
-    """Goes on after it has died, as far as it is able to."""
+    """Continues after its death, as far as it can."""
     try:
         steps(repo)
     except BaseException:
@@ -267,7 +267,7 @@ def test_a_branch_that_is_left_over_is_reported():
 
 
 def partial(repo):
-    """Publishes half of it when something goes wrong."""
+    """Publishes half of its work if an error occurs."""
     run = repo.runs.open("hour 05")
     run.put("a", b"one")
     try:

@@ -1,4 +1,4 @@
-"""A pipeline that is the first to load the filesystem."""
+"""A pipeline that loads the filesystem first."""
 
 import sys
 
