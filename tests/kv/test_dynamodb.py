@@ -35,7 +35,7 @@ class _Body:
 
 
 class Service:
-    """Between a store and its service: counts requests, and answers some of them itself."""
+    """Between a store and its service: counts requests, and answers some of them."""
 
     def __init__(self, store: DynamoDBKVStore) -> None:
         self.requests: list[str] = []
@@ -75,7 +75,7 @@ def wire(s3_endpoint: str) -> Iterator[Wire]:
 
 @pytest.fixture
 def wired(wire: Wire, dynamodb_uri: str) -> Iterator[DynamoDBKVStore]:
-    """A store at the other end of the wire."""
+    """A store behind the wire."""
     uri = f"{dynamodb_uri.partition('&')[0]}&endpoint=http://127.0.0.1:{wire.port}"
     with DynamoDBKVStore(uri, clock=FakeClock()) as store:
         yield store
@@ -103,7 +103,7 @@ def _conditional(store: DynamoDBKVStore) -> list[Callable[[], object]]:
 
 
 class TestConditional(ConditionalSuite):
-    """Of DynamoDB."""
+    """The conditional suite on DynamoDB."""
 
 
 def test_a_lost_reply_to_anything_else_is_asked_for_again(
@@ -119,7 +119,7 @@ def test_a_lost_reply_to_anything_else_is_asked_for_again(
 def test_a_service_that_is_gone_is_unavailable(wired: DynamoDBKVStore, wire: Wire) -> None:
     wired.set("p", b"k", b"v")
     wire.cut()
-    # Nothing is sent, so nothing is unknown.
+    # Nothing is sent, so no outcome is unknown.
     for call in [*_calls(wired), *_conditional(wired)]:
         with pytest.raises(BackendUnavailableError, match="DynamoDB table table-"):
             call()
@@ -226,7 +226,7 @@ def test_several_keys_are_read_in_one_transaction(store: DynamoDBKVStore, servic
 def test_a_value_that_the_service_would_not_take_is_told(
     store: DynamoDBKVStore, service: Service
 ) -> None:
-    # As much as moto takes: it counts what is sent, a third more than there is.
+    # The most that moto accepts: it counts the encoded bytes, a third more than the value has.
     value = b"v" * 300_000
     store.set("partition", b"key", value)
     store.set_if("partition", b"key", value, value)
@@ -319,5 +319,5 @@ def test_a_forked_child_connects_anew(store: DynamoDBKVStore) -> None:
     store._client.after_fork_in_child()
     store.set("p", b"k", b"v")
     assert store._client._connected() is not parents
-    # The one of the parent was left open.
+    # The parent's client is still open.
     assert parents.describe_table(TableName=store._table.name)["Table"]["ItemCount"] == 1

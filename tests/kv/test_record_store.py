@@ -1,4 +1,4 @@
-"""Records that are changed by compare-and-set: races, lost replies, and what is read back."""
+"""Records that change by compare-and-set: races, lost replies, and reads after them."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def kv():
 
 
 def records_of(kv):
-    """A store of texts with a nonce, ``<text>|<nonce>``."""
+    """Return a store of texts with a nonce, as ``<text>|<nonce>``."""
     ids = SequenceIds()
     return RecordStore(
         kv,

@@ -1,4 +1,4 @@
-"""Reads that are shared: never older than the question, and never waited for when idle."""
+"""Shared reads: the answer is never older than the question, and an idle key is read at once."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ PATIENCE = 30
 
 
 class Gate:
-    """A read that waits to be let through, and says how often it was made."""
+    """A read that waits until the test continues it, and returns its own number."""
 
     def __init__(self):
         self.begun = threading.Semaphore(0)
@@ -31,7 +31,7 @@ class Gate:
 
 
 class Asker(threading.Thread):
-    """Asks for one key; keeps the answer or the error."""
+    """Asks for one key, and keeps the answer or the error."""
 
     def __init__(self, reads, key="main"):
         super().__init__(daemon=True)
@@ -42,7 +42,7 @@ class Asker(threading.Thread):
     def run(self):
         try:
             self.answer = self.reads.get(self.key)
-        except BaseException as error:  # noqa: BLE001 - the test looks at it
+        except BaseException as error:  # noqa: BLE001 - the test checks it
             self.answer = error
 
     def said(self):
@@ -52,7 +52,7 @@ class Asker(threading.Thread):
 
 
 def waiting(reads, key="main"):
-    """Whether another thread waits for the look after the one under way."""
+    """Return whether another thread waits for the read after the current one."""
     look = reads._under_way.get(key)
     return look is not None and look.next is not None
 
@@ -85,12 +85,12 @@ def test_a_reader_during_a_read_shares_one_that_begins_after():
     assert gate.begun.acquire(timeout=PATIENCE)
     others = [Asker(reads) for _ in range(5)]
     until(lambda: waiting(reads))
-    threading.Event().wait(0.05)  # let all five join: a later one would make a third look
+    threading.Event().wait(0.05)  # let all five join: a later one would need a third read
     gate.through.release()
     assert first.said() == ("main", 1)
     assert gate.begun.acquire(timeout=PATIENCE)
     gate.through.release()
-    gate.through.release()  # for who came too late to join
+    gate.through.release()  # for threads that joined too late
     answers = [other.said() for other in others]
     assert all(answer[1] >= 2 for answer in answers)
     assert len({answer[1] for answer in answers}) <= 2
@@ -103,7 +103,7 @@ def test_other_keys_do_not_wait():
     slow = Asker(reads, "main")
     assert gate.begun.acquire(timeout=PATIENCE)
     other = Asker(reads, "dev")
-    assert gate.begun.acquire(timeout=PATIENCE)  # both are under way
+    assert gate.begun.acquire(timeout=PATIENCE)  # both reads have begun
     gate.through.release()
     gate.through.release()
     assert {slow.said()[0], other.said()[0]} == {"main", "dev"}
@@ -174,7 +174,7 @@ def test_no_answer_is_older_than_its_question():
     for thread in threads:
         thread.join(PATIENCE)
     assert stale == []
-    assert reads_made[0] < 800  # some were shared
+    assert reads_made[0] < 800  # some reads were shared
 
 
 def test_a_forked_child_does_not_wait_for_reads_of_its_parent():
@@ -209,7 +209,7 @@ def test_a_read_that_never_ends_holds_up_nobody_for_long():
     stuck = Asker(reads)
     assert gate.begun.acquire(timeout=PATIENCE)
     first, second = Asker(reads), Asker(reads)
-    assert gate.begun.acquire(timeout=PATIENCE)  # it has waited long enough
+    assert gate.begun.acquire(timeout=PATIENCE)  # it has waited long enough and reads alone
     for _ in range(3):
         gate.through.release()
     assert all(isinstance(asker.said(), tuple) for asker in (first, second, stuck))

@@ -24,7 +24,7 @@ ITEMS = [(b"%06d" % number, b"v" * 100) for number in range(2000)]
 
 
 class _Releasing(FakeClock):
-    """A clock by which a lock is given up at the n-th pause."""
+    """A clock that releases a lock at the n-th pause."""
 
     def __init__(self, holder: sqlite3.Connection, pauses: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def test_a_full_disk_is_told_and_what_was_there_stays(path: Path) -> None:
     with SQLiteKVStore(path) as store:
         store.set_many("p", ITEMS)
         with store._connections.borrow() as connection:
-            connection.execute("PRAGMA max_page_count = 1")  # that is: no more than there are
+            connection.execute("PRAGMA max_page_count = 1")  # no more pages than now
         for call in [
             lambda: store.set("q", b"k", b"v" * 100_000),
             lambda: store.set_if("q", b"k", b"v" * 100_000, ABSENT),
@@ -102,7 +102,7 @@ def test_a_file_that_may_not_be_written_is_read_and_told(path: Path) -> None:
         store.set("p", b"k", b"kept")
     path.chmod(0o444)
     path.parent.chmod(0o555)
-    # Its folders are private to the user who runs the tests.
+    # The folders above it are private to the user who runs the tests.
     private = [folder for folder in path.parents if folder.stat().st_mode & 0o077 == 0]
     for folder in private:
         folder.chmod(0o755)

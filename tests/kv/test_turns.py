@@ -13,7 +13,7 @@ from graveler.kv.turns import FileTurns, Turns, _Queue
 
 
 def _join(turns: Turns, name: str, work: Callable[[], object]) -> Thread:
-    """Have a thread wait for its turn at `name` and do `work`; return once it is in line."""
+    """Start a thread that waits for its turn at `name` and does `work`; return when it waits."""
 
     def wait() -> None:
         with turns.take(name, 60) as had:
@@ -76,7 +76,7 @@ def test_stores_of_one_process_take_turns_by_the_file(tmp_path: Path) -> None:
 
 
 def test_processes_are_served_in_the_order_of_asking(tmp_path: Path) -> None:
-    # A queue is what a process has open: several of one process are as good.
+    # Each process opens its own queue; several queues of one process behave alike.
     queues = [_Queue(tmp_path / "queue", 7) for _ in range(5)]
     tickets = [queue.draw() for queue in queues]
     assert tickets == list(range(5))

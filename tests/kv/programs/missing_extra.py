@@ -1,4 +1,4 @@
-"""Opens a store where a module is not installed, and prints the error: ``URI MODULE``."""
+"""Opens a store whose module is not installed, and prints the error: ``URI MODULE``."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reads a store and writes to it, as a user who may not: ``FILE``."""
+"""Reads a store and tries to write to it, without write permission: ``FILE``."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from graveler.errors import ReadOnlyError
 from graveler.kv.sqlite import SQLiteKVStore
 
-if os.geteuid() == 0:  # root may write to every file
+if os.geteuid() == 0:  # root can write to every file
     os.setuid(65534)
 store = SQLiteKVStore(Path(sys.argv[1]))
 stored = store.get("p", b"k")

@@ -1,4 +1,4 @@
-"""Sets a hundred keys and ends without closing the store: ``FOLDER``."""
+"""Sets a hundred keys, and ends without closing the store: ``FOLDER``."""
 
 import os
 import sys
