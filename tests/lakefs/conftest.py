@@ -18,5 +18,5 @@ def source(world):
 
 @pytest.fixture
 def lakefs(source):
-    """Writes a lakeFS repository below the source."""
+    """Writes a lakeFS repository below `source`."""
     return LakefsWriter(open_store(source).put)

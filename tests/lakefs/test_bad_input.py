@@ -1,4 +1,4 @@
-"""What cannot be imported is refused by an error that names the file; nothing has changed."""
+"""A source that cannot be imported is refused by an error that names the file. Nothing changes."""
 
 import json
 
@@ -27,7 +27,7 @@ def store(source):
 
 @pytest.fixture
 def small(lakefs):
-    """A repository of three commits; returns their ids."""
+    """Write a repository of three commits; return their ids."""
     files = {f"in/{number}": lakefs.upload(str(number), b"%d" % number) for number in range(6)}
     root = lakefs.commit({}, message="root")
     first = lakefs.commit(files, [root], message="first")
@@ -39,7 +39,7 @@ def small(lakefs):
 
 @pytest.fixture
 def repo(world):
-    """An existing repository with a history, into which is imported."""
+    """An existing repository with a history, as the target of imports."""
     with world.open() as lake:
         repo = lake.create_repository("flights", default_branch="ours")
         repo.branch("ours").put("a", b"a")
@@ -50,7 +50,7 @@ def repo(world):
 
 @pytest.fixture
 def refused(repo, source):
-    """Imports, and returns the message of the error; the repository is as it was."""
+    """Imports, and returns the message of the error; asserts that the repository is unchanged."""
 
     def run(kind, **options):
         options.setdefault("allow", [source])
@@ -255,7 +255,7 @@ def test_files_outside_of_the_declared_places_are_refused(refused, lakefs, sourc
     assert "'s3://elsewhere/raw/a' lies in no place" in said
     assert "--allow s3://elsewhere/raw" in said
     assert "'a': " in said
-    assert name not in said  # it is the range's
+    assert name not in said  # the error is about the range
 
 
 def test_no_repository_is_made_for_a_place_that_is_not_allowed(world, small, source):

@@ -1,4 +1,4 @@
-"""Any history of lakeFS comes in as the model has it, also in several imports."""
+"""Any history of lakeFS is imported as the model has it, also by several imports."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ steps = st.one_of(
 
 
 def play(lakefs, history, start):
-    """Make a step of a history, where it makes sense."""
+    """Apply the steps of a history that are possible."""
     for number, (action, name, what) in enumerate(history, start):
         head = lakefs.branches.get(name)
         if head is None and action != "branch":
@@ -64,7 +64,7 @@ def test_each_import_of_a_growing_history_gives_the_model(parts):
             assert done.commits == len(imported(repo))
             again = lake.import_lakefs(source, "flights", allow=[source])
             assert (again.new_commits, again.ranges) == (0, 0)
-        # all at once gives the same commits
+        # one import of everything gives the same commits
         lake.import_lakefs(source, "trains", allow=[source])
         once, grown = (imported(lake.repository(name)) for name in ("trains", "flights"))
         assert once == grown

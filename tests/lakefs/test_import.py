@@ -1,4 +1,4 @@
-"""A lakeFS repository, written from its byte layout, comes in with its history."""
+"""A lakeFS repository, written from its byte layout, is imported with its history."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ from tests.lakefs.trees import check_history, held, imported
 
 
 def history(lakefs):
-    """Two branches that were merged, a tag, many ranges; returns the trees' files."""
+    """Write two merged branches, a tag and many ranges; return the files of the trees."""
     files = {
         f"in/{day:02}/{hour:02}.csv": lakefs.upload(f"{day}-{hour}", b"%d" % (day * hour))
         for day in range(3)
@@ -64,7 +64,7 @@ def test_history_shares_ranges(world, source, lakefs):
         stored = [
             info.key for info in repo.stores.objects.list("_graveler/") if info.key.count("/") == 1
         ]
-        assert done.ranges < len(lakefs.ranges)  # those of the dump are none
+        assert done.ranges < len(lakefs.ranges)  # ranges of the dump are not imported
         assert len(stored) == done.ranges + 4
 
 
@@ -104,7 +104,7 @@ def test_entries_carry_what_lakefs_knew(world, source, lakefs):
         assert up.checksum == f"md5:{tree['up'].etag}"
         assert up.mtime == datetime.fromtimestamp(1_600_000_000, UTC).replace(microsecond=123_456)
         assert main.stat("linked").address == f"{elsewhere}/in/a.parquet"
-        assert main.stat("linked").checksum == ""  # what the store of an import said is no MD5
+        assert main.stat("linked").checksum == ""  # the checksum in the source is not an MD5
         assert main.stat("old-full").mtime is None
         assert main.stat("multipart").checksum == ""
         for path, content in {

@@ -1,4 +1,4 @@
-"""lakeFS's records and ids: published examples, and bytes that are none."""
+"""Records and ids of lakeFS: published examples, and invalid bytes."""
 
 import pytest
 from hypothesis import given
@@ -125,7 +125,7 @@ def test_unknown_fields_are_skipped_and_the_last_value_counts():
         b"\xff" * 11,
         b"\x08" + b"\xff" * 9 + b"\x7f",
         b"\x00\x01",
-        b"\x0b",  # a group
+        b"\x0b",  # a protobuf group
         b"\x0c",
         b"\x0f\x00",
         b"\x0a\x05abc",

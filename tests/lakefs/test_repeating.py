@@ -1,4 +1,4 @@
-"""Imports that end early, that are repeated, and whose source has grown."""
+"""Imports that end early or are repeated, and sources that have grown."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -19,7 +19,7 @@ def source_of(repo):
 
 
 def write(repo):
-    """A small history in lakeFS: two branches, a merge, a tag."""
+    """Write a small history of lakeFS: two branches, a merge, a tag."""
     lakefs = LakefsWriter(open_store(source_of(repo)).put)
     files = {f"in/{number:02}": lakefs.upload(str(number), b"%d" % number) for number in range(9)}
     root = lakefs.commit({}, message="Repository created")
@@ -49,7 +49,7 @@ def test_a_repeated_import_completes_one_that_met_a_fault(fault):
             trains = seen.lake.repository("trains")
             heads = {branch.name: trains.commit(branch.name) for branch in trains.branches()}
             known = imported(trains)
-            for name, head in heads.items():  # each branch is whole, or as it was
+            for name, head in heads.items():  # each branch is complete or unchanged
                 assert not head.parents or head == known[lakefs.branches[name]], what
             assert fsck(trains.stores).sound, what
         assert failed is not None or set(heads) == {"main", "dev"}, what
@@ -71,7 +71,7 @@ def test_an_import_that_ended_early_reads_no_range_twice():
     assert whole > dump + 3
     died = ScriptedWorld()
     write(died.repo(scripted=False))
-    died.script.arm(len(world.script.calls) - 1, FAULTS["dies"][0])  # at a branch
+    died.script.arm(len(world.script.calls) - 1, FAULTS["dies"][0])  # at the write of a branch
     with suppress(ProcessDied):
         bring_in(died.repo())
     assert died.script.disarm()
@@ -82,7 +82,7 @@ def test_an_import_that_ended_early_reads_no_range_twice():
 
 
 def _of_trees(lakefs):
-    """The ranges and metaranges of the commits."""
+    """Return the ids of the commits' ranges and metaranges."""
     trees = {fields["metarange"] for fields in lakefs.commits.values()} - {""}
     return [*trees, *_ranges_of_trees(lakefs)]
 
@@ -105,7 +105,7 @@ def test_a_second_import_reads_what_is_new_and_moves_branches():
     lakefs.branches["main"] = lakefs.commit(tree, [head], message="new")
     lakefs.branches["fix"] = head
     lakefs.dump()
-    done = repo.lake.import_lakefs(source_of(repo), "trains")  # the place is declared
+    done = repo.lake.import_lakefs(source_of(repo), "trains")  # its location is already allowed
     assert (done.new_commits, done.ranges, done.commits) == (1, 1, 5)
     trains = repo.lake.repository("trains")
     check_history(trains, source_of(repo), lakefs)
@@ -170,7 +170,7 @@ def test_what_collection_removed_meanwhile_is_converted_again(sweep):
     taken = repo.lake.create_repository("trains")
     taken.create_branch("dev").commit("mine", allow_empty=True)
     with pytest.raises(AlreadyExistsError):
-        bring_in(repo)  # its trees are there, and no ref names them
+        bring_in(repo)  # the trees exist, but no ref names them
     mark = collect(repo.lake.repository("trains"), sweep=sweep)
     repo.lake.repository("trains").delete_branch("dev")
     trains = bring_in(repo)
@@ -199,7 +199,7 @@ def test_a_branch_that_was_deleted_and_collected_comes_again():
 
 
 def test_a_branch_that_moves_at_any_call_of_the_import_stays():
-    """Another process commits on the default branch, once, at each call."""
+    """Another process commits on the default branch once, between any two calls of the import."""
     assert Points.step
     written = []
 

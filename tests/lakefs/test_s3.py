@@ -1,4 +1,4 @@
-"""A namespace in a bucket: many threads, and versions of objects."""
+"""A namespace in a bucket, with many threads and object versions."""
 
 import json
 
@@ -28,7 +28,7 @@ def bucket(s3_bucket, s3_options):
 
 @pytest.fixture
 def lake(tmp_path, s3_options):
-    """A lake in a folder that reaches the bucket."""
+    """A lake in a folder, with settings for the bucket."""
     lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in s3_options.items())
     with graveler.init(tmp_path / "lake"):
         pass
@@ -66,7 +66,7 @@ def test_a_bucket_is_read_by_many_threads(lake, bucket, s3_options):
     lakefs.dump()
     lake.import_lakefs(source, "flights", allow=[source, f"s3://{name}/raw"])
     repo = lake.repository("flights")
-    tree["raw"] = Obj(f"s3://{name}/raw/a", 3, raw, kind=2)  # in the one form of addresses
+    tree["raw"] = Obj(f"s3://{name}/raw/a", 3, raw, kind=2)  # addresses are stored in one form
     check_history(repo, source, lakefs)
     main = repo.branch("main")
     assert main.stat("parts").version == f'etag:"{etag}"'

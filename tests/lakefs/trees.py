@@ -1,11 +1,11 @@
-"""What an imported repository must hold, by the model of the writer."""
+"""The expected content of an imported repository, from the model of the writer."""
 
 from graveler.lakefs.importing import COMMIT
 from graveler.model import Entry
 
 
 def imported(repo):
-    """The commits of a repository that came from lakeFS, by their ids there."""
+    """Return the commits that came from lakeFS, by their ids there."""
     return {
         commit.metadata[COMMIT]: commit
         for commit in repo.stores.refs.commits.list()
@@ -14,7 +14,7 @@ def imported(repo):
 
 
 def expected(source, tree):
-    """The entries of a tree of lakeFS, as graveler has them: (path, address, size, …)."""
+    """Return the entries of a lakeFS tree as graveler has them: (path, address, size, …)."""
     return [
         (
             path,
@@ -28,7 +28,7 @@ def expected(source, tree):
 
 
 def held(view):
-    """What a view has, in the same form."""
+    """Return the entries of a view in the same form."""
     return [
         (entry.path, entry.address, entry.size, dict(entry.metadata), entry.content_type)
         for entry in view.list()
@@ -37,7 +37,7 @@ def held(view):
 
 
 def check_history(repo, source, lakefs):
-    """Every commit that a ref reaches is there, with its tree, its parents and its fields."""
+    """Assert that every commit that a ref reaches has its tree, its parents and its fields."""
     commits = imported(repo)
     todo = [*lakefs.branches.values(), *lakefs.tags.values()]
     seen = set()
