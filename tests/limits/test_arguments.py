@@ -1,4 +1,4 @@
-"""Wrong arguments at the public face: an error that names the argument, and nothing done."""
+"""Wrong arguments of public methods: the error names the argument, and nothing changes."""
 
 import inspect
 from datetime import UTC, datetime, timedelta
@@ -30,12 +30,12 @@ VALUES = {
     "empty": EMPTY,
 }
 TEXT = {"None", "5", "bytes", "object", "list", "mapping", "nan", "lone surrogate", "empty"}
-FREE = TEXT - {"empty"}  # texts that may be empty
+FREE = TEXT - {"empty"}  # these texts may be empty
 OPTIONAL = TEXT - {"None"}
-STRATEGY = OPTIONAL - {"mapping"}  # of patterns; an empty one is none
+STRATEGY = OPTIONAL - {"mapping"}  # patterns; an empty mapping has none
 FLAG = TEXT
 NUMBERS = TEXT - {"5"}
-SOME = TEXT - {"list", "empty"} - {"mapping"}  # iterables; "" has nothing in it
+SOME = TEXT - {"list", "empty"} - {"mapping"}  # iterables; "" has no items
 PAIRS = TEXT - {"None", "mapping"}
 MAYBE = {"bytes", "object", "list", "mapping", "nan", "lone surrogate", "empty"}
 MAYBE_NUMBER = MAYBE
@@ -45,7 +45,7 @@ MAYBE_TIME = OPTIONAL
 ENTRY = Entry("p", "data/x", 1)
 
 FACE: Any = {
-    # owner: {method: (sound arguments, {argument: names of the values that make no sense})}
+    # owner: {method: (valid arguments, {argument: names of its invalid values})}
     "lake": {
         "repository": ({"name": "flights"}, {"name": TEXT}),
         "create_repository": (
@@ -356,7 +356,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def face():
-    """A lake whose objects are called with wrong arguments, and its stores."""
+    """A lake with the objects that get wrong arguments, and its stores."""
     world = World()
     with world.open() as lake:
         repository = lake.create_repository("flights")

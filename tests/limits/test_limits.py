@@ -1,4 +1,4 @@
-"""Limits: what is as large as may be is written and read on every store, what is larger refused."""
+"""Limits: the largest allowed value is written and read on every store, a larger one is refused."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def repo(request, tmp_path):
 
 
 def pairs(size):
-    """Metadata of so many bytes of JSON."""
+    """Return metadata of `size` bytes of JSON."""
     empty = len(json.dumps({"k": ""}, separators=(",", ":")))
     return {"k": "é" * ((size - empty) // 2) + "x" * ((size - empty) % 2)}
 
@@ -120,7 +120,7 @@ def test_what_is_larger_is_refused_before_anything_is_stored(repo, what):
     before = kv.snapshot(), [info.key for info in objects.list()]
     with pytest.raises(InvalidInputError) as caught:
         TOO_LARGE[what](repo, main)
-    assert re.search(r"\d{3}", str(caught.value))  # the limit
+    assert re.search(r"\d{3}", str(caught.value))  # contains the limit
     assert (kv.snapshot(), [info.key for info in objects.list()]) == before
 
 
@@ -134,7 +134,7 @@ def test_a_reader_takes_no_more_than_a_writer_writes():
     with pytest.raises(CorruptionError, match=str(model.RECORD_BYTES)):
         decode_commit("0" * 64, b" " * (model.RECORD_BYTES + 1))
     fields = 6 * (model.ADDRESS_BYTES + 2 * model.CHECKSUM_BYTES + model.CONTENT_TYPE_BYTES)
-    assert model.METADATA_BYTES + fields < model.ENTRY_BYTES  # whatever is in it
+    assert model.METADATA_BYTES + fields < model.ENTRY_BYTES  # for any content
     assert model.ENTRY_BYTES < model.BLOCK_BYTES
     assert model.RECORD_BYTES + 2 * model.PATH_BYTES + 3 <= 400 * 1024  # an item of DynamoDB
 

@@ -1,4 +1,4 @@
-"""A prefix with which no path begins is refused by every call: its answer would be empty."""
+"""Every call refuses a prefix with which no path can begin, as its answer would be empty."""
 
 from pathlib import Path, PurePosixPath
 from typing import Any

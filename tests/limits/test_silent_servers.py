@@ -1,4 +1,4 @@
-"""A server that takes connections and never answers: every call ends, and the log says why."""
+"""A server that accepts connections and never answers: every call ends, and the log says why."""
 
 import logging
 import select
@@ -20,11 +20,11 @@ from graveler.retries import NO_PROGRESS_S
 
 LIMIT_S = 1.0
 SLACK_S = 1.5
-LEAST_S = 2.0  # the least time that psycopg waits for a connection
+LEAST_S = 2.0  # psycopg waits at least this long for a connection
 
 
 class Server:
-    """Takes connections on a port of its own, and does with each what `handle` does."""
+    """Accepts connections on its own port, and calls `handle` with each."""
 
     def __init__(self, handle):
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -134,7 +134,7 @@ def test_an_s3_call_ends_and_says_that_it_repeats(serve, caplog, call):
 def test_calls_at_once_share_the_time(serve):
     store = bucket(serve())
     began = monotonic()
-    for _ in range(3):  # as one that reads back what became of a lost write
+    for _ in range(3):  # like a caller that reads back after a lost reply
         with pytest.raises(BackendUnavailableError):
             store.get("k")
     assert monotonic() - began < LIMIT_S + SLACK_S
@@ -153,7 +153,7 @@ def test_an_upload_that_makes_progress_is_not_cut(serve):
         pause, begun = threading.Event(), monotonic()
         while missing > 0:
             missing -= len(connection.recv(1 << 14))
-            # slow until the limit is over, then fast: the reply to the last byte comes at once
+            # slow until the limit is over, then fast: the reply to the last byte is immediate
             if monotonic() - begun < 2.5 * LIMIT_S:
                 pause.wait(0.005)
         connection.sendall(b'HTTP/1.1 200 OK\r\nETag: "e"\r\nContent-Length: 0\r\n\r\n')
@@ -188,7 +188,7 @@ def test_a_database_that_never_answers_is_given_up(serve, caplog, uri, module):
 
 
 class Between:
-    """A way to a server that can be made silent while connections are open."""
+    """A proxy of a server. It can become silent while connections are open."""
 
     def __init__(self, serve, address):
         self.silent = threading.Event()
