@@ -1,1 +1,1 @@
-"""A newcomer follows a guide word for word, on a machine that has nothing."""
+"""Follows guides word for word, as a newcomer does on an empty machine."""

@@ -1,9 +1,9 @@
-"""``python -m tests.newcomer [NAME ...]``: follow guides word for word, in fresh folders.
+"""Follows guides word for word, in fresh folders: ``python -m tests.newcomer [NAME ...]``.
 
-The blocks of a guide that are marked `run: newcomer` are what its reader types, from top to bottom, in
-one shell: a new virtual environment, services, a first run. The clone of the repository is the
-folder ``graveler`` beside them. The output is printed; the last command of a guide fails if the
-reader did not get what the guide promises.
+Blocks of a guide with the mark `run: newcomer` are what its reader types, from top to bottom, in
+one shell: a new virtual environment, services, a first run. The folder ``graveler`` beside them is
+a clone of the repository. The output is printed. The last command of a guide fails if the reader
+does not get what the guide promises.
 """
 
 import os
@@ -29,7 +29,7 @@ _KEPT = (
 
 
 def script_of(page: Page) -> str:
-    """Return what a reader of the page types, as a script that stops at the first failure."""
+    """Return the input of a page's reader, as a script that stops at the first failure."""
     lines = ["set -euo pipefail"]
     for block in page.of("newcomer"):
         if block.file:
@@ -43,11 +43,11 @@ def script_of(page: Page) -> str:
 
 
 def follow(page: Page) -> int:
-    """Follow a guide in a folder of its own; return the status of its script."""
+    """Follow a guide in a new folder; return the status of its script."""
     folder = Path(tempfile.mkdtemp(prefix="graveler-newcomer-"))
     clone = ["git", "clone", "--quiet", str(ROOT), str(folder / "graveler")]
     subprocess.run(clone, check=True)
-    # without the environment that this program runs in, as a new login would be
+    # in a clean environment, like that of a new login
     own = Path(sys.prefix) / "bin"
     variables = {name: os.environ[name] for name in _KEPT if name in os.environ}
     variables["PATH"] = ":".join(
@@ -56,7 +56,7 @@ def follow(page: Page) -> int:
     begun = monotonic()
     print(f"==== {page.name} in {folder}", flush=True)
     words = [f"{name}={value}" for name, value in {**variables, "HOME": str(folder)}.items()]
-    # kills the services that the guide has started
+    # it kills the services that the guide has started
     status = keep(["env", "-i", "-C", str(folder), *words, "bash", "-c", script_of(page)])
     if status:
         for log in sorted(folder.glob("*.log")):
@@ -69,7 +69,7 @@ def follow(page: Page) -> int:
 
 
 def main(names: list[str]) -> int:
-    """Follow the guides whose names hold one of the words; all of them without words."""
+    """Follow the guides whose names contain one of the words, or all guides without words."""
     guides = [page for page in pages() if page.of("newcomer")]
     chosen = [page for page in guides if not names or any(name in page.name for name in names)]
     if not chosen:
