@@ -1,4 +1,4 @@
-"""One form for each address of an object store that is no disk."""
+"""Each address in an object store that is not a disk has one form."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_a_bucket_may_be_the_root():
 
 
 def test_a_folder_that_is_mounted_twice_is_one_folder(tmp_path, monkeypatch):
-    """Both have one number on the disk, as bind mounts have; here the symbolic link is not seen."""
+    """Both folders have one device and inode number, as bind mounts do. The link is hidden."""
     (tmp_path / "own" / "data").mkdir(parents=True)
     (tmp_path / "own" / "data" / "x").write_bytes(b"")
     (tmp_path / "again").symlink_to(tmp_path / "own")

@@ -19,7 +19,7 @@ class TestLocalStore(ObjectStoreSuite):
 
 
 class Slow(io.BytesIO):
-    """A stream that lets something happen before its end."""
+    """A stream that calls a function of the test before its end."""
 
     def __init__(self, content, meanwhile):
         super().__init__(content)
@@ -53,7 +53,7 @@ def test_a_pipe_is_no_object_and_no_call_waits_for_its_writer(tmp_path):
 
 @pytest.fixture
 def synced(monkeypatch):
-    """The folders that are made durable from here on."""
+    """The folders that are synced after the fixture is set up."""
     folders = []
     fsync = os.fsync
 
@@ -73,7 +73,7 @@ def test_a_folder_with_a_durable_name_is_not_synced_again(tmp_path, synced):
     store.put("a/b/2", b"")
     assert [path for path in synced if path.is_dir()] == [tmp_path / "a/b"]
     synced.clear()
-    assert not store.put_if_absent("a/b/2", b"")  # its maker may have died before its sync
+    assert not store.put_if_absent("a/b/2", b"")  # its writer may have died unsynced
     assert synced == [tmp_path / "a/b"]
 
 
@@ -87,7 +87,7 @@ def test_files_put_together_are_durable_before_they_have_names(tmp_path, synced)
     assert synced[3:].count(tmp_path / "a") == 1
     synced.clear()
     assert not any(store.put_all_if_absent([("a/1", b"1"), ("a/2", b"2")]))
-    assert synced == [tmp_path / "a"]  # their maker may have died before its sync
+    assert synced == [tmp_path / "a"]  # their writer may have died unsynced
 
 
 def test_a_folder_that_was_removed_and_made_again_is_another_one(tmp_path, synced):
@@ -95,7 +95,7 @@ def test_a_folder_that_was_removed_and_made_again_is_another_one(tmp_path, synce
     store.put("a/b/1", b"")
     other.delete("a/b/1")
     assert not (tmp_path / "a").exists()
-    (tmp_path / "a/b").mkdir(parents=True)  # by a process that dies before it syncs
+    (tmp_path / "a/b").mkdir(parents=True)  # as by a process that dies before its sync
     synced.clear()
     store.put("a/b/2", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a/b"} <= set(synced)

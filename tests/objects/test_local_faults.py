@@ -1,4 +1,4 @@
-"""The disk fails, the process dies, many processes race: an object is old or new, never between."""
+"""The disk fails, the process dies, or processes race: an object is old or new, not a mix."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ LONG = bytes(range(256)) * (PIECE_BYTES // 256 * 2)  # two pieces, so two writes
 
 
 class FailingDisk:
-    """Lets one call to the file system fail: number `fail_at` of all those in CALLS."""
+    """Makes one file system call fail: number `fail_at` of all calls in CALLS."""
 
     def __init__(self, monkeypatch, error_number):
         self.made = 0
@@ -54,7 +54,7 @@ class FailingDisk:
 
 
 def left_in(folder):
-    """Every file and folder, but the store's own folder and lock."""
+    """Return all files and folders, except the store's own folder and lock."""
     names = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     return names - {".graveler-tmp", ".graveler-tmp/lock"}
 
@@ -94,7 +94,7 @@ def test_a_disk_that_fails_at_any_call_leaves_old_or_new(
             except GravelerError as error:
                 told = error
             else:
-                assert disk.made < fail_at  # the call came and went without its fault
+                assert disk.made < fail_at  # the operation made fewer calls, without a fault
                 break
         failed += 1
         objects = {info.key: store.get(info.key) for info in store.list()}

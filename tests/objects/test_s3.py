@@ -22,7 +22,7 @@ from graveler.testing.s3_server import moto_s3
 from tests.harness.programs import FORKS, output_of
 
 MEBIBYTE = 1 << 20
-SMALLEST_PART = 5 * MEBIBYTE  # that S3 takes
+SMALLEST_PART = 5 * MEBIBYTE  # the smallest that S3 accepts
 
 
 class TestS3Store(ObjectStoreSuite):
@@ -35,7 +35,7 @@ class TestS3Store(ObjectStoreSuite):
 
 @pytest.fixture
 def parting_store(s3_bucket, s3_options):
-    """A store that sends its bodies in the smallest parts that S3 takes."""
+    """A store that sends its bodies in the smallest parts that S3 accepts."""
     settings = S3Settings.parse(s3_options)
     store = S3Store(f"s3://{s3_bucket}/p", settings, part_bytes=SMALLEST_PART)
     yield store
@@ -152,7 +152,7 @@ def test_small_reads_of_an_open_object_share_requests(s3_server, s3_bucket, s3_o
     with s3_server.watching() as requests, store.open("a") as file:
         while file.read(1000):
             pass
-    assert len(requests) == 2  # its size, its bytes
+    assert len(requests) == 2  # one for the size, one for the bytes
     store.close()
 
 
@@ -230,7 +230,7 @@ def test_a_role_is_assumed_with_the_keys_once(s3_bucket, s3_options, s3_server, 
         store.put("a", b"1")
         assert store.get("a") == b"1"
         store.close()
-    assert requests[0] == "POST /"  # one assumption for all requests
+    assert requests[0] == "POST /"  # the role is assumed once for all requests
     assert requests.count("POST /") == 1
 
 

@@ -1,4 +1,4 @@
-"""S3 and the way to it fail, once and always: right by repetition, or a typed error."""
+"""S3 or the network fails once or always: a retry succeeds, or a typed error is raised."""
 
 import io
 
@@ -22,7 +22,7 @@ TRIES = Retrier(FakeClock(), SequenceIds()).tries
 SMALLEST_PART = 5 << 20
 LONG = b"x" * (2 * SMALLEST_PART + 1)
 
-# what happens to a request on its way, and what is raised when it happens every time
+# a request's failure, and the error that is raised if it fails every time
 ON_THE_WAY = {
     Fault.INTERNAL_ERROR: BackendUnavailableError,
     Fault.SLOW_DOWN: ThrottledError,

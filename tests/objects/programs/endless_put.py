@@ -1,4 +1,4 @@
-"""Puts a stream that does not end: ``FOLDER VERB``."""
+"""Puts a stream without an end: ``FOLDER VERB``."""
 
 import sys
 from pathlib import Path

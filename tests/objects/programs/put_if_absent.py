@@ -1,4 +1,4 @@
-"""Puts fifty keys if they are absent, and prints which of them it stored: ``FOLDER NAME``."""
+"""Puts fifty keys if they are absent, and prints which it stored: ``FOLDER NAME``."""
 
 import sys
 from pathlib import Path
