@@ -58,7 +58,7 @@ def alter(repo, identifier, fields):
     commit = repo.commit(identifier)
     key = f"commit/{commit.id}".encode()
     repo.stores.kv.set(f"refs:{repo.stores.uid}", key, encode_commit(replace(commit, **fields)))
-    return repo.lake.repository("flights")  # remembers no commit
+    return repo.lake.repository("flights")  # has no commit in memory
 
 
 @pytest.mark.parametrize("operation", READS)

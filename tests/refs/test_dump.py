@@ -1,4 +1,4 @@
-"""Dumps of refs that are damaged, forged, cut off or of another kind: told, and nothing done."""
+"""Damaged, forged, truncated and other wrong dumps of refs are refused, and change nothing."""
 
 import json
 from hashlib import sha256
@@ -23,7 +23,7 @@ from tests.harness.worlds import ScriptedWorld
 
 @pytest.fixture(scope="module")
 def dumped(tmp_path_factory):
-    """The lines of a dump: a history with a merge, a tag, a rule."""
+    """The lines of a dump of a history with a merge, a tag and a rule."""
     repo = ScriptedWorld().repo(scripted=False)
     for name in ("main", "dev"):
         branch = repo.create_branch(name, exist_ok=True)
@@ -39,7 +39,7 @@ def dumped(tmp_path_factory):
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes lines to a file, under an end that fits them unless there is one."""
+    """Writes lines to a file, with a matching end line unless the test gives one."""
 
     def write(lines, *, end=True):
         body = b"".join(lines)
@@ -87,7 +87,7 @@ def test_a_dump_is_read_whole(dumped, file):
     contents = read_dump(file(dumped[:-1]))
     assert sorted(contents.branches) == ["dev", "main"]
     assert list(contents.generations.values()) == [1, 2, 3, 4]
-    assert len(contents.trees) == 2  # of the heads
+    assert len(contents.trees) == 2  # the trees of the heads
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_forged_dump_changes_nothing(dumped, file):
 
 
 def root(tree):
-    """A line of a commit that is what its id says."""
+    """Return the line of a commit whose id matches its content."""
     fields = {"metarange": tree, "message": "m", "committer": "", "metadata": {}}
     identifier = commit_id(**fields, parents=(), created=from_unix_us(0))
     fields |= {"commit": identifier, "parents": [], "created": 0, "generation": 1, "spans": None}

@@ -1,4 +1,4 @@
-"""Ref expressions: what they name, and that nothing but a typed error comes of the rest."""
+"""Ref expressions: what they name; anything else raises a typed error."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""The best common ancestors: the known shapes, and random histories against brute force and git."""
+"""The best common ancestors: known shapes, and random histories against brute force and git."""
 
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -95,7 +95,7 @@ def test_the_known_shapes(lines, left, right, expected):
 
 
 def test_the_example_of_git():
-    # g merges b and e, h merges a and f; b is the best both have
+    # g merges b and e, h merges a and f; b is their best common ancestor
     made = graph("a", "b a", "c a", "d b", "e a", "f b", "g b e", "h a f")
     assert made.bases("g", "h") == {"b"}
 
@@ -126,7 +126,7 @@ def test_clocks_do_not_matter():
 
 @st.composite
 def histories(draw):
-    """A random graph of up to twelve commits, several roots and octopus merges among them."""
+    """Draw a graph of up to twelve commits, with several roots and octopus merges."""
     made = Graph()
     for number in range(draw(st.integers(2, 12))):
         earlier = [str(other) for other in range(number)]
@@ -180,11 +180,11 @@ def test_what_lies_below_the_bases_is_not_walked():
     made.commits = Commits(made.kv, "refs:x")
     made.kv.reads = 0
     assert made.bases("left", "right") == {last}
-    assert made.kv.reads == 4  # the two, what they have in common, and the other root
+    assert made.kv.reads == 4  # the two commits, their common ancestor, and the other root
 
 
 def test_git_finds_the_same(tmp_path):
-    """In 20 random histories of 40 commits, for 25 pairs each."""
+    """The comparison covers 20 random histories of 40 commits, with 25 pairs each."""
     git = Git(tmp_path)
     dice = Random(7)
     for _ in range(20):

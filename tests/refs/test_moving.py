@@ -1,4 +1,4 @@
-"""Moving a branch: races, lost replies, and what is read back."""
+"""Moving a branch: races, lost replies, and reads after them."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_a_move_writes_a_new_nonce_every_time(refs):
     after = move(refs, "main", replace)
     assert after.nonce != before.nonce
     assert replace(after, nonce=before.nonce) == before
-    assert move(refs, "main", lambda record: record) == after  # nothing to write
+    assert move(refs, "main", lambda record: record) == after  # no change, no write
 
 
 def test_a_move_runs_again_on_what_another_wrote(refs):
@@ -77,7 +77,7 @@ def test_a_lost_reply_is_read_back(refs, script):
     script.arm(2, lost_reply, moment="after")
     assert move(refs, "main", to(C1)).commit_id == C1
     assert script.disarm() == "set_if"
-    script.arm(2, lost_reply, moment="before")  # the write was lost, not the reply
+    script.arm(2, lost_reply, moment="before")  # the write is lost as well as the reply
     assert move(refs, "main", to(C2)).commit_id == C2
     assert script.disarm() == "set_if"
     assert refs.branches.get("main").commit_id == C2
@@ -99,7 +99,7 @@ def test_a_lost_reply_stays_unknown_if_the_store_stops_answering(
 
     script.arm(2, strike, moment="after" if written else "before")
     if call == "set_if" and written:
-        assert move(refs, "main", to(C1)).commit_id == C1  # the read-back tells
+        assert move(refs, "main", to(C1)).commit_id == C1  # the read-back finds the write
         return
     with pytest.raises(OutcomeUnknownError):
         move(refs, "main", to(C1), landed=None if call == "set_if" else lambda _: False)
@@ -216,7 +216,7 @@ def test_a_tag_does_not_move(refs):
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_tag_whose_reply_was_lost_is_read_back(refs, script, moment):
-    script.arm(3, lost_reply, moment=moment)  # after a look at the log, and a line in it
+    script.arm(3, lost_reply, moment=moment)  # after a read of the log and a write of a line
     if moment == "after":
         refs.tags.create("v1", C0)
     else:
