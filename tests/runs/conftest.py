@@ -1,4 +1,4 @@
-"""A repository whose main is protected, as a pipeline's is."""
+"""A repository with a protected main, like that of a pipeline."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What goes wrong outside: deleted branches, odd keys, stale and foreign handles, no lake at all."""
+"""External problems: deleted branches, odd keys, stale and foreign handles, an unreachable lake."""
 
 import pytest
 
@@ -20,7 +20,7 @@ KEY = "hourly 05"
 
 
 def delete(repo, name):
-    """What no call of the public face does to a run's branch."""
+    """Delete a run's branch, which no public call does."""
     remove(repo.stores.refs, name, lambda _: True)
 
 
@@ -236,7 +236,7 @@ def test_a_handle_holds_no_secret(repo):
 
 
 def test_a_lake_unreachable_at_any_call_leaves_main_and_recovers():
-    """An orchestrator's whole run, with the lake gone for one call after another."""
+    """The whole run of an orchestrator, with the lake unreachable at one call after another."""
 
     def orchestrate(repo):
         run = repo.runs.open_or_attach(KEY, owner="dag run 1")

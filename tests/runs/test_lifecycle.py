@@ -1,4 +1,4 @@
-"""A run from its opening to its end: what main sees, what the next attempt finds."""
+"""A run from its opening to its end: what main shows, and what the next attempt finds."""
 
 import pickle
 import sys
@@ -54,7 +54,7 @@ def test_a_failed_run_never_touches_main_and_is_parked(repo, tree):
     assert record.reason == "ZeroDivisionError: boom"
     assert tree(repo.ref(record.branch)) == {"settled": "0", "a": "1"}
     assert list(repo.branch(record.branch).uncommitted()) == []
-    assert [there.name for there in repo.branches()] == ["main"]  # the parked one is hidden
+    assert [there.name for there in repo.branches()] == ["main"]  # the parked branch is hidden
 
 
 def test_the_next_attempt_goes_on_from_what_was_committed(repo, tree):
@@ -121,7 +121,7 @@ def test_opening_fences_every_earlier_attempt(repo, tree):
     ):
         with pytest.raises(FencedError):
             stale()
-    assert tree(new) == {"settled": "0"}  # what the first had staged is gone
+    assert tree(new) == {"settled": "0"}  # staged writes of the first attempt are gone
     new.put("a", b"new")
     new.commit_staged()
     new.publish()
@@ -143,7 +143,7 @@ def test_a_parked_run_takes_no_writes_until_it_is_opened_again(repo):
     run.put("a", b"1")
     run.commit_staged()
     assert run.park("lunch").reason == "lunch"
-    assert run.park("again").state is RunState.PARKED  # orchestrators call twice
+    assert run.park("again").state is RunState.PARKED  # orchestrators repeat calls
     with pytest.raises(FencedError):
         run.put("b", b"1")
     with pytest.raises(RunStateError, match="PARKED"):
@@ -301,7 +301,7 @@ def test_what_was_judged_is_not_judged_twice(repo):
     @gate
     def wide(candidate):
         calls.append("wide")
-        if len(calls) == 1:  # main moves while the gates run
+        if len(calls) == 1:  # main moves during the gates
             Context().run(somebody_else)
 
     def somebody_else():
@@ -367,7 +367,7 @@ def test_closing_ends_an_attempt_as_its_opener_wished(repo):
             closed = run.close("why")
             assert (closed.state, closed.reason) == (state, "why")
         again = repo.runs.open(on_failure)
-        assert run.close().attempt == 2  # of a newer attempt, which goes on
+        assert run.close().attempt == 2  # the newer attempt, which continues
         assert again.state is RunState.OPEN
         again.publish()
         assert again.close().state is RunState.PUBLISHED

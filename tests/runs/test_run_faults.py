@@ -1,4 +1,4 @@
-"""A fault at every call of a run's life: main is old or new, and the next attempt gets through."""
+"""A fault at every call of a run's life: main is old or new, and the next attempt succeeds."""
 
 import logging
 
@@ -24,7 +24,7 @@ from tests.harness.worlds import FAULTS, struck_worlds, tree
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
-    """A run that could not be set aside is logged; it is not what these tests look at."""
+    """Hide the log of runs that cannot be parked, which these tests do not check."""
     caplog.set_level(logging.CRITICAL)
 
 
@@ -35,7 +35,7 @@ KEEPS_TWO = (
 
 
 def published(repo):
-    """The commits that brought a run's work into main; one that changed nothing does not count."""
+    """Return the commits that brought the run's work into main, without those without changes."""
     return [
         commit
         for commit in repo.log("main", first_parent=True)
@@ -45,7 +45,7 @@ def published(repo):
 
 
 def finish(repo):
-    """What an orchestrator does next: run the key again, unless it is published."""
+    """Do what an orchestrator does next: run the key again, unless it is published."""
     if KEY in {record.key for record in repo.runs.list()}:
         record = repo.runs.get(KEY)
         if record.state is RunState.PUBLISHED:
@@ -75,7 +75,7 @@ def test_main_is_old_or_new_and_the_next_attempt_gets_through(operation, fault):
 
 
 def keeps(operation, repo, failed, there):
-    """Check that what was acknowledged is kept, in main or on the branch that will be resumed."""
+    """Check that acknowledged work is kept, in main or on the branch that is resumed."""
     records = list(repo.runs.list())
     assert records or failed is not None
     if not records or operation in ("abandon", "abandon-by-key", "open-published"):
@@ -130,7 +130,7 @@ def test_publishing_is_repeated_until_acknowledged_lands_once(fault):
 
     for world, what, failed in struck_worlds(fault, ready, publish):
         repo = world.repo()
-        if repo.runs.get(KEY).state is RunState.PARKED:  # the gate died of the fault: refused
+        if repo.runs.get(KEY).state is RunState.PARKED:  # a failed gate refuses
             assert isinstance(failed, RunStateError)
             finish(repo)
             assert tree(repo.ref("main")) == NEW, what
@@ -179,9 +179,9 @@ def test_ending_a_run_is_repeated_until_it_is_acknowledged(end, fault):
 
 
 def test_a_new_round_starts_from_the_target_after_any_death():
-    """The publisher died before it dropped the branch, and openers after it before they took it."""
+    """The publisher died before it dropped the branch, and later openers before they took it."""
     left_behind = 0
-    publish = lambda repo: handle(repo).publish()  # noqa: E731 - one call long
+    publish = lambda repo: handle(repo).publish()  # noqa: E731 - one short call
     for world, what, _ in struck_worlds("dies", ready, publish, step=1):
         repo = world.repo()
         if repo.runs.get(KEY).state is not RunState.PUBLISHED or len(hidden(repo)) == 0:
@@ -206,7 +206,7 @@ def hidden(repo):
 
 
 def persist(operate):
-    """Repeat until it is acknowledged."""
+    """Repeat the operation until it is acknowledged."""
     while True:
         try:
             return operate()

@@ -1,4 +1,4 @@
-"""Every point between two calls of a run, with something of another process done there."""
+"""Operations on a run: another process acts between any two calls of the operation."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -33,7 +33,7 @@ HANDLES: list[RunHandle] = []
 
 
 def opened(repo):
-    """A run with one step in, and its handle where the other processes find it."""
+    """Open a run with one joined step, and keep its handle for the other processes."""
     base(repo)
     run = repo.runs.open(KEY)
     step(run, "one")
@@ -41,7 +41,7 @@ def opened(repo):
 
 
 def handle(repo):
-    """The run of the attempt that `opened` began."""
+    """Return the run of the attempt that `opened` began."""
     return repo.runs.attach(HANDLES[0])
 
 
@@ -52,7 +52,7 @@ def step(run, name, path=None):
 
 
 def attached(operate):
-    """What `operate` does with the run of the attempt that `opened` began."""
+    """Return a call of `operate` with the run of the attempt that `opened` began."""
 
     def do(repo):
         return operate(handle(repo))
@@ -70,14 +70,14 @@ def passes(candidate):
 
 
 def finished(repo):
-    """A newer attempt from its opening to its end."""
+    """Run a newer attempt from its opening to its end."""
     with repo.run(KEY) as run:
         step(run, "two")
     return run.result
 
 
 def published(repo):
-    """The commits on main's own line that published the run."""
+    """Return the commits in main's first-parent history that published the run."""
     return [
         commit
         for commit in repo.log("main", first_parent=True)
@@ -134,7 +134,7 @@ def test_a_newer_attempt_may_open_at_every_point_of_a_publish():
         if isinstance(result, GravelerError):
             assert isinstance(result, FencedError)
             assert landed == []
-            assert tree(run) == {"settled": "0", "one": "one"}  # its work goes on
+            assert tree(run) == {"settled": "0", "one": "one"}  # its work is carried over
         else:
             assert [commit.id for commit in landed] == [result.commit.id]
             assert run.attempt == 2
@@ -155,7 +155,7 @@ def test_a_newer_attempt_may_be_done_at_every_point_of_a_publish():
         if isinstance(result, GravelerError):
             assert isinstance(result, FencedError)
             assert len(published(repo)) == 1
-        else:  # landed, or found its work published by its successor
+        else:  # it landed, or its successor had published its work
             assert len(published(repo)) == 2 or result.already
         assert repo.runs.get(KEY).state is RunState.PUBLISHED
         assert hidden(repo) == []
@@ -194,7 +194,7 @@ def test_writes_beside_a_publish_are_published_refused_or_staged():
         if isinstance(entry, GravelerError):
             assert isinstance(entry, FencedError)
             assert not isinstance(result, GravelerError)
-        else:  # acknowledged: publish says that it is not committed
+        else:  # acknowledged, so publish says that it is not committed
             assert type(result) is StateError
             run = handle(repo)
             assert run.get("late") == b"1"
@@ -249,7 +249,7 @@ def test_an_opener_beside_a_newer_finished_attempt_gets_nothing():
             assert isinstance(mine, FencedError)
             assert hidden(repo) == []
         elif mine.attempt == repo.runs.get(KEY).attempt:
-            assert tree(mine) == tree(repo.ref("main"))  # forked from what the other published
+            assert tree(mine) == tree(repo.ref("main"))  # the other's publish
         else:
             with pytest.raises(FencedError):
                 mine.put("zombie", b"1")
@@ -288,7 +288,7 @@ def check_of(end, check):
         if isinstance(outcome, FencedError):
             return check(world, outcome, newcomer)
         assert outcome.state is RunState.REAPED
-        work.join()  # opened after it was given up: a round of its own
+        work.join()  # opened after the run was abandoned, as a new round
         assert {"two", "staged"} <= set(tree(run))
         return None
 
@@ -303,7 +303,7 @@ def test_a_new_round_may_begin_anywhere_after_a_publish_landed():
 
     def check(world, result, run):
         repo = fresh(world)
-        assert "two" in tree(run)  # committed there, whatever the old publisher dropped since
+        assert "two" in tree(run)  # the commit is there, whatever the old publisher has dropped
         run.publish()
         assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "two": "two"}
         assert hidden(repo) == []
@@ -320,7 +320,7 @@ def test_a_newer_try_may_be_done_at_every_point_of_a_step():
         if isinstance(mine, GravelerError):
             assert isinstance(mine, FencedError)
             assert tree(run) == {"settled": "0", "one": "one", "fast": "work"}
-        else:  # then it was the newer one, or the other replaced it
+        else:  # this process was the newer one, or the other one replaced it
             assert set(tree(run)) - {"settled", "one"} in ({"slow"}, {"fast"})
         assert theirs is not None
 
@@ -352,11 +352,11 @@ def test_a_newer_attempt_may_be_opened_at_every_point_of_a_step():
 
     def check(world, mine, newcomer):
         run, head = newcomer
-        assert run.head == head  # nothing joins from the stale attempt any more
+        assert run.head == head  # the stale attempt can join nothing any more
         here = tree(run)
         if isinstance(mine, FencedError):
             assert "two" not in here
-        else:  # joined before
+        else:  # it joined before
             assert here["two"] == "two"
         assert here["one"] == "one"
         step(run, "two")
@@ -418,7 +418,7 @@ def test_a_writer_of_an_attempt_that_is_over_gets_no_success():
     def check(world, entry, run):
         if isinstance(entry, GravelerError):
             assert isinstance(entry, FencedError)
-        # acknowledged before the newer attempt came: it was staged, and staged entries go
+        # acknowledged before the newer attempt, but only staged; staged entries are dropped
         assert "w" not in tree(run)
         with pytest.raises(NoChangesError):
             run.commit("nothing")
@@ -433,7 +433,7 @@ def test_a_writer_of_an_attempt_that_is_over_gets_no_success():
 
 
 def dies_while_publishing(repo, *, landed):
-    """Publish, in a process that dies before or just after its compare-and-set of main."""
+    """Publish in a process that dies just before or just after its compare-and-set of main."""
     before, record = repo.commit("main"), repo.runs.get(KEY)
     number = 0
     while record.state is not RunState.PUBLISHING or (repo.commit("main") != before) != landed:
@@ -448,13 +448,13 @@ def dies_while_publishing(repo, *, landed):
             dying.publish()
         record = repo.runs.get(KEY)
         if landed and repo.commit("main") == before:
-            # what the next one has to settle would move the call at which it dies
+            # an unsettled publish would move the call at which the next process dies
             record = settle_publish(repo.runs._records, record)
     return record
 
 
 def test_findings_of_one_candidate_are_not_used_for_the_next():
-    """The first candidate did not land; while a newcomer finds that out, a second one does."""
+    """The first candidate did not land. While a newcomer detects that, a second candidate lands."""
 
     def prepare(repo):
         opened(repo)
@@ -463,12 +463,12 @@ def test_findings_of_one_candidate_are_not_used_for_the_next():
     def check(world, run, record):
         repo = fresh(world)
         assert not isinstance(run, GravelerError)
-        if isinstance(record, GravelerError):  # the newcomer was first: it owns the run now
+        if isinstance(record, GravelerError):  # the newcomer was first, and now owns the run
             assert isinstance(record, FencedError)
             assert run.record.resumed
             assert published(repo) == []
         else:
-            assert not run.record.resumed  # published: a new round
+            assert not run.record.resumed  # it was published, so this is a new round
             assert run.record.heads == (record.head,)
             assert len(published(repo)) == 1
 

@@ -1,4 +1,4 @@
-"""Any sequence of calls by any number of attempts does what a plain model of runs says."""
+"""Calls of any number of attempts, in any order, agree with a plain model of runs."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ def never(candidate):
 
 @dataclass
 class Fact:
-    """A publish: whether it changed the target, what was there before, and its rollback's number."""
+    """A publish: whether it changed the target, the content before, and its rollback's number."""
 
     changed: bool
     before: dict[str, str]
@@ -42,22 +42,22 @@ class Fact:
 
 @dataclass
 class Modelled:
-    """What a run should be, and what its target should hold of it."""
+    """The expected state of a run, and the expected content of its target."""
 
     state: str = "NONE"
     attempt: int = 0
-    ended: bool = False  # by the reaper: its own handle is stale, too
+    ended: bool = False  # by the reaper, so its own handle is stale too
     drop: bool = False
     target: dict[str, str] = field(default_factory=dict)
     publishes: list[Fact] = field(default_factory=list)
-    rests: bool = False  # on a publish that is rolled back
+    rests: bool = False  # it builds on a publish that was rolled back
     committed: dict[str, str] = field(default_factory=dict)
     staged: dict[str, str] = field(default_factory=dict)
     changed: bool = False
 
 
 class Runs(RuleBasedStateMachine):
-    """Every rule is a call as an orchestrator makes it: late, twice, by whichever attempt."""
+    """Each rule is a call as an orchestrator makes it: late, twice, or by any attempt."""
 
     def __init__(self):
         super().__init__()
@@ -73,7 +73,7 @@ class Runs(RuleBasedStateMachine):
 
     def open_run(self, key, how, drop):
         run = self.model[key]
-        self.reap()  # opening would do some of it by itself
+        self.reap()  # opening reaps some runs by itself
         if run.state not in ("OPEN", "PARKED") or run.rests:
             run.committed, run.changed, run.rests = dict(run.target), False, False
         run.state, run.ended, run.staged, run.drop = "OPEN", False, {}, drop
@@ -96,7 +96,7 @@ class Runs(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), name=st.sampled_from(STEPS))
     def whole_round(self, key, name):
-        """What most rounds are; by single calls it would take chance too long."""
+        """Do the most usual round. Random single calls would rarely complete one."""
         self.open(key=key, drop=False)
         run, path, text = self.model[key], f"{key}/{name}/{self.fresh()}", self.fresh()
         attempt = self.repo.runs.attach(self.handles[-1])
@@ -107,7 +107,7 @@ class Runs(RuleBasedStateMachine):
         self.is_published(run)
 
     def has_joined(self, run, folder, files):
-        """A step replaces what it wrote before."""
+        """Replace what the step wrote before."""
         others = {path: text for path, text in run.committed.items() if not path.startswith(folder)}
         run.committed, run.changed = others | files, True
 
@@ -116,7 +116,7 @@ class Runs(RuleBasedStateMachine):
         run.target, run.state = dict(run.committed), "PUBLISHED"
 
     def mine(self, data):
-        """Return an attempt, its run's model, and whether it may write."""
+        """Return an attempt, its run's model, whether it may write, and whether it is the last."""
         handle = data.draw(st.sampled_from(self.handles))
         run = self.model[handle.key]
         present = handle.attempt == run.attempt and not run.ended

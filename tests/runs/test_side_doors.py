@@ -1,4 +1,4 @@
-"""The work of a run reaches other branches through its publish alone."""
+"""The work of a run reaches other branches only by its publish."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def never(candidate):
 
 @pytest.fixture
 def refused(repo):
-    """A run whose gate refused it: parked, its branch kept."""
+    """A run that its gate refused: it is parked, and its branch is kept."""
     run = repo.runs.open(KEY)
     with run.step("work") as step:
         step.put("bad", b"1")

@@ -84,7 +84,7 @@ EVENTS = {
     "reap past the time to live": reap_after(timedelta(days=15)),
 }
 
-# (state, event) -> the state after it, the error or None, the attempt, whether main has the work
+# (state, event) -> the next state, the error or None, the attempt, whether main has the work
 TABLE = {
     ("NONE", "open"): ("OPEN", None, 1, False),
     ("OPEN", "open"): ("OPEN", None, 2, False),
@@ -206,14 +206,14 @@ def test_what_happens_is_what_the_table_says(state, event):
         assert repo.commit("main").parents == (main.id,)
         assert record.rollback == repo.commit("main").id
     elif state in ("PUBLISHED", "PUBLISHING, landed") or after != "PUBLISHED":
-        assert repo.commit("main") == main  # nothing moved, or nothing moved again
+        assert repo.commit("main") == main  # nothing moved, or nothing moved a second time
     hidden = [there.name for there in repo.branches(hidden=True) if there.hidden]
     assert hidden == ([record.branch] if record.live else [])
 
 
 def test_what_happens_again_changes_nothing_more():
-    """Orchestrators call twice: every pair of the table, and the same event once more."""
-    later = "reap past the time to live"  # parks, and then gives up what it has parked
+    """Orchestrators repeat calls: every pair of the table, and then the same event again."""
+    later = "reap past the time to live"  # first parks the run, then reaps it
     for (state, event), (then, error, _, _) in TABLE.items():
         if event in ("open", "refused") or error is not None or (event, then) == (later, "PARKED"):
             continue

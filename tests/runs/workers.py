@@ -13,7 +13,7 @@ def say(word):
 
 
 def main(folder, handle, name, number, files):
-    """Run a try of a step, whose files are named after it; say how far it has come."""
+    """Run a try of a step, with files named after the try; print its progress."""
     with graveler.open(folder) as lake:
         run = lake.repository("flights").runs.attach(Path(handle).read_text())
         try:

@@ -1,4 +1,4 @@
-"""Leases: work keeps an attempt alive, silence does not."""
+"""Leases: work keeps an attempt alive, and silence ends it."""
 
 import threading
 from datetime import timedelta
@@ -102,7 +102,7 @@ def test_a_lease_is_as_long_as_the_opener_says(repo, clock):
 def test_clocks_that_are_apart_never_shorten_a_lease(repo, clock):
     run = repo.runs.open(KEY)
     ahead = run.record.lease_until
-    clock.sleep(-600)  # the renewing host is ten minutes behind the opener
+    clock.sleep(-600)  # the renewing host's clock is ten minutes behind
     run.renew()
     assert run.record.lease_until == ahead
 
@@ -148,7 +148,7 @@ def test_a_thread_renews_the_lease_while_a_long_job_runs(tmp_path):
         run.park("enough")
         with run.renewing():
             (beat,) = [one for one in threading.enumerate() if one.name.startswith("lease of")]
-            beat.join()  # it gives up by itself: there is nothing more to renew
+            beat.join()  # ends: a parked run has no lease to renew
 
 
 def test_renewals_end_when_their_owner_is_done(tmp_path):

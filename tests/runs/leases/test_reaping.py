@@ -1,4 +1,4 @@
-"""The reaper: runs that are not ended end by lease and by time to live, and no others do."""
+"""The reaper ends runs by lease and by time to live, and leaves other runs alone."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_a_dead_attempt_is_parked_and_the_next_one_resumes(repo):
     for work in (lambda: run.put("x", b"1"), run.renew, run.publish, lambda: run.step("x")):
         with pytest.raises(FencedError):
             work()
-    assert run.park().state is RunState.PARKED  # as its owner would have it
+    assert run.park().state is RunState.PARKED  # as its owner would do it
     assert run.close().state is RunState.PARKED
     again = repo.runs.open(KEY)
     assert again.record.resumed
@@ -91,7 +91,7 @@ def test_clocks_that_are_minutes_apart_do_no_harm(repo):
     run = ready(repo)
     for ahead in (LEASE, LEASE * 4 / 3 - timedelta(seconds=1)):
         assert repo.runs.reap(now=later(repo, ahead), dry_run=False) == []
-    run.put("b", b"1")  # behind the reaper, and still alive
+    run.put("b", b"1")  # its clock is behind the reaper's, and it is alive
     short = ready(repo, "short", lease=timedelta(seconds=9))
     until = short.record.lease_until
     assert repo.runs.reap(now=until + timedelta(seconds=2.9), dry_run=False) == []
@@ -152,7 +152,7 @@ def test_what_a_publisher_left_that_died_at_its_end_is_removed():
             continue
         seen += 1
         (branch,) = hidden(repo)
-        assert repo.runs.reap() == []  # its lease is not over: a process may work on it
+        assert repo.runs.reap() == []  # a process may work until its lease ends
         planned = repo.runs.reap(everything=True)
         assert [one.branch for one in planned] == [branch]
         assert repo.runs.reap(now=later(repo)) == planned
@@ -168,7 +168,7 @@ def test_leftovers_of_a_finished_run_are_found_by_a_full_scan():
     run = ready(repo)
     lost = repo.stores.refs.branches.get(run.branch)
     run.abandon()
-    repo.stores.refs.branches.create(replace(lost, moves=()))  # its maker has died since
+    repo.stores.refs.branches.create(replace(lost, moves=()))  # its maker died afterwards
     assert repo.runs.reap(now=later(repo, STALE), dry_run=False) == []
     (reaped,) = repo.runs.reap(everything=True, dry_run=False)
     assert reaped.branch == run.branch
@@ -187,7 +187,7 @@ def test_an_appointment_outlives_an_opener_as_slow_as_a_lease():
 
     for number in count(1):
         world.script.arm(number, meanwhile)
-        with suppress(FencedError):  # reaped as soon as it was there
+        with suppress(FencedError):  # reaped as soon as it exists
             slow.runs.open(f"run {number}", lease=timedelta(seconds=1))
         struck = world.script.disarm()
         due = b"".join(key for key, _ in kv.scan(partition, b"due/"))
@@ -342,7 +342,7 @@ def test_index_rows_of_lost_races_are_removed_when_due():
         assert 1 <= len(due(repo)) <= 3
         repo.stores.clock.sleep(DEAD.total_seconds())
         repo.runs.open("later").abandon()
-        assert len(due(repo)) == 1  # of the run that is parked by now
+        assert len(due(repo)) == 1  # the entry of the run that is now parked
         assert repo.runs.get(KEY).state is RunState.PARKED
 
     def reopen(repo):
@@ -352,7 +352,7 @@ def test_index_rows_of_lost_races_are_removed_when_due():
 
 
 def reap_in_time(runs, length=timedelta(minutes=6)):
-    """A reaper that comes when the attempts made before are overdue, and later ones are not."""
+    """Return a reaper that runs when earlier attempts are overdue, and later ones are not."""
     return lambda repo: repo.runs.reap(now=runs[-1].record.expires + length, dry_run=False)
 
 
@@ -392,7 +392,7 @@ def test_a_reaper_at_every_point_of_an_opening_loses_nothing():
 
 
 def check_opened(world, opened, reaped):
-    """The reaper may take the attempt that is opening, as dead as it is by its clock."""
+    """The reaper may take an attempt during its opening, if its lease is over by its clock."""
     repo = world.repo(scripted=False)
     assert not isinstance(reaped, GravelerError), reaped
     if isinstance(opened, GravelerError):
@@ -432,7 +432,7 @@ def test_a_parked_run_is_reaped_or_resumed_whole(first):
 
 
 def test_a_heartbeat_at_every_point_of_a_reaping_is_respected():
-    """Either the lease is renewed and the attempt continues, or the renewal is refused."""
+    """The lease is renewed and the attempt continues, or the renewal is refused."""
 
     runs: list[Run] = []
 

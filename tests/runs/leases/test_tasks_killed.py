@@ -1,6 +1,6 @@
-"""Four tasks of one run side by side, in processes of their own, killed and run again.
+"""Four tasks of one run, in separate processes at the same time, are killed and run again.
 
-Whatever happens, the run's branch holds each step's last success, whole, and nothing else.
+In every case the run's branch holds the last success of each step, complete, and nothing else.
 """
 
 import random
@@ -21,7 +21,7 @@ FILES = 5
 
 
 class Task:
-    """One try of a step, in a process."""
+    """One try of a step, in a separate process."""
 
     def __init__(self, folder, handle, step, number):
         self.step, self.number = step, number
@@ -34,12 +34,12 @@ class Task:
         )
 
     def hear(self):
-        """Wait for a line of what it says."""
+        """Wait for one line of output."""
         assert self.process.stdout is not None
         self.process.stdout.readline()
 
     def kill(self, lines, wait):
-        """Kill it -9 when it has said so many lines, and a moment later."""
+        """Kill the process with SIGKILL, `wait` seconds after it has printed `lines` lines."""
         for _ in range(lines):
             self.hear()
         try:
@@ -49,13 +49,13 @@ class Task:
         return self.end()
 
     def end(self):
-        """Wait for it; return what it said last."""
+        """Wait for the end of the process; return its last line of output."""
         said = self.process.communicate(timeout=300)[0].splitlines()
         return said[-1] if said else ""
 
     @property
     def files(self):
-        """What it leaves when it succeeds."""
+        """Return the files that the try leaves when it succeeds."""
         text = str(self.number)
         return {f"{self.step}/latest": text} | {
             f"{self.step}/try {text} file {at}": text for at in range(FILES)
@@ -81,7 +81,7 @@ def test_the_run_holds_the_last_success_of_each_step_whole(tmp_path, seed):
 
         successes = {}
         tasks = [start(step, 1) for step in STEPS]
-        for number in (2, 3):  # of four tasks some are killed, anywhere, and all are run again
+        for number in (2, 3):  # some of four tasks are killed, and all run again
             again = []
             for task in tasks:
                 doomed = chance.random() < 0.6
@@ -101,7 +101,7 @@ def test_the_run_holds_the_last_success_of_each_step_whole(tmp_path, seed):
             successes[task.step] = task
         assert tree(run) == wanted(successes)
 
-        # one is cleared alone, after the run had gone on; a zombie of the old attempt lives on
+        # one task is cleared after the run has continued; a zombie of the old attempt still runs
         zombie = start("ingest", 4)
         zombie.hear()
         run.park("its orchestrator marked it failed")
@@ -112,7 +112,7 @@ def test_the_run_holds_the_last_success_of_each_step_whole(tmp_path, seed):
         successes["clean"] = cleared
         assert zombie.end() in ("fenced", "done")
         if zombie.process.returncode == 0 and run.exists("ingest/try 4 file 0"):
-            successes["ingest"] = zombie  # it had joined before the run was parked
+            successes["ingest"] = zombie  # the zombie joined before the run was parked
         assert tree(run) == wanted(successes)
         run.publish()
         assert tree(repo.ref("main")) == wanted(successes)

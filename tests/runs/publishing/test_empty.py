@@ -1,4 +1,4 @@
-"""A run that changes nothing is judged as any other."""
+"""Gates judge a run without changes like any other run."""
 
 import pytest
 

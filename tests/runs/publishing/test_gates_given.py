@@ -1,4 +1,4 @@
-"""What is given as gates: one, several, or what is none, which is refused before there is a run."""
+"""The argument `gates`: one gate or several; anything else is refused before a run is opened."""
 
 import pytest
 

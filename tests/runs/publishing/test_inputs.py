@@ -1,4 +1,4 @@
-"""What a run has read: folded, bounded, kept with its next commit, never lost with a retry."""
+"""The inputs of a run are merged, bounded, kept with its next commit, and not lost by a retry."""
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ def test_a_failed_step_has_no_inputs_resumed_ones_keep_theirs(repo):
         step.put("b", b"1")
     again.publish()
     assert again.record.inputs == (Input(base, "other/"), Input(base, "settled"))
-    assert repo.runs.open(KEY).record.inputs == ()  # a new round has read nothing
+    assert repo.runs.open(KEY).record.inputs == ()  # a new round has no inputs
 
 
 def test_what_could_not_be_kept_is_kept_by_the_next_try():

@@ -1,4 +1,4 @@
-"""A publish packs its target where the rule asks for it and it is cheap, and never fails by it."""
+"""A publish packs its target if the rule says so and it is cheap. A failed pack does no harm."""
 
 import threading
 
@@ -13,7 +13,7 @@ from graveler.repository.packing import PACK_PAIR
 
 @pytest.fixture
 def repo(lake):
-    """A repository that has as many badly cut ranges on main as its rule names."""
+    """A repository whose main has as many badly cut ranges as its rule names."""
     made = lake.create_repository(
         "flights", splitting=Splitting(min_bytes=800, max_bytes=4_000, raggedness=2, hard=8)
     )
@@ -32,7 +32,7 @@ def repo(lake):
 
 @pytest.fixture
 def cheap(monkeypatch):
-    """All of main is cheap to pack."""
+    """Make all of main cheap to pack."""
     monkeypatch.setattr(packing, "CHEAP_SIZES", 100)
 
 

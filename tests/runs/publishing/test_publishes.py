@@ -1,4 +1,4 @@
-"""What a run has published is a fact of its own, whatever state its latest attempt is in."""
+"""The publishes of a run are facts of their own, for any state of its latest attempt."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_a_rollback_works_from_any_state(repo, tree, published, leave):
 
 
 def test_half_an_hour_does_not_survive_its_rollback(repo, tree, published):
-    """One task of a published hour runs alone; its other files are only on the fork."""
+    """One task of a published hour runs alone. The hour's other files are only on the fork."""
     run = repo.runs.open(KEY)
     with run.step("other") as step:
         step.put("b", b"1")
@@ -138,7 +138,7 @@ def test_a_revert_by_hand_and_a_reset_are_seen_on_the_target(repo, published):
 
 
 def present(repo):
-    """Return the publishes as the targets have them, each as what it changed and where it stands."""
+    """Return the publishes on the targets: whether each changed it, its rollback, and its loss."""
     (record,) = repo.runs.on_targets([repo.runs.get(KEY)])
     assert record.publishes == repo.runs.publishes(KEY)
     return [(fact.changed, fact.rollback, fact.lost) for fact in record.publishes]
@@ -174,7 +174,7 @@ def test_files_found_of_others_do_not_go_with_a_rollback(repo):
 
 @pytest.mark.parametrize("back", ["undo", "revert"])
 def test_an_hour_whose_rollback_was_undone_is_rolled_back_again(repo, tree, back):
-    """It was published again with equal content, which changed nothing."""
+    """The second publish has equal content, and so changes nothing."""
     repo.protection.remove("main")
     publish(repo, KEY, {"a": "1"})
     first = repo.runs.rollback(KEY)
@@ -235,7 +235,7 @@ def test_of_many_publishes_the_latest_are_kept(repo):
 
 
 def test_a_landed_publish_is_seen_before_it_is_recorded():
-    """The publisher died; a page that shows the run, or a plan, writes nothing."""
+    """The publisher died. A page or a plan that reads the run writes nothing."""
     world = ScriptedWorld()
     run = publishing(world, landed=True)
     repo = world.repo()
@@ -256,7 +256,7 @@ def test_a_candidate_that_did_not_land_is_no_publish():
 
 
 def test_an_opener_learns_that_a_branch_is_not_resumed(repo, published):
-    """It must not leave out steps whose work was on that branch alone."""
+    """The opener must not skip steps whose work was only on that branch."""
     repo.runs.open(KEY).park("one task was cleared")
     repo.runs.rollback(KEY)
     records: list[RunRecord | None] = []

@@ -1,4 +1,4 @@
-"""Publishing: what is wrong together is stopped, refusals are kept, order per key is kept."""
+"""Publishing: two runs that are wrong together, kept refusals, and the order of attempts."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_two_runs_fine_alone_and_wrong_together_are_stopped(repo, tree):
         run.put(f"capitals/{run.key}", b"1")
         run.commit("a capital")
         assert [verdict.passed for verdict in run.judge([one_capital])] == [True]
-        assert one_capital.check(run) is True  # on its own branch, it is
+        assert one_capital.check(run) is True  # true on its own branch
     first.publish([one_capital])
     before = repo.commit("main")
     with pytest.raises(GateFailedError, match="2 capitals: capitals/berlin, capitals/bonn"):
@@ -42,7 +42,7 @@ def test_two_runs_fine_alone_and_wrong_together_are_stopped(repo, tree):
 
 
 def test_of_two_simultaneous_publishers_one_is_always_stopped():
-    """What was judged before main moved is judged again."""
+    """A head that was judged before main moved is judged again."""
     handles: list[RunHandle] = []
 
     def prepare(repo):
@@ -123,7 +123,7 @@ def test_conflicts_and_protected_targets_are_refusals_too(repo):
 
 
 def test_publishes_of_one_key_land_in_the_order_of_attempts():
-    """An older attempt's publish never lands after a newer attempt has been opened."""
+    """A publish of an older attempt never lands after a newer attempt is opened."""
     handles: list[RunHandle] = []
 
     def prepare(repo):
@@ -190,7 +190,7 @@ def test_a_publisher_refuses_a_head_and_main_stays(repo, tree):
 
 
 def test_what_a_publisher_accepts_holds_until_it_lands():
-    """Of two publishers that accept only a main without a capital one always loses."""
+    """Two publishers accept only a main without a capital, so one of them always loses."""
     handles: list[RunHandle] = []
 
     def prepare(repo):

@@ -1,4 +1,4 @@
-"""A target that is put back under an attempt: the attempt would bring back what the target dropped."""
+"""A target is rewound below an attempt, so a publish would restore what the target dropped."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def make_again(repo, before):
 
 @pytest.fixture
 def before(repo):
-    """The commit before an hour that is to be dropped again."""
+    """The commit before an hour that tests drop again."""
     repo.create_branch("pr")
     publish(repo, "bad hour", {"bad": "1"}, into="pr")
     return repo.commit("pr~1").id

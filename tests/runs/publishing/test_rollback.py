@@ -1,4 +1,4 @@
-"""Rollback: one commit reverts a published run, and the runs that read it are named."""
+"""Rollback: one commit reverts a published run, and the result names the runs that read it."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_of_two_publishes_of_an_hour_the_last_rolls_back_first(repo, tree):
 
 
 def test_a_step_run_again_after_a_rollback_replaces_the_target(repo, tree):
-    """Its files have other names in each round: none of an earlier round may stay beside them."""
+    """Each round names its files differently. No file of an earlier round may remain."""
     commits = [publish(repo, KEY, {f"out/{number}": "x"}).commit for number in range(4)]
     assert tree(repo.ref("main")) == {"settled": "0", "out/3": "x"}
     repo.runs.rollback(KEY)
@@ -154,7 +154,7 @@ def test_runs_that_read_what_it_wrote_are_named_and_no_others(repo):
         "by view",
         "in a step",
         "parked",
-        "reads the mended one",  # raw/05/y lies in the same folder
+        "reads the mended one",  # raw/05/y is in the same folder
         "told",
     ]
     assert [record.key for record in repo.runs.readers(KEY)] == named
@@ -301,7 +301,7 @@ def test_a_new_attempt_beside_a_rollback_goes_on_or_starts_anew():
         run.commit("b")
         try:
             run.publish()
-        except MergeConflictError:  # it was forked before the rollback
+        except MergeConflictError:  # the run was forked before the rollback
             publish(repo, KEY, {"b": "1"})
         assert tree_of(repo.ref("main")) == {"settled": "0", "b": "1"}
 
@@ -398,7 +398,7 @@ def test_readers_are_known_of_a_run_whose_target_is_gone(repo):
 
 
 def test_a_publish_beside_a_rollback_is_never_left_as_a_half():
-    """The attempt was forked from what is rolled back: its one file is no hour by itself."""
+    """The attempt was forked from the reverted publish. Its one file is only a part of an hour."""
     handles: list[RunHandle] = []
 
     def prepare(repo):

@@ -1,4 +1,4 @@
-"""Why a path is as it is: commit, run, step, try, gates, inputs, and who was behind it."""
+"""The origin of a path: commit, run, step, try, gates, inputs, and committer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Several processes that open one attempt together, and those that come too late."""
+"""Several processes open one attempt together, and others come too late."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -28,7 +28,7 @@ def test_the_first_opens_and_the_others_attach(repo, tree):
     second = opened(repo, "a", metadata={"hour": "ignored"})
     assert second.handle == first.handle
     write(second, "two", "two")
-    write(first, "three", "three")  # the first is not fenced
+    write(first, "three", "three")  # the first process is not fenced
     assert tree(first) == {"settled": "0", "one": "1", "two": "1", "three": "1"}
     assert first.record.metadata == {"hour": "05"}
     assert first.attempt == 1
@@ -44,7 +44,7 @@ def test_another_owner_goes_on_with_a_new_attempt(repo, tree):
     with pytest.raises(FencedError):
         write(first, "two", "two")
     with pytest.raises(FencedError, match="opened since a had it"):
-        opened(repo, "a")  # a process that outlived its run
+        opened(repo, "a")  # its run was replaced
     assert opened(repo, "b").handle == second.handle
 
 
@@ -268,7 +268,7 @@ def test_an_opener_may_refuse_the_run_that_is_there(repo):
 
     first = opened(repo, "a", accepts=nothing_parked)
     assert opened(repo, "a", accepts=nothing_parked).handle == first.handle
-    assert seen == [None]  # who attaches opens nothing
+    assert seen == [None]  # an attached process opens nothing
     parked = first.park()
     with pytest.raises(InvalidInputError, match="not that one"):
         opened(repo, "b", accepts=nothing_parked)

@@ -1,4 +1,4 @@
-"""Steps of other processes: the variables that name them, and those that are stale."""
+"""Steps of other processes: the variables that name a step, and stale variables."""
 
 import os
 import subprocess

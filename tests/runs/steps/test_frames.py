@@ -1,4 +1,4 @@
-"""Frames in memory, read and written by one pair of methods."""
+"""Data frames in memory are read and written by one pair of methods."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Which steps a run still holds, which are gone, and taking one back."""
+"""Which steps a run still holds, which are gone, and how a step is undone."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def run(repo):
 
 @pytest.fixture
 def made(run):
-    """Two steps, and the commits by which they joined."""
+    """Two steps, with the commits by which they joined."""
     return {name: write(run, name, f"{name}/file") for name in ("first", "second")}
 
 

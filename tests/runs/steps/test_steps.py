@@ -1,4 +1,4 @@
-"""Steps: side by side, and again."""
+"""Steps: several at the same time, and repeated steps."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def test_a_step_joins_the_run_in_one_commit_that_names_it(repo, run, tree):
         step.commit("part one")
         step.put("b", b"2")
         assert step.get("a") == b"1"
-        assert tree(run) == {"settled": "0"}  # not yet
+        assert tree(run) == {"settled": "0"}  # not joined yet
     joined = run.head
     assert joined == step.result
     assert joined.parents == (head.id,)
@@ -60,7 +60,7 @@ def test_a_step_that_runs_again_replaces_its_earlier_rows(run, tree):
     with run.step("other") as step:
         step.put("other", b"kept")
     with run.step("write", try_number=2) as step:
-        assert tree(step) == {"settled": "0", "other": "kept"}  # as if it had never run
+        assert tree(step) == {"settled": "0", "other": "kept"}  # as if the step had never run
         step.put("out/part-bbb", b"rows")
         step.put("out/same", b"same")
     assert tree(run) == {
@@ -122,13 +122,13 @@ def test_a_newer_try_fences_the_older(run, tree):
 
 
 def test_a_try_that_joined_beside_its_successor_is_undone(run, tree):
-    """The older try got past its fence before the newer one was opened, and lands late."""
+    """The older try passes its fence check before the newer try is opened, and lands late."""
     old = run.step("write")
     old.put("part-old", b"rows")
     done = old.commit("all done but the join")
     new = run.step("write", try_number=2)
     new.put("part-new", b"rows")
-    # what a join in flight would do at this moment
+    # the operation of a join in flight at this moment
     refs = run.repository.refs
     record, predicate = refs.branches.get_for_update(run.branch)
     late = refs.commits.add(
