@@ -1,4 +1,4 @@
-"""Each row of the benchmark at scale runs, on data that is tiny."""
+"""Each row of the benchmark at scale runs on tiny data."""
 
 import xml.etree.ElementTree as ET
 
@@ -35,4 +35,4 @@ def test_the_row(name, place):
     assert [result for result in results if result.figure == "fails"] == []
     assert "ANOTHER TREE" not in str(results)
     for plot in plots:
-        ET.fromstring(plot.svg())  # noqa: S314 - our own
+        ET.fromstring(plot.svg())  # noqa: S314 - our own output

@@ -15,6 +15,6 @@ KINDS = (
 
 
 def test_main_holds_whole_hours_and_nothing_is_left_behind():
-    """With a CeleryExecutor and two workers on a lake in PostgreSQL and S3."""
+    """The tasks run in two workers of a CeleryExecutor, on a lake in PostgreSQL and S3."""
     shown = published_in_chaos("airflow", KINDS)
     assert "worked on  worker-1, worker-2" in shown

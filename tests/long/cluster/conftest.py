@@ -22,7 +22,7 @@ def cluster():
 
 @pytest.fixture(scope="session")
 def spark(cluster):
-    """An application, which holds two of eight cores to the end."""
+    """An application that uses two of eight cores until the last test ends."""
     running = session(master=cluster.url, config=SETTINGS)
     yield running
     running.stop()
@@ -47,7 +47,7 @@ def inventory(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def alone(inventory, tmp_path_factory):
-    """The tree that one process makes of it in a `bulk` repository: its id, and its ranges."""
+    """The tree that one process imports from the inventory: its id, and its ranges."""
     with graveler.open(tmp_path_factory.mktemp("alone"), create=True) as lake:
         repo = bulk_repository(lake)
         branch = repo.branch("main")
@@ -64,7 +64,7 @@ def bulk_repository(lake):
 
 @pytest.fixture
 def bulk(tmp_path):
-    """A repository whose ranges are small, so that an import has many of them."""
+    """A repository with small ranges, so that an import has many of them."""
     with graveler.open(tmp_path / "lake", create=True) as lake:
         yield bulk_repository(lake)
 
@@ -77,6 +77,6 @@ def repo(tmp_path):
 
 @pytest.fixture
 def meanwhile():
-    """Start a function beside the test; the result is its future."""
+    """Start a function in a thread beside the test; return its future."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit

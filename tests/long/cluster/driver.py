@@ -1,8 +1,8 @@
-"""A driver in a process of its own, for a test to kill: ``WORK URL MARKS``.
+"""A driver in a separate process that tests kill: ``WORK URL MARKS``.
 
-``import`` imports the inventory beside the marks in bulk, ``step`` does so in the step that the environment
-names, and ``tables`` writes two tables, of which the second one waits. Each leaves the id of its application
-as the mark ``app``.
+``import`` imports the inventory in the folder of marks in bulk. ``step`` does so in the step that
+the environment names. ``tables`` writes two tables, and the second one waits. Each writes the id
+of its application to the mark ``app``.
 """
 
 import sys
@@ -15,7 +15,7 @@ from tests.long.cluster.holding import held
 
 
 def main(work: str, url: str, folder: str) -> None:
-    """Do the work."""
+    """Do the work that `work` names."""
     spark = gs.session(master=url, config=SETTINGS)
     marks = Path(folder)
     (marks / "app").write_text(f"{spark.sparkContext.applicationId}\n")

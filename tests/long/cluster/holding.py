@@ -1,24 +1,24 @@
-"""Rows whose tasks wait: frames by which a test knows what runs where, and for how long."""
+"""Data frames whose tasks wait, so that a test controls where and for how long they run."""
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 ROWS = 1_000
-"""Of a task."""
+"""The number of rows of a task."""
 
 
 def held(spark: SparkSession, folder: object, *tasks: int, count: int = 6) -> DataFrame:
-    """Return a frame of numbers, of which the first try of some tasks waits.
+    """Return a frame of numbers. The first try of some of its tasks waits.
 
     Args:
         spark: The session.
-        folder: A waiting task puts the id of its process there, under the task's number, and goes on
-            when there is a file ``go``, and leaves ``TASK over``.
-        tasks: Which tasks wait.
-        count: How many there are.
+        folder: A waiting task writes the id of its process to a file with the task's number. It
+            continues when the file ``go`` exists, and leaves ``TASK over``.
+        tasks: The numbers of the tasks that wait.
+        count: The number of all tasks.
     """
 
-    def hold(number):  # of annotations Spark would make another kind of function
+    def hold(number):  # annotations would select another kind of function in Spark
         import os
         from threading import Event
 
@@ -27,7 +27,7 @@ def held(spark: SparkSession, folder: object, *tasks: int, count: int = 6) -> Da
             return number
         try:
             mark = os.open(f"{folder}/{task}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        except FileExistsError:  # another try waits, or has waited
+        except FileExistsError:  # another try waits or has waited
             return number
         os.write(mark, b"%d\n" % os.getpid())
         while not os.path.exists(f"{folder}/go"):  # noqa: PTH110 - it is sent by its code alone

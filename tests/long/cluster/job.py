@@ -1,7 +1,8 @@
-"""A job of the kind that spark-submit starts: a table in the step of a run, ``TABLE MARKS``.
+"""A job for spark-submit that writes a table in the step of a run: ``TABLE MARKS``.
 
-What happens to it is in the marks: at ``TABLE fails`` it raises once it has written, at ``TABLE dies`` it kills itself,
-and at ``TABLE waits`` it leaves the mark ``TABLE left`` and joins when there is ``go``. The next try does not die, nor wait.
+Marks decide what happens. With ``TABLE fails`` it raises after the write. With ``TABLE dies`` it
+kills itself. With ``TABLE waits`` it leaves the mark ``TABLE left``, and joins when ``go`` exists.
+The next try neither dies nor waits.
 """
 
 import os
@@ -18,7 +19,7 @@ from graveler.errors import FencedError
 
 
 def main(table: str, folder: str) -> None:
-    """Write the table, and let happen what is wished."""
+    """Write the table, and do what the marks say."""
     marks = Path(folder)
     spark = SparkSession.builder.getOrCreate()
     wishes = [wish for wish in ("dies", "fails", "waits") if (marks / f"{table} {wish}").exists()]
@@ -34,7 +35,7 @@ def main(table: str, folder: str) -> None:
                 raise ConnectionError("lost")
             if "waits" in wishes:
                 (marks / f"{table} left").write_text(f"{os.getpid()}\n")
-                while not (marks / "go").exists():  # the test decides how long
+                while not (marks / "go").exists():  # the test decides when
                     Event().wait(0.1)
     except FencedError as error:
         (marks / f"{table} fenced").write_text(f"{type(error).__name__}\n")

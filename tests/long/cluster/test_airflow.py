@@ -1,4 +1,4 @@
-"""Airflow's tasks as jobs on the cluster, in steps of a run."""
+"""Airflow tasks as jobs on the cluster, in steps of a run."""
 
 import shutil
 import sys
@@ -79,10 +79,10 @@ def test_a_retry_publishes_once_and_fences_a_driver_left_alive(airflow, home, re
     assert list(airflow.finished("submitted").values()) == ["success"]
     assert airflow.tasks("submitted", run_id)["flights.left"] == ("success", 2)
     head = repo.commit("main")
-    assert head.parents[0] == before.id  # one move
+    assert head.parents[0] == before.id  # main moved once
     assert rows(repo, "left/") == 1_000
     assert rows(repo, "connected/") == 500
-    (home.marks / "go").touch()  # the driver of the first try goes on
+    (home.marks / "go").touch()  # the driver of the first try continues
     assert mark_in(home.marks, "left fenced") == "FencedError"
     assert repo.commit("main") == head
 

@@ -1,4 +1,4 @@
-"""Dagster's assets as jobs on the cluster, in steps of a run."""
+"""Dagster assets as jobs on the cluster, in steps of a run."""
 
 import subprocess
 import sys
@@ -72,7 +72,7 @@ def materialize(repo, tmp_path):
 
 @pytest.fixture
 def submit(cluster, settings):
-    """The command of a job, to which the settings of spark-submit hand the step."""
+    """Return the command of a job that gets its step from settings of spark-submit."""
 
     def command(step):
         handed = gs.submit_settings(step.environment())
@@ -91,7 +91,7 @@ def test_a_retry_replaces_what_a_killed_driver_wrote(materialize, submit, repo, 
     (tmp_path / "table dies").touch()
     assert materialize(submit).success
     assert not (tmp_path / "table dies").exists()
-    assert repo.commit("main").parents[0] == before.id  # one move
+    assert repo.commit("main").parents[0] == before.id  # main moved once
     assert rows(repo) == 1_000
 
 

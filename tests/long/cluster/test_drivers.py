@@ -1,4 +1,4 @@
-"""Drivers that are killed, interrupted, and replaced."""
+"""Drivers that are killed, interrupted and replaced."""
 
 import signal
 import subprocess
@@ -29,7 +29,7 @@ def end(driver):
 
 @contextmanager
 def stopped(processes):
-    """Stop processes for a block."""
+    """Suspend processes during a block."""
     try:
         for process in processes:
             process.suspend()
@@ -48,7 +48,7 @@ def lives(process):
 
 @pytest.fixture
 def drive(cluster, bulk, inventory, tmp_path):
-    """Start a driver; it ends with the test."""
+    """Start a driver, which ends with the test."""
     copy(inventory, tmp_path)
     started = []
 
@@ -76,7 +76,7 @@ def test_a_killed_driver_leaves_only_what_is_collected(cluster, bulk, drive, tmp
         end(driver)
     else:
         mark_in(tmp_path, "0")
-        driver.kill()  # its JVM notices, or goes on for a while
+        driver.kill()  # its JVM notices it, or runs for some more time
     wait_until(lambda: not cluster.executors(app), "the end of the executors")
     assert bulk.commit("main") == before
     assert len(keys(bulk)) > len(needed(bulk))
@@ -106,7 +106,7 @@ def test_an_interrupted_driver_leaves_nothing_to_reap(cluster, bulk, drive, tmp_
 def test_tasks_of_a_replaced_attempt_change_nothing(
     cluster, spark, executors, bulk, drive, inventory
 ):
-    """Its executors are stopped, its driver dies, and one task goes on behind the next attempt."""
+    """Its executors are suspended, its driver dies, and one task outlives the next attempt."""
     stale = bulk.runs.open("load")
     driver, app = drive("step", stale.step_environment("load"))
     tables_of(bulk, 10)

@@ -1,4 +1,4 @@
-"""Bulk imports while executors die and stop: the tree of one process."""
+"""Bulk imports with dying and suspended executors give the tree of one process."""
 
 import psutil
 
@@ -54,7 +54,7 @@ def test_slow_tasks_of_an_import_are_doubled_and_change_nothing(
     )
     stopped = stopping.result()
     assert stopped
-    # no task of these has gone on: Spark has killed them, or they are as they were
+    # none of these tasks has continued: Spark killed them, or they are still suspended
     assert {p.status() for p in stopped if p.is_running()} <= {
         psutil.STATUS_STOPPED,
         psutil.STATUS_ZOMBIE,

@@ -1,4 +1,4 @@
-"""Commits, merges, packs and collections by tasks while executors die: what one process makes."""
+"""Commits, merges, packs and collections by tasks, with dying executors, equal one process's."""
 
 from datetime import timedelta
 
@@ -101,7 +101,7 @@ def test_a_collection_outlives_its_executors(bulk, lake, strike, executors):
     main.commit("all")
     alone = bulk.gc.mark(grace=NOW, window=NOW, dry_run=True)
     for info in list(objects.list("_graveler/gc/")):
-        objects.delete(info.key)  # the lists that one process has made
+        objects.delete(info.key)  # the lists made by one process
 
     def lists():
         return sum(1 for _ in objects.list("_graveler/gc/"))

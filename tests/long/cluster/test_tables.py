@@ -1,4 +1,4 @@
-"""Tables that are written while executors die, stop, and find no space."""
+"""Tables are written while executors die, are suspended, and have no disk space."""
 
 import psutil
 import pytest
@@ -24,7 +24,7 @@ def marks(tmp_path):
 
 
 def executor_of(executors, marks, task):
-    """Wait until a task is held, and return its executor."""
+    """Wait until a task waits, and return its executor."""
     pid = int(mark_in(marks, str(task)))
     (found,) = [e for e in executors if pid in {python.pid for python in e.pythons}]
     return found
@@ -43,7 +43,7 @@ def test_a_table_has_each_row_once_whatever_happens_to_tasks(
     def strike():
         frozen = executor_of(executors, marks, 0)
         lost = executor_of(executors, marks, 1)
-        frozen.jvm.suspend()  # its task is slow: it is run a second time elsewhere
+        frozen.jvm.suspend()  # the task is slow, so Spark also runs it elsewhere
         lost.jvm.kill()
         return frozen
 
@@ -54,7 +54,7 @@ def test_a_table_has_each_row_once_whatever_happens_to_tasks(
     frozen = striking.result()
     assert frozen.jvm.status() == psutil.STATUS_STOPPED
     frozen.jvm.resume()
-    (marks / "go").touch()  # the losing try goes on, or Spark kills it
+    (marks / "go").touch()  # the losing try continues, or Spark kills it
     task = int(mark_in(marks, "0"))
     over = marks / "0 over"
     wait_until(lambda: over.exists() or not psutil.pid_exists(task), "the end of the losing try")
@@ -106,5 +106,5 @@ def test_a_full_disk_is_named_and_leaves_nothing(spark, executors, repo):
             gs.import_frame(repo.branch("main"), files, message="bulk")
     finally:
         for executor in executors:
-            executor.jvm.kill()  # it would remember what it could not load
+            executor.jvm.kill()  # it remembers modules that it cannot load
     check_nothing_landed(repo, before)

@@ -1,4 +1,4 @@
-"""Workers that are not alike."""
+"""Workers that differ from each other."""
 
 import sys
 

@@ -1,11 +1,11 @@
-"""What a test waits for: tables in a storage, marks of tasks."""
+"""Waits for tables in a storage and for marks of tasks."""
 
 from tests.harness.gc_lakes import keys
 from tests.harness.servers.spark import wait_until
 
 
 def tables_of(repo, count):
-    """Wait until tasks have written that many tables; return how many there are."""
+    """Wait until tasks have written `count` tables; return the number of tables."""
     return wait_until(
         lambda: len(there) if len(there := keys(repo, "_graveler/")) >= count else 0,
         f"{count} tables",
@@ -13,7 +13,7 @@ def tables_of(repo, count):
 
 
 def mark_in(folder, name):
-    """Wait until a program has written the mark of that name; return its line."""
+    """Wait until a program has written the mark; return its line."""
 
     def line():
         text = (folder / name).read_text() if (folder / name).exists() else ""

@@ -16,7 +16,7 @@ JARS = ROOT / "build/jars/delta"
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # small tables: 50 tasks for each look at a log would take most of the time
+    # tables are small, so the default of 50 tasks per read of a log would take most of the time
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -26,7 +26,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def program():
-    """Run a program beside these tests in that environment, and return its output."""
+    """Run a program in that environment, and return its output."""
 
     def run(name, *arguments):
         return subprocess.run(
@@ -79,7 +79,7 @@ def sql(gateway):
 
         def run(statement, ref="main"):
             ask(statement.format(orders=f"delta.`{gateway.address}tables/{ref}/orders`"))
-            # Delta itself prints what a vacuum has deleted
+            # Delta prints the files that a vacuum has deleted
             answer = json.loads(next(line for line in answers if line.startswith("{")))
             assert "error" not in answer, answer["error"]
             return sorted(map(tuple, answer["rows"]))

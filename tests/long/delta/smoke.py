@@ -1,4 +1,4 @@
-"""Tables, transactions, metadata and bulk imports of graveler on the Spark of this environment."""
+"""Tables, transactions, metadata and bulk imports on the Spark version of this environment."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from graveler.errors import InvalidInputError
 
 
 def main(folder: str) -> dict[str, object]:
-    """Return what was read of a new lake in a folder."""
+    """Return what is read from a new lake in a folder."""
     seen: dict[str, object] = {"pyspark": pyspark.__version__}
     with graveler.init(folder) as lake, gs.session(master="local[2]") as spark:
         repo = lake.create_repository("tables")

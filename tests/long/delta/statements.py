@@ -1,6 +1,6 @@
-"""Runs SQL in the environment of ``make test-delta``: one statement a line on stdin, rows as JSON on stdout.
+"""Runs SQL in the environment of ``make test-delta``: one statement per line in, JSON out.
 
-The first line holds the settings of the session.
+The first line of stdin holds the settings of the session. Rows go to stdout.
 """
 
 import json

@@ -11,7 +11,7 @@ ALL = "select id, day from {orders}"
 
 @pytest.fixture(scope="module")
 def repo(lake, sql):
-    """A repository with a table of two rows on main, in two versions."""
+    """A repository with a table on main, which has two rows and two versions."""
     repo = lake.create_repository("tables")
     sql("create table {orders} (id int, day string) using delta partitioned by (day)")
     sql("insert into {orders} values (1, 'a'), (2, 'b')")

@@ -1,4 +1,4 @@
-"""PySpark 4.1 is the oldest that graveler takes."""
+"""PySpark 4.1 is the oldest version that graveler supports."""
 
 import json
 

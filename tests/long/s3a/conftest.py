@@ -1,6 +1,6 @@
-"""A lake on the S3 server, and Spark sessions with Hadoop's file system for S3.
+"""A lake on the S3 server, and Spark sessions with Hadoop's filesystem for S3.
 
-A module has a process of its own, because a JVM keeps the classes and the settings of its first session.
+Each module runs in a separate process, because a JVM keeps the settings of its first session.
 """
 
 import json
@@ -21,7 +21,7 @@ def jars():
 
 @pytest.fixture(scope="module")
 def bucket(request):
-    """A bucket for all tests of a module, because its keys are in the session."""
+    """A bucket for all tests of a module, because the session's settings have its keys."""
     name = request.module.__name__.rpartition(".")[2].replace("_", "-")
     moto_s3().create_bucket(name, "us-east-1")
     return name
@@ -48,7 +48,7 @@ def session(repo):
 
 @pytest.fixture(scope="module")
 def committer(bucket):
-    """Write to a folder of the bucket, and return what `_SUCCESS` says of the committer."""
+    """Write to a folder of the bucket, and return the committer that `_SUCCESS` names."""
 
     def committer_of(spark):
         spark.range(10).write.parquet(f"s3a://{bucket}/probe")
@@ -61,7 +61,7 @@ def committer(bucket):
 
 @pytest.fixture(scope="module")
 def append_twice(repo):
-    """Append to a partitioned table in two commits, and compare what both refs then have."""
+    """Append to a partitioned table in two commits, and compare both versions."""
 
     def rows(frame):
         return sorted(tuple(row) for row in frame.collect())

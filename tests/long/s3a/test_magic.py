@@ -16,7 +16,7 @@ def test_spark_commits_without_renames(spark, repo, bucket, s3_server, append_tw
     with s3_server.failing(Fault.NOTHING) as seen:
         append_twice(spark)
     for entry in repo.branch("main").entries("orders/"):
-        # the task uploads to where the entry points; nothing is renamed, and nothing is copied
+        # the task uploads to the entry's address, without a rename or a copy
         key = f"/{bucket}/lake/tables/{entry.address}"
         assert f"POST {key}?uploads" in seen.requests
         assert entry.size == moto_s3().buckets[bucket].keys[key.split("/", 2)[2]].size
@@ -29,7 +29,7 @@ def test_a_bulk_import_reads_its_rows_and_files_over_s3a(spark, repo, bucket):
     spark.range(40).repartition(8).write.parquet(f"s3a://{bucket}/landing/t")
     dev = repo.create_branch("dev", "main")
     done = gs.import_(dev, landing, "in/", message="all", method="spark", spark=spark)
-    assert done.files == 9  # with _SUCCESS
+    assert done.files == 9  # including _SUCCESS
     assert gs.attach(repo, spark).read("dev", "in/t/").count() == 40
     one = repo.create_branch("one", "main")
     one.import_(landing, "in/")

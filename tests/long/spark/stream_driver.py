@@ -1,4 +1,4 @@
-"""A driver of a streaming query, in a process of its own, that is killed at a named point."""
+"""A driver of a streaming query in a separate process, which is killed at a named point."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from graveler.spark import transactions
 from graveler.spark.ports import is_remote
 from tests.harness.spark import started
 
-# where each dies: the owner of a function, its name, and whether before or after the call
+# places of the kill: a function's owner, its name, and whether before or after the call
 POINTS: Final[dict[str, tuple[Any, str, str]]] = {
     "files written and staged": (transactions, "write", "after"),
     "after the compare-and-set": (RunCandidacy, "end", "before"),
@@ -25,7 +25,7 @@ POINTS: Final[dict[str, tuple[Any, str, str]]] = {
 
 
 def main(folder: Path, point: str, master: str) -> None:
-    """Run the query over what is in the inbox; die at the point, if there is one."""
+    """Run the query over the files in the inbox; die at the point, if one is given."""
     spark = gs.session(master=master, config={"spark.sql.shuffle.partitions": "1"})
     try:
         with graveler.open(folder / "lake") as lake:
@@ -35,7 +35,7 @@ def main(folder: Path, point: str, master: str) -> None:
 
 
 def die_at(point: str) -> None:
-    """Kill this process at the point."""
+    """Make this process kill itself at the point."""
     owner, name, when = POINTS[point]
     call = getattr(owner, name)
 
@@ -48,10 +48,10 @@ def die_at(point: str) -> None:
 
 
 def query(lake: gs.Tables, folder: Path, point: str) -> None:
-    """Land each file of the inbox as a batch: its rows, and how many there are."""
+    """Land each file of the inbox as a batch: its rows, and their number."""
 
     def write(tx: gs.Transaction, batch: DataFrame) -> None:
-        if point:  # here, since with Spark Connect a process of the server runs this
+        if point:  # set here, because with Spark Connect a process of the server runs this
             die_at(point)
         tx.write(batch.coalesce(1), "clicks/", partition_by=["day"])
         tx.write(batch.groupBy("day").count(), "counts/")

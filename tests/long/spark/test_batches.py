@@ -1,4 +1,4 @@
-"""Jobs of tasks in a session in which a batch of Arrow has no limit."""
+"""Jobs of tasks in a session without a limit for the size of Arrow batches."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ FIRST, SECOND = Splitting(raggedness=8), Splitting(raggedness=5)
 
 @pytest.fixture
 def tables(lake, spark):
-    """Two branches that differ everywhere, and writes that are staged."""
+    """Two branches that differ in every path, with staged writes."""
     repo = lake.create_repository("batches", splitting=FIRST)
     main, dev = repo.branch("main"), repo.create_branch("dev")
     for part, branch in enumerate((main, dev)):

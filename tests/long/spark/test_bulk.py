@@ -1,4 +1,4 @@
-"""Bulk imports by Spark give the commit that one process gives."""
+"""A bulk import by Spark gives the commit that one process gives."""
 
 import os
 from unittest.mock import Mock
@@ -47,7 +47,7 @@ def frame(spark, values, partitions=3):
 
 
 def inventory(tmp_path, values):
-    """Write the rows as an inventory that one process imports; return it."""
+    """Write the rows as an inventory for an import by one process; return its file."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     names = [column.split()[0] for column in COLUMNS.split(", ")]
     columns = dict(zip(names, map(list, zip(*values, strict=True)), strict=True))
@@ -72,7 +72,7 @@ def repo(tmp_path, request):
 
 
 def by_one_process(repo, tmp_path, values, to="", *, replace=False):
-    """Return the tree that an import of one process makes of the head of main."""
+    """Return the result and the tree of an import by one process onto the head of main."""
     branch = repo.create_branch("alone", source="main")
     done = branch.import_(inventory(tmp_path, values), to, replace=replace)
     return done, branch.commit("alone").metarange

@@ -1,4 +1,4 @@
-"""Spark collects garbage as one process does."""
+"""A collection by Spark has the result of a collection by one process."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ SMALL = Splitting(raggedness=8)
 
 @pytest.fixture
 def history(lake):
-    """Commits of many ranges, a lost branch, borrowed bytes, writes that are staged and a run."""
+    """Commits of many ranges, a lost branch, borrowed bytes, staged writes and a run."""
     repo = lake.create_repository("flights", splitting=SMALL)
     main = repo.branch("main")
     for day in range(3):
@@ -34,7 +34,7 @@ def history(lake):
     with repo.runs.open("hour").step("first") as work:
         work.put("run", b"run")
     repo.gc.keep("main", count=1)
-    # what the clean-up removes between two marks would make them differ
+    # no clean-up between two marks, which would make them differ
     repo.stores.staging.background.close()
     return repo
 
@@ -44,7 +44,7 @@ def test_spark_marks_and_sweeps_what_one_process_does(spark, history):
     by_spark = gspark.collector(history, spark, method="spark")
     alone = history.gc.mark(grace=NOW, window=NOW, dry_run=True)
     assert alone.condemned["data"].count == 1
-    for _ in range(2):  # reads ranges, then their lists
+    for _ in range(2):  # first it reads ranges, then their lists
         mark = by_spark.mark(grace=NOW, window=NOW, dry_run=True)
         assert (mark.condemned, mark.kept) == (alone.condemned, alone.kept)
     swept = by_spark.run(grace=NOW, window=NOW)[0]

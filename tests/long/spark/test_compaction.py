@@ -1,4 +1,4 @@
-"""Compaction: the same table in fewer files."""
+"""A compaction puts the same table into fewer files."""
 
 import io
 from datetime import date
@@ -22,7 +22,7 @@ def lake(repo, spark):
 
 @pytest.fixture
 def load(repo, lake, spark):
-    """Append a file to the table for each row, in one commit."""
+    """Append one file for each row to the table, in one commit."""
 
     def load(*rows, columns=COLUMNS, **options):
         with lake.transaction("main", message="load") as tx:
@@ -82,7 +82,7 @@ def test_partitions_and_sizes_are_chosen(repo, lake, load):
 
 @pytest.fixture
 def meanwhile(monkeypatch):
-    """Have something happen while a compaction rewrites files."""
+    """Run a function while a compaction rewrites files."""
 
     def during(work):
         rewrite = Transaction._rewrite

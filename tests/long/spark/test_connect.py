@@ -1,4 +1,4 @@
-"""A program whose environment names a server of Spark Connect; ``make test-connect`` runs all tests on one."""
+"""A program whose environment names a Spark Connect server; ``make test-connect`` tests on one."""
 
 import subprocess
 import sys

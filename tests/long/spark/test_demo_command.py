@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.slow
 def test_the_demo_makes_a_lake_and_a_report(cli, tmp_path):
-    # a process of its own: the demo stops its Spark, which the other tests share
+    # in a separate process, because the demo stops its Spark, which other tests share
     place = tmp_path / "two words"
     (place / "lake").mkdir(parents=True)
     (place / "lake" / "graveler.toml").write_text("an earlier demo", "utf-8")

@@ -1,4 +1,4 @@
-"""The pages of Spark whose blocks start JVMs of their own, from top to bottom."""
+"""The Spark pages whose blocks start JVMs of their own, from top to bottom."""
 
 import pytest
 

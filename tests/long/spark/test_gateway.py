@@ -1,4 +1,4 @@
-"""Spark, unchanged, on a branch of a lake, over a gateway in this process."""
+"""Unmodified Spark on a branch of a lake, through a gateway in this process."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ select count(*) from parquet.`DEV~1/days`;
 
 @pytest.fixture
 def gateway(branch, spark):
-    """The gateway of the branch's lake; Spark knows its token."""
+    """A gateway of the branch's lake, with its token in Spark's settings."""
 
     location = branch.repository.location
     with graveler.open(location) as lake, Gateway(lake, commit_on_success=True) as opened:

@@ -1,4 +1,4 @@
-"""Metadata as frames: each shows what the library itself answers."""
+"""Metadata as data frames: each frame has the answers of the library."""
 
 import shutil
 
@@ -16,7 +16,7 @@ SMALL = Splitting("hash", max_bytes=4_000, raggedness=4, hard=4)
 
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory):
-    """A tree of some ranges with a tag and a branch; tests change other branches."""
+    """A tree of some ranges, with a tag and a branch. Tests change only other branches."""
     with graveler.init(tmp_path_factory.mktemp("metadata")) as lake:
         repo = lake.create_repository("tables", splitting=SMALL)
         main = repo.branch("main")
@@ -49,7 +49,7 @@ def sizes(entries):
 
 
 def changes(repo):
-    """Path, kind and sizes of what differs from main to dev."""
+    """Return path, kind and sizes of the differences from main to dev."""
     return [
         (
             change.path,
@@ -72,7 +72,7 @@ def test_entries_are_those_of_the_library(repo, lake, ref):
     }
     assert by_range == {row.id: row.entries for row in lake.ranges(ref).collect()}
     assert whole.filter("path = 't1/01'").count() == 1
-    assert whole.count() == len(list(repo.ref(ref).entries()))  # no filter is left in the plan
+    assert whole.count() == len(list(repo.ref(ref).entries()))  # the plan keeps no filter
 
 
 @pytest.mark.parametrize("method", ["auto", "process", "spark"])
@@ -132,7 +132,7 @@ def test_a_view_shows_the_commit_of_its_first_plan(spark, repo):
 
 
 def test_a_version_is_named_as_spark_users_name_it(spark, repo):
-    between = repo.commit("dev").created  # of the two commits to main
+    between = repo.commit("dev").created  # between the two commits to main
     for version in ({"versionAsOf": "v1"}, {"timestampAsOf": between.isoformat(" ")}):
         rows = load(spark, repo, kind="commits", **version).collect()
         assert rows[0].id == repo.commit("v1").id

@@ -67,7 +67,7 @@ def sent(thing):
 
 
 def planned(repo, **options):
-    """What Spark does before the first task: the reader that tasks get, and their partitions."""
+    """Do what Spark does before the first task; return the reader for tasks, and the partitions."""
     made = source(repo, **options)
     schema = made.schema()
     assert isinstance(schema, StructType)
@@ -78,7 +78,7 @@ def planned(repo, **options):
 
 
 def read(repo, **options):
-    """The rows of a frame, task by task; each batch has exactly the columns of the schema."""
+    """Return the rows of a frame by task. Each batch has exactly the columns of the schema."""
     reader, partitions = planned(repo, **options)
     expected = to_arrow_schema(source(repo, **options).schema(), timezone="UTC")
     rows: list[list[dict[str, Any]]] = []
@@ -229,7 +229,7 @@ def test_what_tasks_get_tells_nothing_of_the_key_value_store(repo, kind):
         raw = cloudpickle.dumps(sent_to_tasks)
         assert SECRET.encode() not in raw
         assert b"sqlite" not in raw
-    assert SECRET in repr(repo.stores.kv.__dict__)  # what would be found
+    assert SECRET in repr(repo.stores.kv.__dict__)  # the store does hold the secret
 
 
 def test_what_tasks_of_functions_get_tells_nothing_of_it_either(repo):

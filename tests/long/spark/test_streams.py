@@ -1,4 +1,4 @@
-"""Streaming queries: a batch lands in one commit, once; what changes on a branch is read as a stream."""
+"""Streaming queries: a batch lands once, in one commit; a stream reads the changes of a branch."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def rows(frame):
 
 
 def batches(repo, app="clicks"):
-    """The batches on main, oldest first."""
+    """Return the batch numbers on main, oldest first."""
     line = [commit.metadata for commit in repo.log("main", first_parent=True)]
     return [int(found["txn.version"]) for found in line if found.get("txn.app") == app][::-1]
 
@@ -38,7 +38,7 @@ def put(folder, number, *values):
 
 
 def kept(spark, checkpoint):
-    """What `batch_writer` gets as the checkpoint: a server of Spark Connect does not tell the query."""
+    """Return the checkpoint for `batch_writer`: a Spark Connect server does not tell the query."""
     return str(checkpoint) if is_remote(spark) else ""
 
 
@@ -55,7 +55,7 @@ def test_a_killed_driver_lands_each_batch_once(repo, spark, spark_master, tmp_pa
             timeout=500,
             check=False,
         )
-        # with Spark Connect a process of the server is killed, and the driver gets an error
+        # with Spark Connect, a process of the server is killed, and the driver gets an error
         killed = 1 if is_remote(spark) else -signal.SIGKILL
         assert done.returncode == (killed if point else 0), (point, done.stderr[-3000:])
         seen.append(batches(repo))
@@ -117,7 +117,7 @@ def test_changes_of_a_branch_are_a_stream(repo, spark, tmp_path):
             tx.write(frame, "orders/", partition_by=["day"])
 
     def copy(tx, batch):
-        with seen.open("a") as file:  # a process of the server runs this, with Spark Connect
+        with seen.open("a") as file:  # with Spark Connect, a process of the server runs this
             file.write(f"{sorted({row.sequence for row in batch.collect()})}\n")
         appended = lake.appended(batch, "orders/")
         if appended is not None:

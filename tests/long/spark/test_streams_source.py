@@ -26,7 +26,7 @@ ALL = ReadAllAvailable()
 
 @pytest.fixture
 def commits(repo):
-    """Four commits on main; the third is a merge, the last changes nothing below a/."""
+    """Four commits on main. The third is a merge, and the last changes nothing below a/."""
     main = repo.branch("main")
     main.put("a/1", b"1")
     main.put("b/1", b"1")
@@ -67,7 +67,7 @@ def reader(repo):
 
 
 def rows(repo, reader, start, end):
-    """The rows of a batch, by tasks that get a copy of a reader that was asked nothing."""
+    """Return the rows of a batch from tasks, which get a copy of an unused reader."""
     made = source(repo)
     schema = to_arrow_schema(made.schema(), timezone="UTC")
     copy = cloudpickle.loads(cloudpickle.dumps(made.streamReader(schema=made.schema())))
@@ -153,7 +153,7 @@ def test_tasks_get_only_ranges_that_differ(repo, reader, commits):
     made = source(repo)
     raw = cloudpickle.dumps((made, made.streamReader(schema=made.schema()), part))
     assert b"sqlite" not in raw
-    assert "sqlite" in repr(repo.stores.kv.__dict__)  # what would be found
+    assert "sqlite" in repr(repo.stores.kv.__dict__)  # the store does name it
     assert {one.commit_id for one in part.value} == {commits[3].id}
 
 

@@ -1,4 +1,4 @@
-"""Runs whose tasks are jobs on Spark: by spark-submit, and by Spark Connect."""
+"""Runs whose tasks are Spark jobs, by spark-submit and by Spark Connect."""
 
 import os
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ LEFT = "{{ var.value.marks }}/left left"
 
 @dag(schedule=None, start_date=START)
 def submitted():
-    """Its first task loses contact with a driver that lives on; its second one has no driver of its own."""
+    """The first task loses contact with a driver that continues. The second task has no driver."""
     with graveler_run("flights") as run:
         left = BashOperator(
             task_id="left",
