@@ -1,1 +1,1 @@
-"""The pictures of the documentation: real orchestrators, photographed by a headless browser."""
+"""The pictures of the documentation: a headless browser takes them of real orchestrators."""

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by its own protocol."""
+"""A headless Chromium, controlled by its DevTools protocol."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ _PATIENCE = 120.0
 
 
 class Browser:
-    """One tab."""
+    """One tab of the browser."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -42,7 +42,7 @@ class Browser:
         return self.call("Runtime.evaluate", expression=script)["result"].get("value")
 
     def look(self, *, width: int, height: int, dark: bool) -> None:
-        """Set the size of the window and whether its reader likes it dark."""
+        """Set the size of the window, and whether it is dark."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -66,7 +66,7 @@ class Browser:
 
     def shoot(self, file: Path, *, of: str = "") -> None:
         """Take a picture of the window, or of the element that a selector names."""
-        SystemClock().sleep(1)  # what fades in has faded in
+        SystemClock().sleep(1)  # animations have ended
         part = {}
         if of:
             box = f"document.querySelector({json.dumps(of)}).getBoundingClientRect()"
@@ -77,10 +77,10 @@ class Browser:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Start Chromium with a profile of its own; it ends with the ``with`` block.
+    """Start Chromium with a new profile; it ends with the ``with`` block.
 
     Raises:
-        SystemExit: There is none on this machine.
+        SystemExit: Chromium is not installed.
     """
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
@@ -88,13 +88,13 @@ def browser() -> Iterator[Browser]:
             f"This takes pictures with Chromium, and there is none of {', '.join(_NAMES)} on "
             "the PATH. On Debian and Ubuntu: apt-get install chromium fonts-inter"
         )
-    # Chromium's helpers may outlive it for a moment, and write into the profile while it is removed.
+    # Chromium's helpers may run a moment longer, and write into the profile during its removal.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             [
                 program,
                 "--headless=new",
-                "--no-sandbox",  # a container's root may not have one; it visits this machine only
+                "--no-sandbox",  # root in a container may have none; only local pages are loaded
                 "--disable-gpu",
                 "--disable-dev-shm-usage",
                 "--hide-scrollbars",
@@ -116,7 +116,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _tab(profile: Path) -> str:
-    """Return the address at which the tab listens, once it does."""
+    """Wait until the tab listens; return its address."""
     deadline = monotonic() + _PATIENCE
     said = profile / "DevToolsActivePort"
     while not (said.exists() and said.read_text().count("\n")):

@@ -1,4 +1,4 @@
-# The DAG in the pictures: small hours of departures, one of which arrives damaged.
+# The DAG in the pictures: small hours of departures. One hour arrives damaged.
 from collections import Counter
 from datetime import UTC, datetime
 from io import BytesIO
@@ -71,7 +71,7 @@ with DAG("departures", schedule=hourly(), start_date=datetime(2013, 1, 1, tzinfo
             )
         if (
             step.hour.hour == DAMAGED
-        ):  # the upload of the third part was tried again, under another name
+        ):  # the upload of the third part was repeated under another name
             step.put(step.hour_prefix("departures") + "part-3.parquet", parquet(found[2::3]))
 
     @task.graveler

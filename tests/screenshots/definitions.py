@@ -1,4 +1,4 @@
-# The Dagster definitions in the picture: the same small hours of departures, in pandas.
+# The Dagster definitions in the picture: the same hours of departures, in pandas.
 import dagster as dg
 import pandas as pd
 

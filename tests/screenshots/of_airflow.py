@@ -19,7 +19,7 @@ _PAGE = "document.querySelector('iframe')?.contentDocument"
 
 
 def main() -> None:
-    """Run three hours, one of which is refused, and take pictures of what became of them."""
+    """Run three hours, of which one is refused, and take pictures of the result."""
     with browser() as tab, tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder), free_port())
         home.dags.mkdir()
@@ -33,7 +33,7 @@ def main() -> None:
             states = api.finished(DAG, 3)
             assert sorted(states.values()) == ["failed", "success", "success"], states
             for backfill in api.call("GET", f"/api/v2/backfills?dag_id={DAG}")["backfills"]:
-                api.call("PUT", f"/api/v2/backfills/{backfill['id']}/cancel")  # it is over, all but
+                api.call("PUT", f"/api/v2/backfills/{backfill['id']}/cancel")  # its runs are over
             runs = {run["partition_key"]: run["dag_run_id"] for run in api.runs(DAG)}
             _take(tab, home, api, runs)
 
@@ -59,7 +59,7 @@ def _take(tab: Browser, home: Home, api: Api, runs: dict[str, str]) -> None:
 
 
 def _theme(tab: Browser, base: str, *, dark: bool) -> None:
-    """Choose Airflow's colours, which it keeps for the browser."""
+    """Set Airflow's theme, which is kept in the browser."""
     tab.go(f"{base}/graveler/lakes.json")
     tab.wait(f"location.origin === {json.dumps(base)}", "Airflow's own origin")
     tab.run(f"localStorage.setItem('theme', {json.dumps('dark' if dark else 'light')})")

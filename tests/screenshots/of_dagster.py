@@ -25,7 +25,7 @@ _KEYS = [f"2013-01-01-0{hour}:00" for hour in range(4)]
 _DEFINITIONS = ROOT / "tests/screenshots/definitions.py"
 _PATIENCE = 240
 
-# the example's job, once for each hour, in an instance that is kept
+# runs the example's job once for each hour, in a persistent instance
 _PROGRAM = """
 import sys
 import dagster as dg
@@ -39,7 +39,7 @@ with dg.DagsterInstance.get() as instance:
 
 
 def main() -> None:
-    """Work off some hours and take a picture of what publishing the last one says."""
+    """Run some hours, and take a picture of what the last publish shows."""
     with browser() as tab, tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "dagster").mkdir()
@@ -93,7 +93,7 @@ def _env(home: Path) -> dict[str, str]:
 
 @contextmanager
 def _webserver(home: Path) -> Iterator[str]:
-    """Keep Dagster's web server running over the example; yield its address."""
+    """Run Dagster's web server with the example; yield its address."""
     port = free_port()
     program = Path(sys.executable).with_name("dagster-webserver")
     process = subprocess.Popen(
@@ -112,7 +112,7 @@ def _webserver(home: Path) -> Iterator[str]:
             SystemClock().sleep(0.5)
         yield base
     finally:
-        os.killpg(process.pid, signal.SIGTERM)  # with the process that holds the code
+        os.killpg(process.pid, signal.SIGTERM)  # also the process with the code
         process.wait(60)
 
 
