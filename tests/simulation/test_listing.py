@@ -14,7 +14,7 @@ VERSIONS = "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, LastModified
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a listing of lines of text, or of bytes."""
+    """Write a listing of text lines or bytes."""
 
     def write(*lines, name="listing.csv"):
         data = b"".join(line if isinstance(line, bytes) else f"{line}\n".encode() for line in lines)

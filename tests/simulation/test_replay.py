@@ -1,4 +1,4 @@
-"""A replay is what the product would do, and its figures are what the replay did."""
+"""A replay does what the product would do, and its figures describe the replay."""
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +25,7 @@ COMMITS = st.lists(st.dictionaries(KEYS, st.integers(-1, 3), min_size=1, max_siz
 
 
 def changes(versions):
-    """Return the changes of a commit: versions by key; below 0 the key is removed."""
+    """Return the changes of a commit from versions by key. A version below 0 removes the key."""
     return sorted_changes(
         removed(key) if version < 0 else written(key, version) for key, version in versions.items()
     )
@@ -72,7 +72,7 @@ def test_the_baseline_holds_the_same_entries(versions):
 
 
 def as_lakefs(tree, commit, splitting):
-    """Return the tree that a commit makes of a tree, one list of (key, version) for each range."""
+    """Return the tree after a commit, as a list of (key, version) for each range."""
     touched: dict[int, dict[bytes, int]] = {}
     for key, version in sorted(commit.items()):
         place = next((at for at, each in enumerate(tree) if each[-1][0] >= key), len(tree))
@@ -165,12 +165,12 @@ def test_the_figures_are_those_of_the_steps():
     assert found.amplification == pytest.approx(1.75)
     assert found.ranges_reused == pytest.approx(1 - 3 / 5)
     assert found.bytes_reused == pytest.approx(1 - 3.5 / 6.5)
-    # a request costs 4 MiB, an object half a MiB or more; each commit puts a metarange
+    # a request costs as much as 4 MiB, an object 0.5 MiB or more; each commit puts a metarange
     assert found.write_cost == pytest.approx((3 * 4 + 1 + 2 + 0.5 + 2 * 4 + 0.5 + 0.5) / 2)
     assert found.sizes == sizes
     assert found.small == pytest.approx(1 / 3)
     assert found.well_sized == pytest.approx(3.25 / 3.5)
-    assert found.natural == pytest.approx(1 / 3)  # the largest size ended one of the two
+    assert found.natural == pytest.approx(1 / 3)  # the size limit ended one of the two
     assert found.history_bytes == MIB + 7 * MIB // 2
     assert found.listing_cost == pytest.approx(3 * 4 + 0.5 + 1 + 2.25)
     assert found.merge is not None

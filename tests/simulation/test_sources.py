@@ -1,4 +1,4 @@
-"""Histories that happened: of a listing by its times, of a branch by its commits."""
+"""Real histories: of a listing by its times, and of a branch by its commits."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ SPLITTING = Splitting("hash", max_bytes=2_000, raggedness=4)
 
 @pytest.fixture
 def listing(tmp_path):
-    """Files that were written in three hours: two, one, and three."""
+    """A listing of files from three hours: two, one, and three."""
     times = {"a/1": 2, "a/2": 2, "b/1": 3, "b/2": 5, "b/3": 5, "c/1": 5}
     file = tmp_path / "listing.csv"
     file.write_text(
