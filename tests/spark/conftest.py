@@ -1,11 +1,11 @@
-"""What tests without Spark share."""
+"""The shared fixtures of tests without Spark."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def looks(monkeypatch):
-    """The sessions of which the workers were looked at, in place of a look: there are no workers."""
+    """The sessions whose workers would be checked: this replaces the check, as there are none."""
     found: list[object] = []
     check = "graveler.spark.building.check_job"
     monkeypatch.setattr(check, lambda session, *_sent: found.append(session))

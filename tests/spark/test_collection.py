@@ -1,4 +1,4 @@
-"""Collections whose ranges tasks read, run without Spark: what they mark, and what tasks get."""
+"""Collections whose ranges are read by tasks, without Spark: their marks, and what tasks get."""
 
 import pickle
 import random
@@ -25,7 +25,7 @@ def repo(tmp_path):
 
 
 class Tasks:
-    """Reads ranges by a task of another process, as far as pickling makes one; the last range first."""
+    """Reads ranges in pickled tasks, as in another process, the last range first."""
 
     def __init__(self):
         self.read = []
@@ -49,7 +49,7 @@ class Tasks:
 
 
 def grow(repo, seed):
-    """Make a history of commits, links to bytes that are there, lost branches, writes and runs."""
+    """Make a history of commits, links to existing bytes, lost branches, staged writes and runs."""
     random_ = random.Random(seed)
     main = repo.branch("main")
     for step in range(12):
@@ -73,12 +73,12 @@ def grow(repo, seed):
         work.put("run", b"run")
     repo.gc.keep("main", count=random_.randrange(1, 6))
     repo.stores.objects.put("data/lost", b"lost")
-    # what the clean-up removes between two marks would make them differ
+    # no clean-up between two marks, which would make them differ
     repo.stores.staging.background.close()
 
 
 def marked(repo, mark):
-    """What a mark says, and its pages as they are stored; then it is undone."""
+    """Return the content of a mark and its stored pages; undo the mark."""
     pages = {
         info.key.rpartition("/")[2]: repo.stores.objects.get(info.key)
         for info in repo.stores.objects.list(f"_graveler/gc/{repo.stores.uid}/{mark.id}/")
@@ -110,7 +110,7 @@ def test_tasks_mark_what_one_process_marks(repo, seed):
 
 
 def listed(repo):
-    """The ranges whose lists are kept."""
+    """Return the ranges whose lists are stored."""
     lists = f"_graveler/gc/{repo.stores.uid}/addresses/"
     return {info.key.rpartition("/")[2] for info in repo.stores.objects.list(lists)}
 
@@ -129,7 +129,7 @@ def test_only_new_ranges_are_read_and_old_lists_go(repo):
     assert {identifier.hex() for identifier in tasks.read} == listed(repo) - before
     assert 0 < len(set(tasks.read)) < len(set(tasks.kept))
     repo.delete_branch("dev")
-    for _ in range(2):  # a list goes with the first mark that misses its range
+    for _ in range(2):  # the first mark without a range removes the range's list
         collector.run(grace=NOW, window=NOW)
     assert listed(repo) == before
 

@@ -40,7 +40,7 @@ def session(**given: Any) -> Any:
 
 
 def stage(branch, before, after):
-    """Stage what makes one state of another one; paths begin and end with k."""
+    """Stage the changes from one state to another; paths begin and end with k."""
     paths = {f"k{path}k": size for path, size in after.items() if "//" not in path}
     entries = [
         Entry(path, f"data/{path}", size)

@@ -1,11 +1,11 @@
-"""Which files of a table are put together."""
+"""Which files of a table a compaction combines."""
 
 from graveler.model import Entry
 from graveler.spark.compaction import bins
 
 
 def files(**sizes):
-    """Files named by their folder and position: ``a=[5, 5]`` are two in ``dt=a/``."""
+    """Return files named by folder and position: ``a=[5, 5]`` are two files in ``dt=a/``."""
     return [
         (name, Entry(f"t/{name}", "data/x", size))
         for folder, several in sizes.items()

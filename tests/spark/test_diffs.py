@@ -1,4 +1,4 @@
-"""Differences that tasks find, against a comparison of all entries; run without Spark."""
+"""Differences found by tasks, compared with those of all entries, without Spark."""
 
 import pickle
 import random
@@ -33,7 +33,7 @@ def path(number):
 
 
 def by_tasks(repo, base, ref, prefix="", parallelism=0):
-    """The rows that tasks find, in order; and the ids of the ranges that they read."""
+    """Return the rows that tasks find, in order, and the ids of the ranges that they read."""
     trees = [repo.commit(each).metarange for each in (base, ref)]
     request = Request("", repo.name, "diff", prefix=prefix, parallelism=parallelism)
     planned = TreeReader(repo.stores.ranges, request, trees)
@@ -51,7 +51,7 @@ def _short(row):
 
 
 def compared(repo, base, ref, prefix=""):
-    """What differs, by all entries of both."""
+    """Return the differences by a comparison of all entries."""
     left, right = (
         {entry.path: entry.address for entry in repo.ref(each).entries(prefix)}
         for each in (base, ref)

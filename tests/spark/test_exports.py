@@ -1,4 +1,4 @@
-"""Exports: what a task copies, run without Spark, and the record of what is there."""
+"""Exports without Spark: what a task copies, and the record in the target."""
 
 import pickle
 from pathlib import Path
@@ -33,13 +33,13 @@ def place(tmp_path):
 
 
 def task(repo, place, prefix=""):
-    """A task of another process, as far as pickling makes one."""
+    """Return a pickled and unpickled task, as in another process."""
     target = destination(repo.stores, place)
     return pickle.loads(pickle.dumps(CopyTask(Copier(FileStores.of(repo.stores), target, prefix))))
 
 
 def run(made, rows):
-    """Run a task on rows; return what it did and the errors by path."""
+    """Run a task on rows; return its results and the errors by path."""
     schema = pa.schema([(name, pa.int64() if name == "size" else pa.string()) for name in FIELDS])
     batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=7)
     results = [row for batch in made(iter(batches)) for row in batch.to_pylist()]
@@ -155,7 +155,7 @@ def test_the_record_says_which_version_is_there(repo, place):
         CorruptionError, match="out/_SUCCESS, where the record of an export should be"
     ):
         begin(target, second)
-    begin(target, first)  # all of it: what was there does not count
+    begin(target, first)  # a full export ignores what is there
     assert there(place) == {}
 
 
@@ -167,7 +167,7 @@ def test_changes_are_not_exported_to_what_was_never_there(repo, place):
     ):
         begin(target, changes)
     assert not place.exists()
-    begin(target, Export("flights", "a1"))  # and does not end
+    begin(target, Export("flights", "a1"))  # it does not end
     for other in (changes, Export("flights", "a1", since="a1")):
         with pytest.raises(
             StateError, match=r"has some of the files of commit a1.*has begun there"
@@ -176,7 +176,7 @@ def test_changes_are_not_exported_to_what_was_never_there(repo, place):
     begin(target, Export("flights", "a1"))
     end(target, Export("flights", "a1", files=7))
     for _ in range(2):
-        begin(target, changes)  # and does not end
+        begin(target, changes)  # it does not end
     for other in (Export("flights", "c3", since="a1"), Export("flights", "c3", since="b2")):
         with pytest.raises(StateError, match="an export since a1 has begun there and not ended"):
             begin(target, other)

@@ -1,4 +1,4 @@
-"""Formats of whole tables are refused, with the way that there is."""
+"""Formats of whole tables are refused, and the error names an alternative."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which transactions of an application a history holds."""
+"""Which transactions of an application are in a history."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two transactions, the second one between any two calls of the first."""
+"""Two transactions: the second one runs between any two calls of the first one."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ SPARK: Any = None
 
 
 def load(number, txn=None, claims=""):
-    """A transaction that stages a file, without Spark."""
+    """Return a call that stages a file in a transaction, without Spark."""
 
     def call(repo):
         lake = Tables(repo, SPARK)

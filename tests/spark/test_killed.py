@@ -1,4 +1,4 @@
-"""A driver that is killed within a transaction."""
+"""A driver is killed during a transaction."""
 
 import signal
 import subprocess

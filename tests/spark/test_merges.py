@@ -42,7 +42,7 @@ def put(branch, sizes):
 
 
 def diverged(repo, conflicts=()):
-    """Three branches of one start: dev, main, and other as main; many paths are changed on each side."""
+    """Make the branches dev, main, and other, which equals main; each side has many changes."""
     main = put(repo.branch("main"), {f"t/{number:03}": number for number in range(300)})
     main.commit("base")
     dev = put(repo.create_branch("dev"), {f"t/{number:03}": 1000 for number in range(0, 300, 6)})

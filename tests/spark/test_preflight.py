@@ -1,4 +1,4 @@
-"""What a worker lacks, in words."""
+"""The errors that name what a worker lacks."""
 
 from graveler.spark.preflight import lacking
 

@@ -1,4 +1,4 @@
-"""Which files of a table Spark gets to see."""
+"""Which files of a table Spark reads."""
 
 import math
 from dataclasses import replace
@@ -68,7 +68,7 @@ def test_a_value_of_no_type_of_paths_is_named():
 
 
 def same(kind, written, *folders, by=""):
-    """The folders in the partition of a written one, by a frame with a column `v` of a type."""
+    """Return the folders of the partition `written`, if the frame's column `v` is a `kind`."""
     from pyspark.sql.types import StructType
 
     schema = StructType().add("n", "integer").add("v", kind)

@@ -12,7 +12,7 @@ ASSUMED = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
 
 
 def settings(options, **jars):
-    """The settings of the bucket, without its prefix, and the others."""
+    """Return the settings of the bucket without their prefix, and the other settings."""
     made = s3a_settings("s3://lake/tables", options, hadoop="3.5.0", **jars)
     own = {key.removeprefix(BUCKET): made.pop(key) for key in [*made] if key.startswith(BUCKET)}
     return own, made

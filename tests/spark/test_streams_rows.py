@@ -20,7 +20,7 @@ def load(branch, *paths):
 
 
 def compact(branch, old, new):
-    """What a compaction leaves: one commit that names its table."""
+    """Commit as a compaction does: one commit that names its table."""
     branch.put(new, b"all")
     branch.delete_many(old)
     return branch.commit("compact", metadata={COMPACTION: "t/"})

@@ -1,4 +1,4 @@
-"""The sink of streaming queries without a JVM: what Spark hands over is made by hand."""
+"""The sink of streaming queries without a JVM: the tests make the objects that Spark passes."""
 
 import pickle
 import signal
@@ -69,7 +69,7 @@ def repo(tmp_path):
 
 
 def batch(query):
-    """A frame of a micro-batch, as far as the sink looks at it."""
+    """Return a frame of a micro-batch, with the parts that the sink uses."""
     context = SimpleNamespace(getLocalProperty={"sql.streaming.queryId": query}.get)
     frame: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
     return frame

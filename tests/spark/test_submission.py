@@ -10,7 +10,7 @@ from graveler.errors import InvalidInputError
 from graveler.spark.submission import submit_settings, submitted_step
 
 REDACTED = re.compile("(?i)secret|password|token|access[.]?key|access[.]?id")
-"""Spark's own choice of settings whose values it does not show."""
+"""Spark's own pattern of settings whose values it hides."""
 
 
 def session(settings):
