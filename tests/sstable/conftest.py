@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 def _in_bounded_time() -> Iterator[None]:
-    """Ends a test that hangs: what it waits for took milliseconds when it was written."""
+    """Ends a test that hangs. The call took milliseconds when the test was written."""
 
     def give_up(_number, _frame):
         raise TimeoutError("the reader still works on it after a minute")

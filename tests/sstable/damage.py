@@ -1,4 +1,4 @@
-"""Random damage to the blocks of a table, with the checksums made right again."""
+"""Random damage to the blocks of a table, with correct checksums."""
 
 from collections.abc import Iterator
 from random import Random
@@ -11,11 +11,11 @@ from graveler.sstable.reader import BlockFile
 from tests.sstable.tables import resealed
 
 TELLING: Final = (0, 1, 2, 7, 8, 9, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
-"""Bytes that mean something to a parser."""
+"""Bytes that have a meaning for a parser."""
 
 
 def handles_of(data: bytes) -> list[Handle]:
-    """Where every block of the table is."""
+    """Return the handle of every block of the table."""
     blocks = BlockFile(data)
     form = index_form(blocks.properties())
     parts = [blocks.index]
@@ -26,13 +26,13 @@ def handles_of(data: bytes) -> list[Handle]:
 
 
 def mutations(data: bytes, random: Random, rounds: int) -> Iterator[bytes]:
-    """Yield the table with one to four bytes of a block changed, so many times."""
+    """Yield the table `rounds` times, each with one to four bytes of a block changed."""
     handles = handles_of(data)
     for _ in range(rounds):
         handle = random.choice(handles)
         damaged = bytearray(data)
         for _ in range(random.choice((1, 1, 2, 4))):
-            # the byte behind the block is its compression type
+            # the byte after the block is its compression type
             position = handle.offset + random.randrange(handle.size + 1)
             if random.random() < 0.5:
                 damaged[position] = random.choice(TELLING)

@@ -1,4 +1,4 @@
-"""Tables for tests: ours, RocksDB's with other options, and forged ones."""
+"""Tables for tests: graveler's, RocksDB's with other options, and forged ones."""
 
 import shutil
 import tempfile
@@ -19,7 +19,7 @@ Records = list[tuple[bytes, bytes]]
 PUT = b"\x01" + bytes(7)
 IDENTITY = bytes(range(32))
 
-# \x00 and \x01 are what a key's trailer is made of; two letters and \xff share long prefixes
+# a key's trailer consists of \x00 and \x01; two letters and \xff share long prefixes
 KEYS = st.lists(st.sampled_from([0, 1, 97, 98, 255]), max_size=9).map(bytes)
 VALUES = st.one_of(
     st.binary(max_size=8),
@@ -29,7 +29,7 @@ TABLES = st.dictionaries(KEYS, VALUES, min_size=1, max_size=40)
 
 
 def some_records(count: int, *, value_bytes: int = 20) -> Records:
-    """Paths as a lake has them, and values that do not compress to nothing."""
+    """Return paths like those of a lake, and values that compress only in part."""
     return [
         (
             f"input/2013/01/{i // 24 + 1:03d}/{i % 24:02d}:00/part-{i:05d}.parquet".encode(),
@@ -46,7 +46,7 @@ def written(
     identity: bytes = IDENTITY,
     properties: dict[str, str] | None = None,
 ) -> bytes:
-    """The bytes of a table of ours."""
+    """Return the bytes of a table that graveler writes."""
     folder = Path(tempfile.mkdtemp())
     try:
         with TableWriter(folder / "t.sst", compression=compression) as table:
@@ -71,7 +71,7 @@ def rocksdb_written(  # one parameter for each option that changes the bytes
     two_levels: bool = False,
     hash_index: bool = False,
 ) -> bytes:
-    """The bytes of a table that RocksDB wrote by itself."""
+    """Return the bytes of a table that RocksDB writes itself."""
     blocks = rocksdict.BlockBasedOptions()
     blocks.set_format_version(version)
     blocks.set_block_size(block_bytes)
@@ -95,7 +95,7 @@ def rocksdb_written(  # one parameter for each option that changes the bytes
 
 
 def rocksdb_read(table: Path, folder: Path, *, cache: Any = None) -> rocksdict.Rdict:
-    """A database in `folder` that took in a hard link of the table; close it."""
+    """Return a database in `folder` that has ingested a hard link of the table; close it."""
     options = rocksdict.Options(raw_mode=True)
     if cache is not None:
         blocks = rocksdict.BlockBasedOptions()
@@ -109,18 +109,18 @@ def rocksdb_read(table: Path, folder: Path, *, cache: Any = None) -> rocksdict.R
 
 
 def sealed(block: bytes, compression: int = 0) -> bytes:
-    """The block with a trailer whose checksum is right, whatever the block is."""
+    """Return the block with a trailer whose checksum is correct, for any block."""
     return block + bytes((compression,)) + xxh3(block, compression).to_bytes(4, "little")
 
 
 def resealed(data: bytes, handle: Handle) -> bytes:
-    """The table with the checksum of one block made right again."""
+    """Return the table with a corrected checksum of one block."""
     end = handle.offset + handle.size
     return data[: handle.offset] + sealed(data[handle.offset : end], data[end]) + data[end + 5 :]
 
 
 def records_block(records: Iterable[tuple[bytes, bytes]], interval: int = 16) -> bytes:
-    """A data block of puts."""
+    """Return a data block of puts."""
     return encode_block([(key + PUT, value) for key, value in records], interval)
 
 
@@ -135,16 +135,16 @@ def forged(
     metaindex: dict[bytes, bytes] | None = None,
     without: bytes = b"",
 ) -> bytes:
-    """A table put together by hand, every checksum right.
+    """Return a table built from given parts, with correct checksums.
 
     Args:
-        data_blocks: (stored bytes, compression type) of each.
+        data_blocks: (stored bytes, compression type) of each data block.
         separators: The index keys of the data blocks.
-        count: What the properties say of the number of records.
-        properties: To add to the properties, or to replace in them.
+        count: The number of records in the properties.
+        properties: Properties to add or replace.
         handles: Index values instead of the true ones.
         index: The index block instead of the true one.
-        metaindex: To add to the metaindex.
+        metaindex: Records to add to the metaindex.
         without: A property to leave out.
     """
     out = bytearray()
@@ -174,7 +174,7 @@ def forged(
 
 
 def handles_of(data: bytes) -> list[Handle]:
-    """Every block of a table with one level of index: data, index, properties, metaindex."""
+    """Return the handles of all blocks of a one-level table: data, index, properties, metaindex."""
     blocks = BlockFile(data)
     reader = TableReader(data)
     return [

@@ -69,7 +69,7 @@ def test_other_versions_are_refused_by_number(version):
 
 
 def test_crc32c_is_the_one_of_its_published_example():
-    # e3069283 is the sum of "123456789"; stored sums are rotated by 15 and offset
+    # e3069283 is the checksum of "123456789"; stored checksums are rotated by 15 and offset
     plain = 0xE3069283
     masked = ((plain >> 15 | plain << 17) + 0xA282EAD8) & 0xFFFFFFFF
     assert CHECKSUMS[1](b"12345678", ord("9")) == masked

@@ -1,4 +1,4 @@
-"""Blocks that are decoded together give the records, and the refusals, of those read one by one."""
+"""Blocks that are decoded together give the records and errors of blocks read one by one."""
 
 from array import array
 from random import Random
@@ -45,7 +45,7 @@ def one_by_one(data: bytes) -> Records | str:
 
 
 def agreed(data: bytes) -> Records | str:
-    """Return what all three ways of reading give."""
+    """Return the common result of all three ways of reading."""
     result = one_by_one(data)
     assert read(data, together=False) == result
     assert read(data, together=True) == result
@@ -53,7 +53,7 @@ def agreed(data: bytes) -> Records | str:
 
 
 def decoded_together(data: bytes) -> int:
-    """Return how many records are not left to the slow way."""
+    """Return the number of records that are decoded together."""
     table = TableReader(data)
     return sum(len(found.keys) for _, found in table._together(0))
 
@@ -87,7 +87,7 @@ def test_long_keys_and_values_are_decoded_together(length):
     records = [(stem + b"%04d" % i, b"v" * (length + i)) for i in range(1_500)]
     data = written(records)
     assert agreed(data) == records
-    assert decoded_together(data) > 800  # some MiB at once
+    assert decoded_together(data) > 800  # several MiB together
 
 
 def test_a_block_with_an_uncommon_value_goes_the_slow_way(monkeypatch):

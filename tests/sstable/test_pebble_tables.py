@@ -1,4 +1,4 @@
-"""Tables as Pebble writes them, made from the byte layout, are read; altered ones are refused."""
+"""Tables in Pebble's format, made from its byte layout, are read; altered tables are refused."""
 
 import os
 from random import Random
@@ -59,7 +59,7 @@ def test_a_table_of_many_blocks_has_an_index_of_two_levels(footer):
 
 
 def test_rocksdb_reads_what_the_encoder_writes(tmp_path):
-    # guards the encoder: without it the tests here would only show that two mistakes agree
+    # checks the encoder: without this, two equal mistakes could agree in the other tests
     records = some_records(5_000, value_bytes=120)
     path = tmp_path / "t.sst"
     path.write_bytes(pebble_table(records))
@@ -112,7 +112,7 @@ def test_a_changed_byte_is_noticed_wherever_it_is(footer):
         damaged = bytearray(data)
         damaged[position] ^= 0x10
         try:
-            assert list(TableReader(bytes(damaged)).items()) == records  # zeros of the footer
+            assert list(TableReader(bytes(damaged)).items()) == records  # zero bytes of the footer
         except CorruptionError:
             continue
         assert len(data) - position <= 53

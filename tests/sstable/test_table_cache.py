@@ -1,4 +1,4 @@
-"""RocksDB tells blocks in a shared cache apart by session id, file number and offset."""
+"""A shared cache of RocksDB distinguishes blocks by session id, file number and offset."""
 
 import rocksdict
 

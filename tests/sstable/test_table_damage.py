@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes, a reader gives the right records or CorruptionError."""
+"""A reader of damaged bytes returns the right records or raises CorruptionError."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ def read(data: bytes) -> tuple[Records, list[bytes | None]]:
 
 
 def noticed(damaged: bytes, records: Records) -> bool:
-    """Whether the reader refuses the bytes; wrong records fail the test."""
+    """Return whether the reader refuses the bytes; wrong records fail the test."""
     try:
         found, values = read(damaged)
     except CorruptionError:
@@ -43,7 +43,7 @@ def test_any_byte_changed_is_noticed_or_does_not_matter(table, mask):
         damaged[position] ^= mask
         if not noticed(bytes(damaged), records):
             unnoticed.append(position)
-    # the footer alone has no checksum: its padding, and versions that mean the same
+    # only the footer has no checksum: its padding, and versions with the same meaning
     assert all(position >= len(data) - 53 for position in unnoticed)
 
 

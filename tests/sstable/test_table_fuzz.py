@@ -1,4 +1,4 @@
-"""Random damage with the checksum made right again, so that the parsers see it."""
+"""Random damage with corrected checksums, so that it reaches the parsers."""
 
 from itertools import pairwise
 from random import Random
@@ -17,7 +17,7 @@ ROUNDS = 1500
 
 
 def check(data: bytes, keys: list[bytes]) -> bool:
-    """Whether all was read; the keys of what was read ascend, and nothing else is raised."""
+    """Return whether all was read. The keys must ascend, and no other error may be raised."""
     found: list[bytes] = []
     try:
         table = TableReader(data)

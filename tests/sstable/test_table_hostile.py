@@ -1,4 +1,4 @@
-"""Tables whose checksums are right and whose content is not."""
+"""Tables with correct checksums and wrong content."""
 
 import struct
 import tracemalloc
@@ -58,7 +58,7 @@ def test_only_puts_are_records(kind):
     other = bytes((kind,)) + bytes(7)
     first = encode_block([(b"a" + other, b"")], 16)
     assert f"of type {kind}" in refusal(forged([(first, 0)], [b"b"]))
-    # the same where the trailer is shared with the key before
+    # the same if the trailer is shared with the key before
     second = block(entry(0, b"a" + PUT) + entry(2, other), 0)
     assert f"of type {kind}" in refusal(forged([(second, 0)], [b"b"], count=2))
 
@@ -258,7 +258,7 @@ def test_a_table_that_does_not_count_its_records_is_refused():
 def test_a_property_of_ours_that_is_no_text_is_refused():
     table = TableReader(forged([(ONE, 0)], [b"a"], properties={b"graveler.type": b"\xff"}))
     with pytest.raises(CorruptionError, match="UTF-8"):
-        table.user_properties  # noqa: B018 - reading it is the test
+        table.user_properties  # noqa: B018 - the property is read
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_blocks_that_do_not_decompress_are_refused(kind, stored, reason):
 
 
 def peak(action: Callable[[], object]) -> int:
-    """The most memory that Python held in `action`, in bytes above what it held before."""
+    """Return the peak of Python's memory in `action`, in bytes above the memory before."""
     tracemalloc.start()
     try:
         action()
@@ -343,5 +343,5 @@ def test_the_parts_of_an_index_together_are_limited():
 
 
 def test_a_sealed_block_is_what_the_reader_expects():
-    # guards the forging itself: without the right checksum every test here would pass
+    # checks the helper: without a correct checksum, every test here would pass
     assert sealed(ONE) in forged([(ONE, 0)], [b"a"])

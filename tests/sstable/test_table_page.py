@@ -1,4 +1,4 @@
-"""The example on the page is a table."""
+"""The example on the page is a valid table."""
 
 import re
 from pathlib import Path

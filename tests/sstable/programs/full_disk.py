@@ -1,4 +1,4 @@
-"""Writes a table larger than the system allows, and prints the error: ``FILE``."""
+"""Writes a table larger than the system's limit of file sizes, and prints the error: ``FILE``."""
 
 import resource
 import signal
