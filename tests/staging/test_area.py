@@ -1,4 +1,4 @@
-"""The staging area: tokens apart, tokens together, tokens gone."""
+"""The staging area: separate tokens, tokens read together, and removed tokens."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Staged writes laid over a tree, and listings folded by a delimiter."""
+"""Staged writes above a tree, and listings grouped by a delimiter."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ def test_staged_writes_win_and_tombstones_hide(committed, staged):
 
 
 def by_definition(tree, prefix, after, delimiter):
-    """What a listing is: each path, or what it folds into, once, behind `after`."""
+    """Return the listing by its definition: each path or group after `after`, once."""
     listed = {}
     for path in tree:
         if not path.startswith(prefix):
