@@ -10,14 +10,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 
 class Collected:
-    """The metrics and spans that the code under test has reported."""
+    """The metrics and spans that the code under test reports."""
 
     def __init__(self, reader, exporter):
         self._reader = reader
         self._exporter = exporter
 
     def metrics(self):
-        """Return metric by name, with the points of all of them."""
+        """Return the metrics by name, with all their points."""
         data = self._reader.get_metrics_data()
         scopes = [] if data is None else data.resource_metrics[0].scope_metrics
         return {
@@ -27,7 +27,7 @@ class Collected:
         }
 
     def sums(self, name):
-        """Return the value of each point of a counter, or the count of a histogram's, by its attributes."""
+        """Return, by attributes, the value of each point of a counter, or a histogram's count."""
         points = self.metrics()[name].points
         return {
             frozenset(point.attributes.items()): getattr(point, "value", None) or point.count
@@ -36,18 +36,18 @@ class Collected:
         }
 
     def spans(self):
-        """Return the attributes of the finished spans with their names."""
+        """Return the names of the finished spans, with their attributes."""
         return [(span.name, dict(span.attributes)) for span in self._exporter.get_finished_spans()]
 
     def failed(self):
-        """Return the names of the spans that ended with an error."""
+        """Return the names of the spans that ended in an error."""
         finished = self._exporter.get_finished_spans()
         return [span.name for span in finished if span.status.status_code is trace.StatusCode.ERROR]
 
 
 @pytest.fixture
 def collected(monkeypatch):
-    """Providers that collect in memory, set for the test."""
+    """Set providers that collect in memory, for the test."""
     reader, exporter = InMemoryMetricReader(), InMemorySpanExporter()
     meters, tracers = MeterProvider([reader], shutdown_on_exit=False), TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""The guide lists what the code reports; and a program without OpenTelemetry works."""
+"""The guide lists what the code reports, and a program without OpenTelemetry works."""
 
 import re
 import subprocess

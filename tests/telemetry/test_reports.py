@@ -1,4 +1,4 @@
-"""What the engine reports: cache, retries, races, gates, turns, and the spans of its operations."""
+"""The reports of the engine: cache, retries, races, gates, turns, and spans of its operations."""
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_a_publish_is_a_span_and_its_gates_are_timed(lake, main, collected):
 
 
 def test_the_wait_for_a_turn_is_reported(main, collected):
-    with main.repository.refs.turn("main"):  # movers take it after a lost race
+    with main.repository.refs.turn("main"):  # an operation takes its turn after a lost race
         pass
     turns = collected.sums(telemetry.TURNS)
     assert turns[frozenset({("graveler.turn.held", True)})] >= 1

@@ -1,4 +1,4 @@
-"""The stores of a program that has set a meter provider behave as their drivers, and are measured."""
+"""If a program sets a meter provider, its stores behave like their drivers and are measured."""
 
 import io
 import os
@@ -115,7 +115,7 @@ def test_calls_and_bytes_of_the_object_store_are_counted(collected, tmp_path):
 
 
 def test_a_store_is_not_wrapped_where_no_provider_is_set(tmp_path):
-    assert metrics.get_meter_provider() is not None  # the API is loaded, with its own provider
+    assert metrics.get_meter_provider() is not None  # the loaded API has its own provider
     assert not telemetry.is_metered()
     with open_kv("mem://") as store:
         assert not isinstance(store, MeteredKVStore)

@@ -1,4 +1,4 @@
-"""A lake in a process that has no OpenTelemetry: its import fails."""
+"""A lake in a process without OpenTelemetry, whose import fails."""
 
 import sys
 
