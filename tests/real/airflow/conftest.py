@@ -1,4 +1,4 @@
-"""One home of Airflow for all these tests: making its database costs half a minute."""
+"""One Airflow home for all these tests, because its database takes half a minute to create."""
 
 import shutil
 
@@ -30,7 +30,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def airflow(home):
-    """A running Airflow, which ends with the module: idle services would slow down the others."""
+    """A running Airflow. It ends with the module, because idle services slow down other modules."""
     with home.services() as api:
         api.sign_in()
         yield api

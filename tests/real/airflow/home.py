@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own: a home, and the two processes that run DAGs in it."""
+"""An Airflow for the tests: a home, and the two processes that run DAGs in it."""
 
 import json
 import os
@@ -22,15 +22,15 @@ PROGRAMS = ROOT / "tests/real/airflow/programs"
 AIRFLOW = Path(sys.executable).with_name("airflow")
 _AGAIN = 10
 _BUSY = b"Database error"
-PATIENCE = 600  # seconds; a machine that is busy with other tests is slow, not broken
+PATIENCE = 600  # seconds; a machine that is busy with other tests is only slow
 
 
 @dataclass(frozen=True)
 class Home:
     """A folder with a metadata database, a lake, a landing folder and DAG files.
 
-    Airflow runs in processes of their own: it warns, logs and handles signals in ways that
-    are none of this test run's, where a warning is an error.
+    Airflow runs in separate processes: its warnings, logs and signal handlers would disturb this
+    test run, in which a warning is an error.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ class Home:
             "AIRFLOW_VAR_MARKS": str(self.marks),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            # "auto" takes uv where one is installed, which asks the network for pip
+            # "auto" uses uv if it is installed, and uv downloads pip
             "AIRFLOW__STANDARD__VENV_INSTALL_METHOD": "pip",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "0",
@@ -82,11 +82,11 @@ class Home:
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__API_AUTH__JWT_SECRET": "known to both processes of a test, and to no other",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",  # only the runs that a test makes
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",  # no runs except those of tests
         }
 
     def run(self, *arguments: str | Path, **variables: str) -> str:
-        """Run a program of this home to its end and return what it printed."""
+        """Run a program in this home until it ends; return its output."""
         done = subprocess.run(
             [str(argument) for argument in arguments],
             cwd=self.folder,
@@ -98,14 +98,14 @@ class Home:
         return done.stdout
 
     def ask(self, program: str, *arguments: str | Path, **variables: str) -> Any:
-        """Run one of the programs, which prints JSON on its last line, and return that."""
+        """Run a program of `programs`; return the JSON of its last line."""
         file = PROGRAMS / f"{program}.py"
         printed = self.run(sys.executable, "-P", file, *arguments, **variables)
         return json.loads(printed.splitlines()[-1])
 
     @contextmanager
     def services(self):
-        """Keep an API server and a scheduler with a LocalExecutor running; yield their API."""
+        """Run an API server and a scheduler (LocalExecutor) during a block; yield their API."""
         with ExitStack() as stack:
             for name in ("api-server", "scheduler"):
                 stack.enter_context(self.service(name))
@@ -135,12 +135,12 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(30)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # whatever it left behind
+        os.killpg(process.pid, signal.SIGKILL)  # processes that it left behind
     process.wait(30)
 
 
 class Api:
-    """Airflow's REST API, as far as the tests need it."""
+    """The part of Airflow's REST API that the tests need."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url
@@ -149,7 +149,7 @@ class Api:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def call(self, method: str, path: str, body: object = None, *, again: int = _AGAIN) -> Any:
-        """Return the answer to a request; it is repeated where Airflow finds its database busy."""
+        """Return the answer to a request. The request is repeated if Airflow's database is busy."""
         request = urllib.request.Request(  # noqa: S310 - our own address
             self._url + path,
             data=None if body is None else json.dumps(body).encode(),
@@ -164,14 +164,14 @@ class Api:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             told = error.read()[:500]
-            # SQLite lets one process write: Airflow answers so where another one takes too long
+            # SQLite allows one writer: Airflow answers so if another process writes for too long
             if not (again and error.code == HTTPStatus.INTERNAL_SERVER_ERROR and _BUSY in told):
                 raise AssertionError(f"{method} {path}: {error.code} {told!r}") from error
         SystemClock().sleep(1)
         return self.call(method, path, body, again=again - 1)
 
     def sign_in(self) -> None:
-        """Wait until both processes are up, and get a token."""
+        """Wait until both processes run, and get a token."""
 
         def up():
             try:
@@ -196,7 +196,7 @@ class Api:
         )
 
     def trigger(self, dag_id: str, partition: str | None = None, **params: str) -> Any:
-        """Start a run by hand, about a partition where one is given, and return its id."""
+        """Start a run by hand, for a partition if one is given; return its id."""
         body = {"logical_date": None, "partition_key": partition, "conf": params}
         return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"]
 
@@ -205,7 +205,7 @@ class Api:
         self.call("POST", "/api/v2/backfills", body)
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
-        """Let tasks of a finished run run again, as the button of that name does."""
+        """Clear tasks of a finished run, as the button Clear does."""
         body = {
             "dry_run": False,
             "dag_run_id": run_id,
@@ -217,7 +217,7 @@ class Api:
         self.call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
     def clear_run(self, dag_id: str, run_id: str) -> None:
-        """Let all tasks of a finished run run again."""
+        """Clear all tasks of a finished run."""
         body = {"dry_run": False, "only_failed": False}
         self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/clear", body)
 
@@ -225,7 +225,7 @@ class Api:
         return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
 
     def finished(self, dag_id: str, count: int = 1) -> dict[str, str]:
-        """Wait for `count` runs to end and return their states by partition key or id."""
+        """Wait for `count` runs to end; return their states by partition key or id."""
 
         def over() -> bool:
             states = [run["state"] for run in self.runs(dag_id)]
@@ -243,14 +243,14 @@ class Api:
         return dict(self.call("GET", f"{task}/links")["extra_links"])
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, tuple[str, int]]:
-        """Return state and number of the last try of each task."""
+        """Return the state and the number of the last try of each task."""
         return {
             task["task_id"]: (task["state"], task["try_number"])
             for task in self._tasks(dag_id, run_id)
         }
 
     def processes(self, dag_id: str, run_id: str) -> dict[str, int | None]:
-        """Return the process of the last try of each task, None where no worker has run it."""
+        """Return the process of the last try of each task, or None if no worker has run it."""
         return {task["task_id"]: task["pid"] for task in self._tasks(dag_id, run_id)}
 
     def _tasks(self, dag_id: str, run_id: str) -> Any:

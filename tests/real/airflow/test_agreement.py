@@ -1,6 +1,6 @@
-"""What Airflow calls done, and what the run holds: brought together by its opening and its merge.
+"""Airflow's states and the run's content are brought into agreement by the opening and the merge.
 
-Airflow's side is played: a dictionary of states, one of XComs. `test_run_for_real` has the real one.
+Airflow is simulated by two dictionaries, of states and of XComs. `test_run_for_real` runs Airflow.
 """
 
 import pytest
@@ -47,7 +47,7 @@ def test_a_new_attempt_begins_with_the_work_of_finished_tasks(results):
 
 
 def test_work_of_tasks_that_left_the_dag_is_not_published(results):
-    """Also where another task writes just what a skipped one had written before."""
+    """This includes files that another task writes and a skipped task had written before."""
     assert results["changed its mind"] == [
         "published",
         ["kept", "part-0", "part-1", "right", "same"],

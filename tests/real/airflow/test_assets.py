@@ -1,4 +1,4 @@
-"""Assets and their addresses, as Airflow normalises them at parse time."""
+"""Assets and their addresses, as Airflow normalises them when it parses DAG files."""
 
 import json
 import sys
@@ -19,8 +19,8 @@ def test_an_asset_is_watched_by_a_trigger_of_its_own(results):
     assert uri == "grav://flights/dev/input"
     assert path == "graveler_airflow.triggers.GravelerCommitTrigger"
     assert (kwargs["repo"], kwargs["ref"], kwargs["prefix"]) == ("flights", "dev", "input/")
-    assert kwargs["asset"] == "x"  # two assets of one branch do not share a cursor
-    assert kwargs["begun"] == ""  # else each parse of the file would make another trigger
+    assert kwargs["asset"] == "x"  # each asset of a branch has its own cursor
+    assert kwargs["begun"] == ""  # otherwise each parse of the file would make a new trigger
 
 
 def test_an_asset_with_events_of_tasks_is_not_watched(results):

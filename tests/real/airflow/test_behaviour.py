@@ -1,4 +1,4 @@
-"""``airflow dags test`` of one DAG, read as its user reads it: logs, states, values."""
+"""``airflow dags test`` of one DAG: its logs, states and values, as a user sees them."""
 
 import json
 import re
@@ -14,7 +14,7 @@ BACKEND = "graveler_airflow.storage.xcom.GravelerXComBackend"
 
 @pytest.fixture(scope="module")
 def output(home):
-    """What the DAG run printed."""
+    """The output of the DAG run."""
     with graveler.open(home.lake) as lake:
         lake.create_repository("behaviour").create_branch("xcoms")
     with pytest.raises(AssertionError, match="DagRun failed") as failure:
@@ -96,6 +96,6 @@ def test_the_reason_of_a_failure_is_printed_once_in_a_log(output):
     log = "\n".join(line for line in output.splitlines() if not line.startswith("alert of"))
     closed = "\n".join(line for line in log.splitlines() if "is not published" in line)
     assert closed.count("0 rows in the hour") == 1
-    assert log.count("0 rows in the hour") == 2  # by the merge, and by the teardown
+    assert log.count("0 rows in the hour") == 2  # from the merge and from the teardown
     assert log.count("no lake at ") == 1
-    assert "in publish" in log  # the place where it was raised
+    assert "in publish" in log  # the function that raised

@@ -9,7 +9,7 @@ PASSWORD = "pass/word@1"
 
 @pytest.fixture(scope="module")
 def socket():
-    """The folder of the socket of a server that wants the password of the role `lake`."""
+    """The folder of the socket of a server that requires the password of the role `lake`."""
     with guarded_server("lake", PASSWORD) as folder:
         yield folder
 
@@ -31,7 +31,7 @@ def test_the_connection_holds_the_whole_lake(results):
     place = "postgresql://***@/postgres?*** with s3://connected/lake"
     assert results["empty"] == [True, f"{place}: no repository yet"]
     assert results["works"] == [True, f"{place}: flights"]
-    assert results["published"] == ["a", "b", "c"]  # c by a program
+    assert results["published"] == ["a", "b", "c"]  # a program wrote c
 
 
 def test_the_keys_may_be_in_a_connection_to_aws(results):

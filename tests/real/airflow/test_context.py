@@ -17,7 +17,7 @@ RUN = SimpleNamespace(
 
 @pytest.fixture(autouse=True)
 def base(monkeypatch):
-    """Set where Airflow is found, without loading Airflow into the tests: nowhere, at first."""
+    """Set Airflow's base URL, which is empty at first, without importing Airflow."""
     results = {"base": ""}
     monkeypatch.setattr(pages, "_base", lambda: results["base"])
     return results

@@ -1,4 +1,4 @@
-"""The DAGs of the dbt project in the guide, by `airflow dags test`."""
+"""The DAGs of the guide's dbt project, run by `airflow dags test`."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ def location(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def published(location):
-    """A repository whose main the DAGs publish to."""
+    """A repository with the main to which the DAGs publish."""
     with graveler.init(location) as lake:
         repo = lake.create_repository("flights")
         repo.protection.add("main")
@@ -30,7 +30,7 @@ def published(location):
 
 @pytest.fixture(scope="module")
 def run_hour(home, location, published):
-    """Run a DAG of the project for an hour, and return what it printed."""
+    """Run a DAG of the project for an hour; return its output."""
     without = shutil.ignore_patterns("target", "logs", "__pycache__")
     project = Path(
         shutil.copytree(ROOT / "docs/examples/dbt", home.folder / "flights_dbt", ignore=without)

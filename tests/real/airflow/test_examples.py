@@ -1,4 +1,4 @@
-"""The guide of operators has them all, and its DAGs run; the reference is what the code says."""
+"""The guide names all operators, its DAGs run, and the reference matches the code."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def repo(home):
 
 @pytest.fixture(scope="module")
 def run(home, repo):
-    """Return what runs DAGs, by id or with the values of their params."""
+    """Return a function that runs DAGs, by id or with values of their params."""
     folder = home.folder / "examples"
     folder.mkdir()
     for file, text in FILES.items():
@@ -54,7 +54,7 @@ def run(home, repo):
 
 @pytest.fixture(scope="module")
 def states(run, repo):
-    """The states of the tasks, by DAG."""
+    """The states of tasks by DAG."""
     since = repo.ref("main").commit_id
     dags = (
         "branches",
@@ -107,7 +107,7 @@ def test_every_section_is_of_an_operator():
 
 def test_the_dags_of_the_guide_succeed(states):
     wrong = {dag: tasks for dag, tasks in states.items() if {*tasks.values()} != {"success"}}
-    assert wrong == {"hours_of_commits": {"hours": "skipped"}}  # no event started it
+    assert wrong == {"hours_of_commits": {"hours": "skipped"}}  # no event started this DAG
 
 
 def test_the_repairs_of_the_guide_are_on_main(states, repo):

@@ -1,4 +1,4 @@
-"""``ObjectStoragePath("grav://…")``: the provider's filesystem over a real lake."""
+"""``ObjectStoragePath("grav://…")``: the provider's filesystem on a real lake."""
 
 import json
 import sys

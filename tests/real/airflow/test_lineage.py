@@ -1,4 +1,4 @@
-"""OpenLineage: the events of a DAG run by Airflow's own provider, sent to a file."""
+"""OpenLineage: Airflow's own provider writes the events of a DAG run to a file."""
 
 import json
 from importlib import import_module
@@ -57,7 +57,7 @@ RUN_EVENT = {
     },
     "additionalProperties": False,
 }
-"""The event of a run in version 2-0-2 of OpenLineage."""
+"""The schema of a run's event in version 2-0-2 of OpenLineage."""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def first(home):
 
 @pytest.fixture(scope="module")
 def events(home, first):
-    """The events of a DAG run, which fails because a gate refuses a part of it."""
+    """The events of a DAG run, which fails because a gate refuses part of it."""
     file = home.folder / "events.json"
     transport = {"type": "file", "log_file_path": str(file), "append": True}
     with pytest.raises(AssertionError, match="DagRun failed"):
@@ -110,7 +110,7 @@ def versions(datasets: list[Any]) -> dict[str, str]:
 
 
 def facet_classes() -> dict[str, type]:
-    """Return the classes of the facets of OpenLineage by the addresses of their schemas."""
+    """Return OpenLineage's classes of facets, by the addresses of their schemas."""
     modules = [
         import_module(f"{generated.__name__}.{info.name}")
         for info in iter_modules(generated.__path__)
@@ -246,7 +246,7 @@ def test_reads_and_commits_by_hook_name_their_commits(ended, lineage):
 
 
 def test_paths_name_the_commit_that_they_were_read_from(ended, lineage):
-    event = ended["by_path"]  # `dags test` has one process, and so one collector, for all tasks
+    event = ended["by_path"]  # `dags test` runs all tasks in one process with one collector
     assert versions(event["inputs"])["hooked/tables"] == lineage.branch("hooked").head.id
     (staged,) = (dataset for dataset in event["outputs"] if not dataset["facets"])
     assert (staged["namespace"], staged["name"]) == ("grav://lineage", "hooked/copies")

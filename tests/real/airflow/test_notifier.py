@@ -1,4 +1,4 @@
-"""What people read: `airflow graveler runs` and `reap`, and the notifier."""
+"""Output for people: `airflow graveler runs` and `reap`, and the notifier."""
 
 import json
 from datetime import timedelta
@@ -20,7 +20,7 @@ def repository(home):
 
 @pytest.fixture(scope="module")
 def events(repository):
-    """Runs of which there is something to tell."""
+    """Runs with states that the notifier reports."""
 
     def opened(key, run_id="", **terms):
         origin = Origin("airflow", job="told", run_id=run_id)
@@ -41,7 +41,7 @@ def events(repository):
         ingestion.branch.put(f"input/{branch}/a.bad", b"")
         ingestion.tick("2013-01-01T05:00Z")
     opened("silent", lease=timedelta(seconds=1))
-    SystemClock().sleep(1.5)  # its lease, and by how much clocks may differ
+    SystemClock().sleep(1.5)  # the lease and the tolerated difference of clocks
 
 
 def test_the_runs_are_listed_with_where_they_stand(home, events):

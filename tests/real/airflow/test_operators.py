@@ -1,4 +1,4 @@
-"""The operators by themselves, called twice, late and with what is stale."""
+"""Single operators, called twice, called late, and called with stale handles."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Airflow sees before a task runs: the provider, the DAG file, the shape of a run."""
+"""What Airflow sees before a task runs: the provider, the DAG file, and the shape of a run."""
 
 import json
 import re
@@ -53,7 +53,7 @@ def test_the_provider_has_the_distributions_name():
 def test_airflow_finds_the_provider_and_all_it_names(home):
     shown = home.ask("provider")
     assert shown == {
-        "loaded": ["graveler_airflow"],  # describing itself loads neither Airflow nor the engine
+        "loaded": ["graveler_airflow"],  # the description loads neither Airflow nor the engine
         "paths": True,
         "known as": distribution("graveler").version,
         "hook": "Graveler",
@@ -134,7 +134,7 @@ def test_a_dagrun_timeout_is_warned_of_since_it_skips_teardowns(shapes):
     assert outcome["refused"] == ""
     (warning,) = outcome["warned"]
     assert "execution_timeout" in warning
-    assert outcome["files"] == [str(PROGRAMS / "shapes.py")]  # the DAG, not the provider
+    assert outcome["files"] == [str(PROGRAMS / "shapes.py")]  # the warning names the DAG's file
 
 
 def test_events_of_partitions_that_start_no_plain_dag_warn(shapes):
@@ -181,7 +181,7 @@ def hook(home):
 
 def test_the_hook_opens_what_the_connection_names(home, hook):
     assert hook["default"] == "flights"
-    assert set(hook["async"]) >= set(REPOSITORIES)  # other tests may have made theirs
+    assert set(hook["async"]) >= set(REPOSITORIES)  # other tests may have made more
     assert hook["works"] == [True, f"{home.lake}: {', '.join(hook['async'])}"]
     assert hook["nowhere"].startswith("invalid-input: connection 'nowhere' names no lake")
     assert hook["uri"].startswith(

@@ -1,4 +1,4 @@
-"""The pages in Airflow's web server: who may see them, and what they say."""
+"""The pages in Airflow's web server: which users may see them, and what they show."""
 
 import json
 import re
@@ -19,7 +19,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, home):
-    """Another home: its users have roles, and its database has DAG runs that no DAG made."""
+    """Another home. Its users have roles, and its database has DAG runs without a DAG."""
     other = type(home)(tmp_path_factory.mktemp("pages"), home.port)
     names = (made.folder / "airflow.db" for made in (home, other))
     with closing(connect(next(names))) as migrated, closing(connect(next(names))) as copy:
@@ -68,7 +68,7 @@ def test_a_user_without_the_dag_sees_no_run_of_it(answers):
     }
     output = json.loads(answers["stranger's index"][2])
     assert output["runs"] == []
-    assert "no lake at" not in json.dumps(output["troubles"])  # nor where lakes are
+    assert "no lake at" not in json.dumps(output["troubles"])  # nor the location of lakes
 
 
 def test_a_browsers_cookie_is_a_token(answers):
@@ -125,7 +125,7 @@ def test_a_page_runs_its_own_script_and_only_airflow_frames_it(answers):
     tags = re.findall(r"<(?:script|style)[^>]*>", body)
     assert len(tags) == 2
     assert all(f'nonce="{nonce}"' in tag for tag in tags)
-    assert not re.search(r"<[^>]*\s(?:style|on\w+)=", body)  # the policy would drop them
+    assert not re.search(r"<[^>]*\s(?:style|on\w+)=", body)  # the policy would block them
     assert headers["cache-control"] == "no-store"
     assert nonce not in answers["bad"][3]["content-security-policy"]
 
@@ -160,7 +160,7 @@ def test_an_absent_lake_is_reported_and_the_others_are_shown(answers):
     assert "see the log of the API server" in page
     assert "no lake at" in text(
         answers, "seen by admin"
-    )  # a user who may see the connection reads more
+    )  # with access to the connection, a user reads more
     assert answers["away"][0] == 503
 
 
@@ -199,7 +199,7 @@ def test_a_commit_of_a_run_needs_access_to_its_dag(answers):
 def test_other_commits_need_access_to_the_connection(answers):
     assert answers["by hand"][0] == 403
     assert answers["other diff"][0] == 403
-    assert answers["no commit for viewer"][0] == 403  # whether it is there is not told either
+    assert answers["no commit for viewer"][0] == 403  # no hint whether the commit exists
     assert "by hand" in text(answers, "admin's by hand")
     assert "input/c" in text(answers, "admin's diff")
 

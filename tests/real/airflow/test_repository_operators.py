@@ -1,4 +1,4 @@
-"""The operators on branches, commits and files: each does it, and a second try does it once."""
+"""The operators on branches, commits and files: a second try does nothing twice."""
 
 import pytest
 
@@ -150,4 +150,4 @@ def test_what_names_something_is_templated(results):
 
 
 def test_mappings_are_rendered_as_json(results):
-    assert results["as text"] == ["GravelerRollbackOperator run"]  # a key
+    assert results["as text"] == ["GravelerRollbackOperator run"]  # a run's key

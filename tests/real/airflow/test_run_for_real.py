@@ -1,4 +1,4 @@
-"""The DAGs under Airflow's own scheduler and executor, each task a process."""
+"""The DAGs under Airflow's own scheduler and executor, with a process for each task."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ HOURS = ["2013-01-01T10:00", "2013-01-01T11:00", "2013-01-01T12:00"]
 
 
 def keys_of(repository, prefix="output/flights/"):
-    """Hour, carrier and number of every flight that main has, a row at a time."""
+    """Return hour, carrier and number of every flight on main, once for each row."""
     view = repository.ref("main")
     return sorted(
         (row["time_hour"].replace(tzinfo=UTC), row["carrier"], row["flight"])
@@ -73,7 +73,7 @@ def airflow(airflow, home, flights):
 
 @pytest.fixture(scope="module")
 def published(airflow):
-    """The states of the three hours, once they are over."""
+    """The states of the three hours when they have ended."""
     return airflow.finished("flights_airflow", 3)
 
 
@@ -92,9 +92,9 @@ def test_the_task_killed_midway_left_only_its_second_try(published, airflow, hom
     assert airflow.tasks("flights_airflow", run_id)["flights.transform"] == ("success", 2)
     repository = lake.repository("flights")
     lost = (home.marks / "killed in transform").read_text()
-    assert repository.stores.objects.head(lost).size > 0  # it had written files,
+    assert repository.stores.objects.head(lost).size > 0  # the killed try had written files
     written = {entry.address for entry in repository.ref("main").entries()}
-    assert lost not in written  # which main does not have
+    assert lost not in written  # main does not have these files
     tries = [commit.metadata.get("graveler.try") for commit in repository.log("main")]
     assert tries.count("2") == 1
 
@@ -143,7 +143,7 @@ def test_a_damaged_hour_is_published_once_it_is_whole(published, airflow, home, 
 
 def test_tasks_side_by_side_do_not_commit_each_others_files(airflow, home, scenarios):
     assert list(airflow.finished("side_by_side").values()) == ["success"]
-    # looked when the left one was done and the right one half way
+    # the look came when the left task was done, and half of the right one
     assert (home.marks / "seen").read_text().split() == ["side/left-1", "side/left-2"]
     assert paths(scenarios.ref("main"), "side/") == [
         "side/left-1",
@@ -183,7 +183,7 @@ def test_a_run_whose_task_raised_is_parked_and_a_clear_resumes(airflow, home, sc
     assert second.startswith("resumed/second/")
     assert (home.marks / "first").read_text() == "ran\n"
 
-    # and once more, now that it is published: what the task added before goes
+    # again, after the publish: the files that the task added are removed
     airflow.clear("resumed", run["dag_run_id"], "scenarios.first")
     assert list(airflow.finished("resumed").values()) == ["success"]
     again = paths(scenarios.ref("main"), "resumed/")
@@ -317,7 +317,7 @@ def test_a_run_that_lost_half_of_its_work_is_not_published(airflow, home, scenar
     tasks = airflow.tasks("dropped", run["dag_run_id"])
     assert tasks["scenarios.first"] == ("success", 1)
     assert tasks["scenarios.second"][0] == "success"
-    assert tasks["scenarios.merge"] == ("failed", 1)  # it would meet the same again
+    assert tasks["scenarios.merge"] == ("failed", 1)  # a new try would end the same
     assert paths(scenarios.ref("main"), "dropped/") == []
 
     airflow.clear_run("dropped", run["dag_run_id"])

@@ -1,4 +1,4 @@
-"""Sensors over a real lake: waiting in a worker, in turns and in the triggerer."""
+"""Sensors on a real lake: they wait in a worker, by reschedules, and in the triggerer."""
 
 import json
 import sys

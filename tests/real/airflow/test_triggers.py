@@ -1,4 +1,4 @@
-"""Triggers over a real lake: every commit once, through restarts, resets and outages."""
+"""Triggers on a real lake report every commit once, despite restarts, resets and outages."""
 
 import json
 import sys

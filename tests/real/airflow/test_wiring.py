@@ -1,4 +1,4 @@
-"""What `graveler_run` makes of a DAG: who waits for whom, and what it refuses."""
+"""What `graveler_run` makes of a DAG: which tasks wait for which, and what it refuses."""
 
 import pytest
 

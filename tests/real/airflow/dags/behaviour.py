@@ -1,4 +1,4 @@
-"""What tasks show in their logs and states, and where their values are."""
+"""Tasks whose logs, states and values are tested."""
 
 import sys
 from typing import Any
@@ -35,7 +35,7 @@ def behaviour():
     def check(numbers: Any, doubled: Any, ti: Any = None):
         pulled = ti.xcom_pull(task_ids="rows", key="a/b c")
         sys.stdout.write(f"values {numbers} {list(doubled)} {pulled}\n")
-        return "s"  # below the threshold: in Airflow's database
+        return "s"  # below the threshold, so stored in Airflow's database
 
     @task.graveler
     def write(step: TaskStep):

@@ -1,4 +1,4 @@
-"""What the triggerer does for a lake: it tells of commits, and wakes tasks that wait for them."""
+"""The triggerer reports commits of a lake, and wakes tasks that wait for them."""
 
 from pathlib import Path
 from typing import Any

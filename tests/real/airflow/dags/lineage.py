@@ -1,4 +1,4 @@
-# An hour of a run that is published, one that its gate refuses, and a branch that is merged.
+# An hour of a run that is published, an hour that its gate refuses, and a merged branch.
 import io
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What can happen to the tasks of a run, without Spark."""
+"""Runs whose tasks fail, retry, skip and are cleared, without Spark."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def resumed():
             "second",
         }
 
-    # Airflow's stub says that every @task.x makes a task
+    # in Airflow's stub, every @task.x makes a task
     with graveler_run("scenarios", gates=[both_are_there]) as run:  # type: ignore[list-item]
         first(run, MARKS) >> second(run, MARKS)
 

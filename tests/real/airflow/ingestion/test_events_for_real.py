@@ -1,4 +1,4 @@
-"""A real triggerer: what it tells of commits, through its own end, and whom it wakes."""
+"""A real triggerer: which commits it reports, also after a restart, and which tasks it wakes."""
 
 import pytest
 
@@ -10,7 +10,7 @@ STARTING = ("commit", "file", "named")
 
 @pytest.fixture(scope="module")
 def reported(airflow, home, lake_of_the_module):
-    """The events of commits that came while a triggerer ran, and while none did."""
+    """The events of commits that were made with a running triggerer and without one."""
     lake, made = lake_of_the_module, []
 
     def commit(path):
@@ -66,7 +66,7 @@ def lake_of_the_module(home):
 def test_every_commit_is_an_asset_event_in_order_none_is_lost(reported):
     made, events, *_ = reported
     assert len(made) == 6
-    assert list(dict.fromkeys(events)) == made  # a triggerer that dies may tell of one again
+    assert list(dict.fromkeys(events)) == made  # a triggerer that dies may report a commit again
 
 
 def test_a_deferred_task_resumes_for_a_commit_missed_meanwhile(reported, home):

@@ -1,4 +1,4 @@
-"""Ingestion branches in Airflow: ticks, releases, and waiting for an hour."""
+"""Ingestion branches in Airflow: ticks, releases, and sensors for an hour."""
 
 import pytest
 

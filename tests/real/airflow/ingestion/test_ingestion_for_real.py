@@ -1,4 +1,4 @@
-"""Writers, hourly ticks, a sensor and hourly reports: a whole Airflow around an ingestion branch."""
+"""Writers, hourly ticks, a sensor and hourly reports: all of Airflow with an ingestion branch."""
 
 import shutil
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def path(hour, name):
 
 @dataclass(frozen=True)
 class Scheduling(Home):
-    """A home whose scheduler also makes the runs that schedules and events ask for."""
+    """A home whose scheduler also starts runs for schedules and events."""
 
     @property
     def env(self):
@@ -65,7 +65,7 @@ def stage(repo):
 
 @pytest.fixture(scope="module")
 def run(airflow):
-    """Start a run by hand and wait for its end."""
+    """Start a run by hand, and wait for its end."""
 
     def run(dag, partition=None, **params):
         run_id = airflow.trigger(dag, partition, **params)
@@ -82,7 +82,7 @@ def run(airflow):
 
 @pytest.fixture(scope="module")
 def mark(airflow, home):
-    """Wait until a task has left a mark that says so."""
+    """Wait until a task has left a mark with a text."""
 
     def mark(name, text):
         file = home.marks / name

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
+# Contexts and tasks replace Airflow's own types.
 """Runs whose tasks retry, skip, fail and are cleared; prints what each publishes."""
 
 import json
@@ -27,7 +27,7 @@ os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler
 
 
 class Played:
-    """A DAG of steps that write given files, and Airflow's records of one run of it."""
+    """A DAG of steps that write given files, with Airflow's records of one run of it."""
 
     def __init__(self, repo, dag_id, run_id="r1", **terms):
         self.repo, self.dag_run = repo, SimpleNamespace(dag_id=dag_id, run_id=run_id, run_after=AT)
@@ -73,7 +73,7 @@ class Played:
 
     def write(self, task_id, *paths, index=-1, body="x", fails=None):
         for events in [key for key in self.xcoms if key[:2] == (task_id, index)]:
-            del self.xcoms[events]  # as Airflow does when a task starts
+            del self.xcoms[events]  # as Airflow does at the start of a task
 
         def function(step):
             for path in paths:
@@ -205,7 +205,7 @@ with graveler.open(folder, create=True) as lake:
     d.open()
     d.write("first", "a")
     d.write("second", "b")
-    d.write("first", fails=AirflowSkipException())  # the try before had died after it joined
+    d.write("first", fails=AirflowSkipException())  # the try before died after it joined
     results["skips on its second try"] = d.merge()
 
     d = play("others")

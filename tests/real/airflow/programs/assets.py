@@ -1,4 +1,4 @@
-"""Makes assets, and prints what Airflow has made of them. Runs in an Airflow of its own."""
+"""Makes assets, and prints what Airflow makes of them. It runs in a separate Airflow."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
-"""Calls `airflow graveler` wrongly; prints the exit codes."""
+# Contexts and tasks replace Airflow's own types.
+"""Calls `airflow graveler` with wrong arguments; prints the exit codes."""
 
 import contextlib
 import io
@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-os.environ["AIRFLOW_CONN_AWAY"] = "graveler://"  # before Airflow is loaded
+os.environ["AIRFLOW_CONN_AWAY"] = "graveler://"  # must be set before Airflow is imported
 from airflow.__main__ import main
 
 

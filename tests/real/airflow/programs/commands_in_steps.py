@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts stand in for Airflow's own.
-"""Bash in steps of a run; prints what each leaves on the run's branch."""
+# Contexts replace Airflow's own.
+"""Runs Bash in steps of a run; prints what each leaves on the run's branch."""
 
 import json
 import os
@@ -18,10 +18,10 @@ from graveler_airflow import GravelerOpenRunOperator, graveler_bash_task, step_e
 from graveler_airflow.dag.handles import pack
 
 folder = tempfile.mkdtemp()
-os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"  # of the virtual environment that a task makes
+os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"  # for the virtual environment that a task makes
 os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler", "host": folder})
 ROOT = Path(__file__).resolve().parents[4]
-OTHER = ROOT / ".venv-dbt/bin/python"  # `make .venv-dbt/.installed`: it has no Airflow
+OTHER = ROOT / ".venv-dbt/bin/python"  # `make .venv-dbt/.installed` makes it, without Airflow
 GRAVELER = f"{sys.executable} -m graveler.cli"
 AT = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -78,7 +78,7 @@ with graveler.init(folder) as lake, DAG("commands") as dag:
     results["decorated skipped"] = perform(command.override(task_id="f")(value, "exit 99").operator)
 
     def report(variables, name):
-        import graveler  # of another interpreter
+        import graveler  # the other interpreter's graveler
 
         with graveler.attach(variables) as step:
             step.put(name, b"1")

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Works through connections that hold a whole lake, and prints what came of them as JSON.
+"""Uses connections that hold a whole lake, and prints the results as JSON.
 
 Arguments: the folder of PostgreSQL's socket, the endpoint of S3, a bucket, a folder for caches.
 """
@@ -95,7 +95,7 @@ results["location"] = find_handle(packed).location
 with attached(packed) as run:
     run.put("b", b"2")
     run.commit("both")
-    with run.step("program") as step:  # its environment has the whole lake, and nothing else
+    with run.step("program") as step:  # the step's environment has the whole lake
         source = "import graveler\nwith graveler.attach() as step: step.put('c', b'3')"
         variables = {**step.environment(), "PYTHONPATH": os.environ["PYTHONPATH"]}
         subprocess.run([sys.executable, "-c", source], env=variables, check=True)
@@ -151,7 +151,7 @@ results["test says"] = {
 
 
 def deferred(name):
-    """Return what ends the wait of a sensor's trigger."""
+    """Return the events that end the wait of a sensor's trigger."""
 
     async def fire():
         trigger = GravelerObjectTrigger("flights", "none/", graveler_conn_id=f"wrong_{name}")

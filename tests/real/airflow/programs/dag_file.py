@@ -11,7 +11,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 HEAVY = {"boto3", "dagster", "pandas", "polars", "pyarrow", "pyspark", "rocksdict", "typer"}
 
-# what graveler's modules warn of is an error; Airflow's own warnings are Airflow's
+# a warning of graveler is an error; Airflow's own warnings are not
 warnings.filterwarnings("error", module="graveler")
 import_module("airflow.sdk")
 HEAVY -= {*sys.modules}

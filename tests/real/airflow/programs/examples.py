@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""Runs DAGs one after the other as ``airflow dags test`` does, and prints the states of their tasks.
+"""Runs DAGs one by one, as ``airflow dags test`` does, and prints the states of their tasks.
 
-Its arguments are ``dag_id`` or ``dag_id=conf`` (JSON) for each of them.
+An argument is ``dag_id`` or ``dag_id=conf``, where conf is JSON.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Reads and writes a lake by Airflow's paths, and prints what it saw."""
+"""Reads and writes a lake by Airflow's paths, and prints the results."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def main(folder: str):
 
 
 def stored(path: str, compression: str = "") -> str:
-    """Return a value that the XCom backend has stored and read, or the error."""
+    """Return a value that the XCom backend has stored and read again, or the error."""
     os.environ["AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_THRESHOLD"] = "0"
     os.environ["AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_PATH"] = path
     os.environ["AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_COMPRESSION"] = compression
@@ -82,7 +82,7 @@ def stored(path: str, compression: str = "") -> str:
 
 
 def broken(path: str):
-    """Yield what each way of looking at a path raises."""
+    """Yield the error of each kind of access to a path."""
     for look in (
         lambda: ObjectStoragePath(path).exists(),
         lambda: ObjectStoragePath(path).is_file(),

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Prints what connections of several kinds give, or why they are refused."""
+"""Prints the results of connections of several kinds, or why they are refused."""
 
 import asyncio
 import json

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
-"""Ticks of an ingestion branch and the sensor that waits for them; prints the outcomes."""
+# Contexts and tasks replace Airflow's own types.
+"""Ticks of an ingestion branch, and the sensor that waits for them; prints the outcomes."""
 
 import asyncio
 import json

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""Stands behind the DAG file: the kernel kills the first try of one hour's transform.
+"""Added to the DAG file: SIGKILL ends the first try of one hour's transform.
 
-It is killed between its two tables, with the files of the first written and staged.
+The kill comes between the two tables, when the files of the first are written and staged.
 """
 
 import os

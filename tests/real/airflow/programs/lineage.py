@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
-"""What operators and sensors report to OpenLineage; prints the datasets, commits by number."""
+# Contexts and tasks replace Airflow's own types.
+"""Prints the datasets that operators and sensors report to OpenLineage, with numbered commits."""
 
 import io
 import json

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
-"""Sends what the notifier reports to a web hook; prints it."""
+# Contexts and tasks replace Airflow's own types.
+"""Sends the notifier's report to a web hook; prints it."""
 
 import json
 import threading

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
-"""The operators of a run, well used and misused; prints the outcomes."""
+# Contexts and tasks replace Airflow's own types.
+"""The operators of a run, with right and wrong use; prints the outcomes."""
 
 import dataclasses
 import json
@@ -125,7 +125,7 @@ with graveler.open(folder, create=True) as lake:
     results["skip"] = outcome(lambda: close(skipped).execute(context))
     states["r1"] = {"a": "failed", "b": "success"}
 
-    # bad input: what a handle may be when it is used
+    # bad input: handles without their run, branch, repository or lake
     gone = opened("gone", "l")
     repo.runs.abandon("gone")
     results["abandoned"] = [outcome(lambda: act(gone).execute(context)) for act in (merge, close)]  # noqa: B023
@@ -200,7 +200,7 @@ with graveler.open(folder, create=True) as lake:
     due = []
 
     def waits(step):
-        repo.stores.clock.sleep(4.5)  # longer than the lease, and by how much clocks may differ
+        repo.stores.clock.sleep(4.5)  # longer than the lease and the tolerated difference of clocks
         due.extend(reaped.key for reaped in repo.runs.reap())
         step.put("s", b"s")
         return "done"

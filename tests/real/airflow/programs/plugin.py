@@ -1,4 +1,4 @@
-"""Asks Airflow's web application for graveler's pages, and prints what it answered."""
+"""Requests graveler's pages from Airflow's web application, and prints the answers."""
 
 import json
 import sys
@@ -58,7 +58,7 @@ def run(repository: Repository, key: str, run_id: str, *gates, path: str = "inpu
 
 
 def dag_runs(lake: Path) -> None:
-    """Put DAG runs into Airflow's database, as the scheduler would."""
+    """Add DAG runs to Airflow's database, as the scheduler does."""
     with create_session() as session:
         session.merge(DagBundleModel(name="testing"))
         session.flush()
@@ -111,7 +111,7 @@ def tokens() -> dict[str, str]:
 
 
 def spoil(folder: Path, commit: str) -> str:
-    """Take the tree of a commit away, and what is cached of it; return where it was."""
+    """Remove the tree of a commit from the storage and the cache; return its location."""
     with graveler.open(folder) as lake:
         stores = lake.repository("flights").stores
         key = stores.ranges.key(bytes.fromhex(stores.refs.commits.get(commit).metarange))

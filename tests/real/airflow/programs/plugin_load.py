@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Loads the plugin without its pages; prints the CPU seconds and the modules."""
+"""Loads the plugin without its pages; prints the CPU seconds and the loaded modules."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Prints what Airflow finds of the provider."""
+"""Prints what Airflow reads from the provider."""
 
 import json
 import sys

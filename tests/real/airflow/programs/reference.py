@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Prints docs/reference/airflow.md, which is made of the docstrings of the package."""
+"""Prints docs/reference/airflow.md, which is generated from the docstrings of the package."""
 
 import inspect
 import re
@@ -44,12 +44,12 @@ ITEM = re.compile(r"^    (\S[^:]*): ", re.MULTILINE)
 
 
 def plain(text):
-    """Return prose of a docstring as Markdown on one line."""
+    """Return the prose of a docstring as Markdown on one line."""
     return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
 
 
 def prose(text):
-    """Return the description of a docstring as Markdown, with its code in fences."""
+    """Return the description in a docstring as Markdown, with fenced code."""
     parts, code = [], []
     for paragraph in [*re.split(r"\n\n", text.strip()), ""]:
         if code and (not paragraph or not paragraph.startswith("    ")):
@@ -78,7 +78,7 @@ def signature(documented):
 
 
 def arguments(documented):
-    """Yield name, default and description of each argument, those of base classes last."""
+    """Yield the name, default and description of each argument, with those of base classes last."""
     kinds = documented.__mro__ if inspect.isclass(documented) else (documented,)
     seen = set()
     for kind in kinds:

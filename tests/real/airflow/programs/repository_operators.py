@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
-"""The operators of a repository, well used and misused; prints the outcomes."""
+# Contexts and tasks replace Airflow's own types.
+"""The operators of a repository, with right and wrong use; prints the outcomes."""
 
 import json
 import os

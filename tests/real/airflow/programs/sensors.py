@@ -1,4 +1,4 @@
-"""Has sensors wait for a real lake, and prints what they returned. Runs in an Airflow of its own."""
+"""Runs sensors on a real lake, and prints their results. It runs in a separate Airflow."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ def outcome(act):
 
 
 def context(begun: datetime) -> Any:
-    """What a task of a DAG run that began then is given, whichever process it is in."""
+    """Return the context of a task, in any process, for a DAG run that began at `begun`."""
     ti = SimpleNamespace(get_first_reschedule_date=lambda _: None)
     return {"ti": ti, "dag_run": SimpleNamespace(start_date=begun, run_after=begun)}
 
@@ -65,7 +65,7 @@ def commits(flights: Repository):
 
 
 def turns(flights: Repository):
-    """Each turn of a rescheduled sensor is a process of its own: an object of its own here."""
+    """Each turn of a rescheduled sensor is a separate process. Here it is a separate object."""
     begun = context(CLOCK.now())
 
     def turn():
@@ -162,7 +162,7 @@ def partitions(flights: Repository):
         known: Any = {"triggering_asset_events": {watched: events}, "outlet_events": reported}
         return operator.execute(known), reported[hours]
 
-    published = {"commit": "f", "hour": "2013-01-01T07:00Z"}  # as a run's own publish tells
+    published = {"commit": "f", "hour": "2013-01-01T07:00Z"}  # the event of a run's own publish
     returned, accessor = run(reported, published, {"from": "another process"})
     yield "partitions", [returned, sorted(accessor.partition_keys), accessor.extra]
     try:

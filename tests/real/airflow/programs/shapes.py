@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Makes DAGs with runs in several shapes; prints what is refused and warned of."""
+"""Makes DAGs with runs in several shapes; prints errors and warnings."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Drains triggers over a real lake, and prints what they told. Runs in an Airflow of its own."""
+"""Runs triggers on a real lake, and prints their events. It runs in a separate Airflow."""
 
 import asyncio
 import json
@@ -21,12 +21,12 @@ from graveler_airflow import arrivals, triggers
 from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigger
 
 FAST = 0.02
-QUIET = 0.2  # seconds, in which nothing more may be told
-LONG = 500  # polls of the reported events
+QUIET = 0.2  # seconds without a further event
+LONG = 500  # the most polls for an event
 
 
 class Store:
-    """What Airflow keeps of an asset, in this process."""
+    """Airflow's store of an asset, in this process."""
 
     def __init__(self, cursor: str = "", *, broken: Exception | None = None) -> None:
         self.values = {"graveler flights main": cursor} if cursor else {}
@@ -52,13 +52,13 @@ def watcher(store: Store | None = None, repo: str = "flights", ref: str = "main"
 
 
 async def watch(trigger, count: int, meanwhile: Callable[[], object] | None = None):
-    """Return what a trigger told, once it is `count` events, and that no more came."""
+    """Return the first `count` events of a trigger, and whether no more came."""
     reported: list[dict[str, Any]] = []
 
     async def read() -> None:
         async with aclosing(trigger.run()) as events:
             async for event in events:
-                reported.append(event.payload)  # noqa: PERF401 - to be seen at once
+                reported.append(event.payload)  # noqa: PERF401 - to be visible at once
 
     task = asyncio.create_task(read())
     if meanwhile:
@@ -93,7 +93,7 @@ def commit(repository: Repository, path: str, ref: str = "main", **metadata: str
 
 
 async def cursors(flights: Repository):
-    """Commits come while the triggerer is there, and while it is away."""
+    """Commits are made while the triggerer runs, and while it does not."""
     store = Store()
     made: list[str] = []
 
@@ -122,7 +122,7 @@ async def cursors(flights: Repository):
 
 
 async def rewinds(flights: Repository):
-    """The branch is put elsewhere while the triggerer is away."""
+    """The branch is reset while the triggerer does not run."""
 
     def back() -> None:
         flights.branch("main").reset("main~2")
@@ -148,7 +148,7 @@ async def rewinds(flights: Repository):
 
 
 async def absences(lake: Lake):
-    """What is watched is not there yet, or not any more."""
+    """The watched branch or lake does not exist yet, or no longer."""
 
     def appears() -> None:
         trains = lake.create_repository("trains")
@@ -169,7 +169,7 @@ async def absences(lake: Lake):
 
 
 async def outages(flights: Repository, folder: Path):
-    """The lake, or Airflow's own store, is away for a while."""
+    """The lake, or Airflow's own store, is unavailable for some time."""
     real = folder.resolve()
     folder.unlink()
     folder.write_text("no lake")
@@ -177,7 +177,7 @@ async def outages(flights: Repository, folder: Path):
     def back_again() -> None:
         mounted = folder.with_name("mounted")
         mounted.symlink_to(real)
-        mounted.replace(folder)  # at one stroke: it is away, or it is there
+        mounted.replace(folder)  # atomic: the lake is absent or present
         commit(flights, "after the outage")
 
     kwargs: dict[str, Any] = {"poll_interval": FAST, "graveler_conn_id": "watched"}
@@ -203,7 +203,7 @@ async def outages(flights: Repository, folder: Path):
 
 
 async def backlogs(flights: Repository):
-    """More commits than one event reports."""
+    """There are more commits than one event reports."""
     start, most = flights.commit("main").id, arrivals.MOST
     made = [commit(flights, f"many/{n}") for n in range(8)]
     defaults = cast("dict[str, Any]", arrivals.commits_since.__kwdefaults__)
@@ -213,7 +213,7 @@ async def backlogs(flights: Repository):
 
 
 async def waits(flights: Repository):
-    """In place of a sensor: one event, and the end."""
+    """In place of a sensor, a trigger fires one event and ends."""
     yield "once", await watch(watcher(since="main~2", once=True), 1)
     begun = SystemClock().now().isoformat()
     late = [commit(flights, f"late/{n}") for n in range(2)]
@@ -235,7 +235,7 @@ async def waits(flights: Repository):
 
 
 async def faults():
-    """What a later poll would meet as well ends the wait of a task, and no watcher."""
+    """A permanent error ends the wait of a task, but does not end a watcher."""
     os.environ["AIRFLOW_CONN_WRONG"] = json.dumps({"conn_type": "graveler", "host": "lake"})
     for name, connection in (
         ("deleted connection", "deleted"),
@@ -251,7 +251,7 @@ async def faults():
 
 
 async def journeys():
-    """A trigger goes into Airflow's database and comes back."""
+    """A trigger is stored in Airflow's database and loaded again."""
     for name, made in (
         ("commit", watcher(repo="r", ref="dev", prefix="a/", since="x", asset="a b", once=True)),
         ("object", GravelerObjectTrigger("r", "a/", ref="dev", since="x", at_least=3)),

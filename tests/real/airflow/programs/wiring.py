@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Its contexts and tasks stand in for Airflow's own types.
-"""DAGs that use a run rightly and wrongly; prints what their parsing gives."""
+# Contexts and tasks replace Airflow's own types.
+"""DAGs that use a run in right and wrong ways; prints the results of their parsing."""
 
 import json
 import warnings

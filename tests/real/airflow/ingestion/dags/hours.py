@@ -1,4 +1,4 @@
-"""From files that writers stage to a report for each hour: DAGs that share nothing but the lake."""
+"""DAGs from staged files to hourly reports. They share only the lake."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.harness.judges import no_bad_file
 commits = graveler_asset("sales", "sales", poll_interval=1)
 hours = graveler_partitions("sales by hour", "sales")
 FIRST = datetime(2013, 1, 1, tzinfo=UTC)
-LAST = datetime(2013, 1, 2, tzinfo=UTC)  # long ago: nothing is run but what a test asks for
+LAST = datetime(2013, 1, 2, tzinfo=UTC)  # in the past, so that only runs of a test start
 
 with DAG("tick", schedule=hourly(), start_date=FIRST, end_date=LAST):
     GravelerIngestOperator(
