@@ -1,8 +1,8 @@
-"""``python -m tests.real.chaos airflow [HOURS] [--seed N]``: so many hours under chaos, and what is left.
+"""Hours under chaos: ``python -m tests.real.chaos airflow [HOURS] [--seed N]``.
 
-``--matrix`` goes through everything that can happen instead, one hour each, and writes what
-happened to a page. ``make chaos-airflow SEED=7`` replays what the seed decides; at which instant
-a process dies, the machine decides.
+A check of the lake follows. ``--matrix`` tries every kind of event instead, one hour each, and
+writes the results to a page. ``make chaos-airflow SEED=7`` replays the decisions of a seed. The
+exact moment of a process's death differs between runs.
 """
 
 import os
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="graveler-chaos-"))
     wrong = 1
     try:
-        # takes seconds to import, and the reaper needs nothing of it
+        # the import takes seconds, and the reaper does not need it
         from tests.real.chaos.running import work
 
         wrong = work(given, folder)

@@ -1,4 +1,4 @@
-"""An orchestrator under a plan: what is done to it from outside, and when it has come to rest."""
+"""An orchestrator under a plan: actions on it from outside, and the wait until it is idle."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,25 +18,25 @@ from tests.real.chaos.plan import DISASTERS, Act, Fate, Plan, key_of
 
 RENEW = "next attempt"
 UP_AGAIN = 6.0
-"""Seconds that what was killed stays down."""
+"""Seconds for which a killed service stays down."""
 
 _LOOK = 3.0
 _SEEN = 2
-"""How often a run is seen without a task at work until it is believed."""
+"""The number of looks without a working task before a run counts as idle."""
 
 
 @dataclass
 class Row:
-    """What became of one hour, each time its run was over.
+    """The results of one hour, for each time that its run was over.
 
     Attributes:
-        fate: What was to happen.
-        ran: What the orchestrator says of the run and its tasks, each time.
+        fate: The planned events.
+        ran: The states of the run and its tasks in the orchestrator, each time.
         main: The state of main, each time.
         branch: The state of the run's branch, each time.
-        begun: How often it was begun again on purpose.
-        lost: How often it ended before a task of it had begun, with the process that was starting it.
-        idle: How often it was seen with nothing to do since.
+        begun: How often the run was restarted on purpose.
+        lost: How often the run ended before its first task, with the process that started it.
+        idle: How often the run was seen idle since.
     """
 
     fate: Fate
@@ -49,13 +49,13 @@ class Row:
 
 
 class Chaos(ABC):
-    """One plan, worked off.
+    """Carries out one plan.
 
     Args:
         folder: The home.
-        plan: What happens.
-        say: Told how far it is.
-        patience: Seconds until it gives up waiting for rest.
+        plan: The planned events.
+        say: Receives lines about the progress.
+        patience: Seconds to wait for an idle orchestrator.
     """
 
     def __init__(
@@ -78,39 +78,39 @@ class Chaos(ABC):
         return str(self.folder / "lake")
 
     def close(self) -> None:  # noqa: B027 - most lakes have no servers
-        """End the servers of the lake, when the judge has judged."""
+        """End the servers of the lake, after the check."""
 
     def hosts(self) -> list[str]:
-        """Return the hosts on which tasks ran, where they are apart."""
+        """Return the hosts on which tasks ran, if there are several."""
         return []
 
     @abstractmethod
     def start(self) -> None:
-        """Start the orchestrator and give it the hours."""
+        """Start the orchestrator, and give it the hours."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it."""
+        """End the orchestrator."""
 
     @abstractmethod
     def tend(self) -> list[str]:
-        """Start services again that ended without having been killed, and return their names."""
+        """Restart services that ended without a kill, and return their names."""
 
     @abstractmethod
     def over(self) -> dict[datetime, bool]:
-        """Return whether the run of each hour is over; hours without a run may be missing."""
+        """Return for each hour whether its run is over. Hours without a run may be missing."""
 
     @abstractmethod
     def ran(self, row: Row) -> str | None:
-        """Return what a run that is over was, None while a task of it is still at work."""
+        """Return the states of a run that is over, or None while one of its tasks works."""
 
     @abstractmethod
     def act(self, act: Act, fate: Fate) -> None:
-        """Do something to a run, or begin its next attempt."""
+        """Act on a run, or begin its next attempt."""
 
     @abstractmethod
     def strike(self, deed: str, during: tuple[Fate, str] | None = None) -> None:
-        """Do something to everybody; `during` is the task that waits for it, if one does."""
+        """Act on all runs; `during` is the task that waits for the act, if any."""
 
     @abstractmethod
     def key(self, fate: Fate) -> str:
@@ -118,14 +118,14 @@ class Chaos(ABC):
 
     @abstractmethod
     def published(self) -> dict[datetime, bool]:
-        """Return by hour whether the orchestrator has it as published."""
+        """Return by hour whether the orchestrator counts it as published."""
 
     @abstractmethod
     def logs(self) -> str:
-        """Return what it logged last."""
+        """Return the end of its logs."""
 
     def run(self) -> None:
-        """Start it, let the plan happen, and wait until nothing is left to happen."""
+        """Start the orchestrator, carry out the plan, and wait until no event is left."""
         write_plan(self.folder / "chaos", self.plan.faults)
         try:
             self.start()
@@ -137,11 +137,11 @@ class Chaos(ABC):
             self.stop()
 
     def say(self, line: str) -> None:
-        """Tell something, with the time."""
+        """Report a line with the time."""
         self._say(f"{monotonic() - self._began:6.0f} s {line}")
 
     def record(self, fate: Fate) -> RunRecord | None:
-        """Return what the lake knows of an hour's run."""
+        """Return the record of an hour's run in the lake."""
         try:
             return self._lake.runs.get(self.key(fate))
         except RunNotFoundError:
@@ -171,12 +171,12 @@ class Chaos(ABC):
             )
 
     def _is_over(self, row: Row, state: bool) -> bool:
-        """Return whether nothing more is to come; do what is to be done at its end."""
+        """Return whether the run's events are over. If the run is idle, start its next event."""
         if not state:
             row.idle = 0
             return False
         acts = self._acts[row.fate.hour]
-        nothing_left = all(act.after for act in acts)  # a fault that never fell brings no act
+        nothing_left = all(act.after for act in acts)  # an act needs its fault first
         if len(row.ran) > row.begun:
             return nothing_left
         ran = self.ran(row)

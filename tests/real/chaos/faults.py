@@ -1,7 +1,7 @@
-"""What strikes a process from inside: where its plan says so, as often as it says so.
+"""Faults inside a process, at the place and the number of times that the plan says.
 
-A process that works on an hour asks for its `FaultInjector`. The plan lies in a file, so that every
-process of whatever orchestrator finds it; how often a fault has fallen is kept in files too.
+A process that works on an hour makes its `FaultInjector`. The plan is a file, so that every
+process of every orchestrator finds it. Files also count how often a fault has occurred.
 """
 
 import json
@@ -28,21 +28,21 @@ _ONCE_MORE = 0.25
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that happens to a process of an hour.
+    """A fault in a process of an hour.
 
     Attributes:
-        name: Unique in the plan.
+        name: The name, unique in the plan.
         hour: ISO time of the hour.
-        task: The task it happens in.
+        task: The task in which it occurs.
         deed: ``raise``, ``kill``, ``exit``, ``term``, ``supervisor`` (the parent dies, this
-            process goes on), ``both``, ``hold`` and ``hang`` (it goes on writing garbage),
-            ``damage`` (it ends well, with a file too many).
-        number: 0 in the middle of the task's writing; else at that conditional write,
-        on: of those to keys that begin so.
-        after: Behind the conditional write, not before it.
-        times: In how many executions.
-        seconds: For how long it holds or hangs.
-        zombie: Before, it starts a writer that outlives it.
+            process continues), ``both``, ``hold`` and ``hang`` (it continues to write garbage), or
+            ``damage`` (it succeeds with an extra file).
+        number: 0 for the middle of the task's writing, or the number of a conditional write.
+        on: The start of the keys whose conditional writes are counted.
+        after: Whether it occurs after the conditional write, and not before.
+        times: The number of executions in which it occurs.
+        seconds: The time for which it holds or hangs.
+        zombie: Whether it first starts a writer that outlives the process.
     """
 
     name: str
@@ -58,25 +58,25 @@ class Fault:
 
 
 def write_plan(folder: Path, faults: list[Fault]) -> None:
-    """Put the plan where processes look for it."""
+    """Write the plan to the folder where processes look for it."""
     for name in ("spent", "reached", "said"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / _PLAN).write_text(json.dumps([asdict(fault) for fault in faults]))
 
 
 def read_plan(folder: Path) -> list[Fault]:
-    """Return the plan of a folder."""
+    """Return the faults of the plan in a folder."""
     return [Fault(**fault) for fault in json.loads((folder / _PLAN).read_text())]
 
 
 def say(folder: Path, **facts: Any) -> None:
-    """Keep a fact for the judge; one line in a file of this process's own."""
+    """Write a fact for the judge, as a line in this process's own file."""
     with (folder / "said" / f"{os.getpid()}.jsonl").open("a") as out:
         out.write(json.dumps(facts) + "\n")
 
 
 class FaultInjector:
-    """The faults that wait for one task of one hour."""
+    """The faults of one task of one hour."""
 
     def __init__(self, folder: Path, hour: str, task: str, *, parent: int | None = None) -> None:
         self._folder = folder
@@ -88,7 +88,7 @@ class FaultInjector:
         self._parent = parent or os.getppid()
 
     def arm(self) -> None:
-        """Let the faults at conditional writes wait for theirs."""
+        """Prepare the faults at conditional writes."""
         waiting = [fault for fault in self._faults if fault.number]
         if not waiting:
             return
@@ -113,7 +113,7 @@ class FaultInjector:
         setattr(Driver, "set_if", counting)  # noqa: B010 - in this process alone
 
     def pause(self, step: Any) -> None:
-        """Strike in the middle of the work."""
+        """Cause the faults that belong in the middle of the work."""
         for fault in self._faults:
             if not fault.number:
                 self._strike(fault, step)
@@ -129,7 +129,7 @@ class FaultInjector:
         _DEEDS[fault.deed](self, fault, step)
 
     def _take(self, fault: Fault) -> int | None:
-        """Return the how-manieth execution this is, None where the fault is spent."""
+        """Return the number of this execution, or None if the fault has occurred often enough."""
         for turn in range(fault.times):
             try:
                 (self._folder / "spent" / f"{fault.name}.{turn}").open("x").close()
@@ -152,7 +152,7 @@ class FaultInjector:
             [sys.executable, "-m", "tests.real.chaos.processes.zombie", json.dumps(orders)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # the parent's pipe would keep its reader waiting
+            stderr=subprocess.DEVNULL,  # a pipe of the parent would keep its reader waiting
             start_new_session=True,
         )
 
@@ -177,7 +177,7 @@ class FaultInjector:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def hold(self, fault: Fault, step: Any) -> None:
-        """Go on writing, whatever the orchestrator thinks became of this process."""
+        """Continue to write, whatever state the orchestrator gives to this process."""
         until = monotonic() + fault.seconds
         number = 0
         while monotonic() < until:
@@ -196,13 +196,13 @@ class FaultInjector:
         step.put(f"input/{datetime.fromisoformat(self._hour):%Y/%m/%d/%H:%M}/{GARBAGE}-more", b"1")
 
     def _kill_parent(self) -> None:
-        # an orphan has the reaper for a parent, or init
+        # the parent of an orphan is the reaper or init
         if self._parent > 1 and self._parent != int(environment("CHAOS_REAPER", "1")):
             os.kill(self._parent, signal.SIGKILL)
 
 
 def parent_of(process: int | str = "self") -> int:
-    """Return the parent of a process, 1 where it is dead."""
+    """Return the parent of a process, or 1 if the process is dead."""
     try:
         stat = Path("/proc", str(process), "stat").read_text()
     except OSError:

@@ -1,8 +1,8 @@
-"""What an hour holds: a function of the hour alone, and the steps that make it in a pipeline.
+"""The content of an hour, which depends on the hour alone, and the steps that make it.
 
-The steps read what earlier steps wrote, so that work which got lost on the way shows in the
-bytes. In the middle of its writing each calls a `pause`: there it may be killed, with garbage
-beside the files that it has written.
+Each step reads the files of earlier steps, so that lost work changes the bytes. In the middle of
+its writing it calls a `pause`. There it may be killed, with garbage beside the files that it has
+written.
 """
 
 import csv
@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 Pause = Callable[[Any], None]
-"""Called with the step in the middle of its writing."""
+"""A function that gets the step in the middle of its writing."""
 
 ROOTS = ("input", "left", "right", "curated")
 ROWS = 20
 GARBAGE = "half-written"
-"""In the name of every file that must never be published."""
+"""A part of the name of every file that must never be published."""
 
 Row = tuple[str, int]
 
@@ -88,16 +88,16 @@ def run_step(name: str, step: Any, hour: datetime, pause: Pause, view: Any = Non
 
     Args:
         name: One of `STEPS`.
-        step: Where it writes: whatever has ``put`` and ``delete``.
+        step: The target, which has ``put`` and ``delete``.
         hour: The hour.
-        pause: Called in the middle.
-        view: Where it reads; the step itself where not given.
+        pause: Called in the middle of the writing.
+        view: The source; by default the step itself.
     """
     _write(step, name_to_root(name), hour, STEPS[name](view or step, hour), pause)
 
 
 def name_to_root(name: str) -> str:
-    """Return the folder that a step fills."""
+    """Return the folder of a step's files."""
     return {"ingest": "input", "curate": "curated"}.get(name, name)
 
 
@@ -109,9 +109,9 @@ STEPS: dict[str, Callable[[Any, datetime], list[Row]]] = {
         _written(view, "left", hour) + _written(view, "right", hour)
     ),
 }
-"""What each step computes; left and right work side by side, curate joins the two."""
+"""The function of each step. left and right work in parallel, and curate joins their tables."""
 
 
 def hours(first: datetime, count: int) -> list[datetime]:
-    """Return so many hours."""
+    """Return `count` successive hours."""
     return [first + timedelta(hours=number) for number in range(count)]

@@ -1,4 +1,4 @@
-"""What the lake holds when everything is over, against what the hours must hold."""
+"""Comparison of the lake at the end with the expected content of the hours."""
 
 import csv
 import io
@@ -20,24 +20,24 @@ _PUBLISHED = "graveler.published"
 
 @dataclass
 class Verdict:
-    """What was found wrong, and figures about the rest.
+    """The errors that were found, and figures about the rest.
 
     Attributes:
-        wrong: What must not be, a line each; empty where all is well.
-        figures: By name.
+        wrong: The errors, a line each; empty if there are none.
+        figures: The figures by name.
     """
 
     wrong: list[str] = field(default_factory=list)
     figures: dict[str, object] = field(default_factory=dict)
 
     def check(self, holds: bool, what: str) -> None:
-        """Note what must not be."""
+        """Record an error if `holds` is false."""
         if not holds:
             self.wrong.append(what)
 
 
 def state_of_main(repository: Repository, hour: datetime) -> str:
-    """Return ``unchanged`` where main has nothing of the hour, ``whole``, or what is wrong."""
+    """Return ``unchanged`` if main has no file of the hour, ``whole``, or the error."""
     view = repository.ref("main")
     there = {
         entry.path: view.get(entry.path)
@@ -50,12 +50,12 @@ def state_of_main(repository: Repository, hour: datetime) -> str:
 
 
 class Judge:
-    """Looks at a lake whose orchestrator is at rest.
+    """Checks a lake whose orchestrator is idle.
 
     Args:
-        repository: Of the lake.
-        hours: Those there were to publish.
-        notes: The folder in which processes kept what befell them.
+        repository: The repository of the lake.
+        hours: The hours to publish.
+        notes: The folder in which processes recorded their faults.
     """
 
     def __init__(self, repository: Repository, hours: list[datetime], notes: Path) -> None:
@@ -64,17 +64,17 @@ class Judge:
         self._said = list(_said(notes))
 
     def judge(self, succeeded: Mapping[datetime, bool]) -> Verdict:
-        """Look at everything; reap what is left.
+        """Check everything, and reap the remaining runs.
 
         Args:
-            succeeded: By hour, whether the orchestrator has it as published.
+            succeeded: By hour, whether the orchestrator counts it as published.
         """
         verdict = Verdict()
         self._main(verdict, succeeded)
         self._history(verdict)
         self._zombies(verdict)
         self._reaper(verdict)
-        self._main(verdict, succeeded)  # reaping moves it nowhere
+        self._main(verdict, succeeded)  # after the reaper, which must not move main
         self._soundness(verdict)
         return verdict
 
@@ -114,7 +114,7 @@ class Judge:
         }
 
     def _history(self, verdict: Verdict) -> None:
-        """Look at every commit that main ever was at: each brought a whole hour, and that alone."""
+        """Check every commit that main has had: each added one whole hour and nothing else."""
         commits = list(self._repository.log("main", first_parent=True))
         moves = 0
         for commit in commits:
@@ -152,7 +152,7 @@ class Judge:
         }
 
     def _heads(self) -> Iterator[tuple[str, Ref]]:
-        """Return every branch of the repository but those of steps, which end with their step."""
+        """Yield every branch of the repository, except those of steps, which end with the step."""
         runs = {record.branch for record in self._repository.runs.list()}
         for branch in self._repository.branches(hidden=True):
             if branch.name in runs or not branch.hidden:
@@ -206,5 +206,5 @@ def _states(records: Iterator[RunRecord]) -> dict[str, int]:
 def _said(notes: Path) -> Iterator[dict[str, Any]]:
     for file in sorted(notes.glob("*.jsonl")):
         for line in file.read_text().splitlines():
-            if line.endswith("}"):  # else its writer was killed in the middle of the line
+            if line.endswith("}"):  # otherwise its writer was killed during the line
                 yield json.loads(line)

@@ -1,4 +1,4 @@
-"""The failure matrix as a page: every event, what ran, and what became of main and the branch."""
+"""The failure matrix as a page: each event, the states of the run, and those of main and branch."""
 
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -11,7 +11,7 @@ _PACKAGES = {"airflow": "apache-airflow", "dagster": "dagster"}
 
 
 def write(page: Path, orchestrator: str, rows: Iterable[Row]) -> None:
-    """Replace the section of an orchestrator in a page; the rest stays."""
+    """Replace the section of an orchestrator in a page, and keep the rest."""
     begin, end = f"<!-- {orchestrator} -->\n", f"<!-- /{orchestrator} -->\n"
     before, _, rest = page.read_text("utf-8").partition(begin)
     _, found, after = rest.partition(end)
@@ -42,7 +42,7 @@ def _line(row: Row) -> str:
 
 
 def _short(ran: str) -> str:
-    """Return what is not a success at the first try, and whether the run was closed."""
+    """Return the tasks that did not succeed at the first try, and whether the run was closed."""
     state, _, tasks = ran.partition(": ")
     told = [task for task in tasks.split(", ") if not task.endswith(" success")]
     closed = [task for task in tasks.split(", ") if task == "close_run success"]

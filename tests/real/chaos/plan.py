@@ -1,4 +1,4 @@
-"""What happens to which hour: drawn from a seed, or one of each kind."""
+"""The plan of events for each hour: drawn from a seed, or one of each kind."""
 
 import random
 from collections.abc import Callable
@@ -13,7 +13,7 @@ STEPS = ("ingest", "left", "right", "curate")
 
 
 def key_of(hour: datetime) -> str:
-    """Return an hour as plans and partitions name it."""
+    """Return the name of an hour in plans and partitions."""
     return f"{hour:%Y-%m-%dT%H:%M}"
 
 
@@ -26,8 +26,8 @@ class Act:
             ``clear run``, ``clear task``,
             ``clear task alone``, ``cancel run``, ``run again``, ``kill scheduler``,
             ``kill worker``, ``kill host``.
-        after: The fault that a process of the run has to reach first; "" is when the run is over.
-        task: Which.
+        after: The fault that a process of the run must reach first; "" means the end of the run.
+        task: The task.
     """
 
     deed: str
@@ -37,15 +37,15 @@ class Act:
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of one hour.
+    """The planned events of one hour.
 
     Attributes:
-        hour: Which.
-        kind: What it is called.
-        faults: What strikes its processes.
-        acts: What is done to its run, in this order.
-        dag: Of which DAG it is a run.
-        renewals: How often the run is begun again when it is over and has not published.
+        hour: The hour.
+        kind: The name of the kind of event.
+        faults: The faults in its processes.
+        acts: The actions on its run, in this order.
+        dag: The DAG of its run.
+        renewals: How often the run is restarted if it is over and has not published.
     """
 
     hour: datetime
@@ -57,7 +57,7 @@ class Fate:
 
 
 Kind = Callable[[str, str], tuple[list[Fault], list[Act]]]
-"""From the hour's key and the task that is struck to what happens."""
+"""A function from the hour's key and the task to its faults and actions."""
 
 
 def _strike(deed: str, **given: object) -> Kind:
@@ -69,7 +69,7 @@ def _strike(deed: str, **given: object) -> Kind:
 
 
 def _do(deed: str, *, seconds: float = 8, zombie: bool = True) -> Kind:
-    """Something is done to a run while a task of it is in the middle of its writing."""
+    """Return a kind of event: an action on a run while a task is in the middle of its writing."""
 
     def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
         fault = Fault(f"{hour} {deed}", hour, task, "hold", seconds=seconds, zombie=zombie)
@@ -79,7 +79,7 @@ def _do(deed: str, *, seconds: float = 8, zombie: bool = True) -> Kind:
 
 
 def _then(deed: str) -> Kind:
-    """Something is done to a run that is over."""
+    """Return a kind of event: an action on a run that is over."""
 
     def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
         return [], [Act(deed, task=task)]
@@ -88,7 +88,7 @@ def _then(deed: str) -> Kind:
 
 
 def _both(*kinds: Kind) -> Kind:
-    """Several things happen to one run."""
+    """Return a kind of event that combines others."""
 
     def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
         met = [each(hour, task) for each in kinds]
@@ -146,7 +146,7 @@ AIRFLOW: dict[str, Kind] = {
     "SIGKILL of a worker and its tasks": _do("kill worker", seconds=20),
     "host death": _do("kill host", seconds=20),
 }
-"""Everything that happens to a run of Airflow."""
+"""Every kind of event for a run of Airflow."""
 
 DAGSTER: dict[str, Kind] = {
     **_COMMON,
@@ -165,16 +165,16 @@ DAGSTER: dict[str, Kind] = {
     "SIGKILL of the daemon": _do("kill scheduler", seconds=15),
     "host death": _do("kill host", seconds=20),
 }
-"""Everything that happens to a run of Dagster."""
+"""Every kind of event for a run of Dagster."""
 
 _TIMED = "dagrun_timeout"
 DISASTERS = {"kill scheduler": 40, "kill worker": 40, "kill host": 100}
-"""What strikes several runs: once in so many hours."""
+"""Events that affect several runs, with the number of hours for each such event."""
 
 
 @dataclass(frozen=True)
 class Disaster:
-    """What strikes everybody, once so many runs are over."""
+    """An event that affects all runs, after `over` finished runs."""
 
     deed: str
     over: int
@@ -182,19 +182,19 @@ class Disaster:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of it."""
+    """All planned events."""
 
     fates: tuple[Fate, ...]
     disasters: tuple[Disaster, ...] = ()
 
     @property
     def faults(self) -> list[Fault]:
-        """Return what strikes processes from inside."""
+        """Return the faults in processes."""
         return [fault for fate in self.fates for fault in fate.faults]
 
 
 def _fates(kinds: dict[str, Kind], drawn: list[tuple[str, str, int]]) -> tuple[Fate, ...]:
-    """Return the fates of successive hours; those of the other DAG are its own, later ones."""
+    """Return the fates of successive hours. The hours of the other DAG are separate and later."""
     drawn = sorted(drawn, key=lambda each: each[0] == _TIMED)
     fates = []
     for hour, (kind, task, renewals) in zip(hours(FIRST, len(drawn)), drawn, strict=True):
@@ -205,14 +205,14 @@ def _fates(kinds: dict[str, Kind], drawn: list[tuple[str, str, int]]) -> tuple[F
 
 
 def each_kind(kinds: dict[str, Kind], names: list[str] | None = None) -> Plan:
-    """Return a plan with one hour of each kind; what has not published gets a next attempt."""
+    """Return a plan with one hour of each kind. Unpublished hours get another attempt."""
     return Plan(_fates(kinds, [(kind, "left", 1) for kind in names or kinds]))
 
 
 def some(kinds: dict[str, Kind], count: int, seed: str) -> Plan:
-    """Draw a plan: two hours in three meet something, half of those get a next attempt if need be.
+    """Draw a plan: two thirds of the hours have an event, and half of all may get another attempt.
 
-    What strikes everybody comes on its own, when as many hours are over as the seed decides.
+    Events for all runs are separate. The seed decides after how many finished hours they occur.
     """
     draw = random.Random(seed)
     deeds = {name: {act.deed for act in kind("", "")[1]} for name, kind in kinds.items()}

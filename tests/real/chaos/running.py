@@ -1,4 +1,4 @@
-"""The harness: a plan, an orchestrator under it, the judge, and the report at the end."""
+"""The harness: a plan, an orchestrator under it, the judge, and the final report."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.real.chaos.plan import AIRFLOW, DAGSTER, Plan, each_kind, some
 
 
 def work(given: Namespace, folder: Path) -> int:
-    """Work off what the command line asks for; return 1 if anything is not as it must be."""
+    """Run what the command line asks for; return 1 if there is any error."""
     plan = _plan(given)
     print(
         f"== {given.orchestrator}: {len(plan.fates)} hours, seed {given.seed}, "
@@ -45,7 +45,7 @@ def _judged(given: Namespace, folder: Path, plan: Plan, chaos: Chaos) -> int:
             verdict.check(
                 row.main[-1] == "whole", f"{row.fate.hour} {row.fate.kind}: no attempt published"
             )
-    if not plan.disasters:  # those may come before a fault has its turn
+    if not plan.disasters:  # a disaster may come before a fault occurs
         for fault in plan.faults:
             fell = (folder / "chaos/reached" / fault.name).exists()
             verdict.check(fell, f"{fault.name}: it never fell on {fault.task}")
@@ -60,7 +60,7 @@ def _judged(given: Namespace, folder: Path, plan: Plan, chaos: Chaos) -> int:
 
 
 def _orchestrator(given: Namespace) -> Callable[..., Chaos]:
-    """Return what drives it, without importing the other one."""
+    """Return the driver of the orchestrator, without importing the other one."""
     if given.orchestrator == "airflow":
         from tests.real.chaos.orchestrators.airflow_chaos import AirflowChaos
 
@@ -84,7 +84,7 @@ def _plan(given: Namespace) -> Plan:
 
 
 def report(given: Namespace, verdict: Verdict) -> str:
-    """Return the table that is printed at the end."""
+    """Return the table at the end."""
     lines = [f"{name:>45}  {value}" for name, value in verdict.figures.items()]
     if verdict.wrong:
         lines += ["", f"WRONG, {len(verdict.wrong)} times:", *verdict.wrong]

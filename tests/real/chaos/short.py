@@ -1,4 +1,4 @@
-"""A run of chaos that ends within minutes: one hour for each kind of event."""
+"""A run of chaos of a few minutes, with one hour for each kind of event."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def published_in_chaos(orchestrator: str, kinds: Sequence[str]) -> str:
-    """Let each kind of event happen to an hour, check that all are published; return what was shown."""
+    """Run an hour of each kind of event, check that all are published, and return the output."""
     command = [sys.executable, "-m", "tests.real.chaos", orchestrator, "--kinds", ";".join(kinds)]
     done = subprocess.run(
         [*command, "--leash", "--patience", "400"],

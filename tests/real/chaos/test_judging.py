@@ -1,4 +1,4 @@
-"""The judge of chaos must see what chaos must not do."""
+"""The judge of chaos finds each kind of error."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The hourly pipeline that chaos strikes: two steps side by side between two others, and a gate."""
+"""The hourly pipeline under chaos: one step, two parallel steps, one step, and a gate."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,13 +20,13 @@ hourly = CronPartitionTimetable(
 
 
 def arm(context):
-    """Let the kills wait for their conditional write, before the task begins."""
+    """Prepare the kills at conditional writes before the task begins."""
     FaultInjector(FOLDER, context["partition_key"], context["ti"].task_id.split(".")[-1]).arm()
 
 
 @gate("whole hour", reads="run")
 def whole_hour(candidate):
-    """The hour has every file that it should have, and none beside them."""
+    """The hour has exactly the expected files."""
     hour = datetime.fromisoformat(candidate.run.metadata["hour"])
     FaultInjector(FOLDER, f"{hour:%Y-%m-%dT%H:%M}", "gate").pause(None)
     there = {
@@ -68,7 +68,7 @@ def pipeline(dag_id, *, patience=None, limit=timedelta(seconds=25), defers=False
     whole = made()
     for operator in whole.tasks:
         operator._pre_execute_hook = arm  # type: ignore[union-attr] # none is mapped
-    # set when the block is over: the run receives it then, without a warning
+    # set after the block, so that the run reads it without a warning
     whole.dagrun_timeout = patience
     return whole
 

@@ -19,10 +19,10 @@ _AT_ONCE = 4
 
 
 class AirflowChaos(Chaos):
-    """All services of Airflow work off a backfill.
+    """All services of Airflow process a backfill.
 
-    ``celery`` is a CeleryExecutor with two workers, each in a home of its own, on a lake in
-    PostgreSQL and S3; ``local`` a LocalExecutor on a lake in a folder.
+    ``celery`` is a CeleryExecutor with two workers, which have separate homes, on a lake in
+    PostgreSQL and S3. ``local`` is a LocalExecutor on a lake in a folder.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class AirflowChaos(Chaos):
         services = self._airflow.services
         killed: list[str] = []
         if deed == "kill scheduler":
-            services.kill("scheduler")  # not what it has started
+            services.kill("scheduler")  # but not the processes that it has started
             killed = ["scheduler"]
         elif deed == "kill worker":
             killed = [self._worker(during)]
@@ -111,13 +111,13 @@ class AirflowChaos(Chaos):
         self._airflow.ready(2)
 
     def _worker(self, task: tuple[Fate, str] | None) -> str:
-        """Return the service that works on a task, or any that works.
+        """Return the service that runs a task, or any service that runs tasks.
 
         The workers of a LocalExecutor are processes of the scheduler.
         """
         homes = self._airflow.services.homes
         if task is not None:
-            self.over()  # the ids of the runs
+            self.over()  # reads the ids of the runs
             log = f"logs/*/run_id={self._run_ids[task[0].hour]}/task_id=hours.{task[1]}"
             return next((name for name, home in homes.items() if [*home.glob(log)]), "scheduler")
         return next(iter(homes), "scheduler")
@@ -154,7 +154,7 @@ class AirflowChaos(Chaos):
         self._call("POST", f"/api/v2/dags/{fate.dag}/clearTaskInstances", body)
 
     def delete(self, fate: Fate) -> None:
-        """Ask for it; Airflow refuses while the run is running."""
+        """Request the deletion, which Airflow refuses while the run is running."""
         self._call("DELETE", self._run(fate))
 
     def _run(self, fate: Fate) -> str:

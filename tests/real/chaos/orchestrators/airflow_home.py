@@ -1,4 +1,4 @@
-"""An Airflow that may be killed piece by piece: and be made whole again."""
+"""An Airflow whose services can be killed one by one and restarted."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ _AGAIN = 10
 
 @dataclass(frozen=True)
 class ChaosHome(Home):
-    """A home whose Airflow notices soon that something has died.
+    """A home whose Airflow quickly detects dead processes.
 
     Attributes:
         reaper: The process id of the reaper.
@@ -68,7 +68,7 @@ class ChaosHome(Home):
 
 @contextmanager
 def local(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
-    """A lake in a folder, for a LocalExecutor: its location, its connection, no settings."""
+    """Yield a lake in a folder, for a LocalExecutor: its location, connection, and no settings."""
     place = str(folder / "lake")
     graveler.init(place).close()
     yield place, {"host": place, "extra": {"repo": "hours"}}, {}
@@ -76,7 +76,7 @@ def local(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
 
 @contextmanager
 def celery(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
-    """A lake in PostgreSQL and S3, and a Redis, for a CeleryExecutor with workers apart."""
+    """Yield a lake in PostgreSQL and S3, and Redis, for a CeleryExecutor with separate workers."""
     with ExitStack() as stack:
         database = stack.enter_context(postgres_server())
         host = stack.enter_context(schema(socket_of(database)))
@@ -125,9 +125,9 @@ class Airflow:
     """The services of a home, and their REST API.
 
     Attributes:
-        home: Where.
-        api: As it is.
-        services: What runs.
+        home: The home.
+        api: The REST API.
+        services: The running services.
     """
 
     home: ChaosHome
@@ -145,7 +145,7 @@ class Airflow:
         self.services = Services(self.home.folder, self.home.env, commands, homes)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Ask the API, again where its database had no time."""
+        """Call the API, and repeat the call if its database is busy."""
         for _ in range(_AGAIN):
             try:
                 return self.api.call(method, path, body)
@@ -156,7 +156,7 @@ class Airflow:
         return self.api.call(method, path, body)
 
     def ready(self, dags: int) -> None:
-        """Wait until it answers and knows its DAGs, and sign in."""
+        """Wait until the API answers and has the DAGs, and sign in."""
         self.api.sign_in()
 
         def parsed() -> bool:
@@ -167,6 +167,6 @@ class Airflow:
         self.api.wait(parsed, "its DAGs")
 
     def backfill(self, dag_id: str, first: str, last: str, *, at_once: int) -> None:
-        """Make the runs of so many hours."""
+        """Create the runs from `first` to `last`."""
         body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": at_once}
         self.call("POST", "/api/v2/backfills", body)

@@ -15,10 +15,10 @@ _OVER = ("SUCCESS", "FAILURE", "CANCELED")
 _STEPS = ("ingest", "left", "right", "curate", "hours_publish")
 _AT_ONCE = 4
 _LONGEST = 240
-"""Seconds after which Dagster gives up a run whose processes are gone."""
+"""Seconds after which Dagster fails a run whose processes are dead."""
 
 _SENSOR = 20
-"""How often a run that is over is looked at until the sensor must have seen it."""
+"""The number of looks at a finished run until the sensor must have seen it."""
 
 _REPOSITORY = """{repositoriesOrError {
   ... on RepositoryConnection {nodes {name location {name}}}}}"""
@@ -37,7 +37,7 @@ _LAUNCH = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
 
 
 class DagsterChaos(Chaos):
-    """Daemon, webserver and code server work off a backfill, each step a process."""
+    """Daemon, webserver and code server process a backfill. Each step is a process."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DagsterChaos(Chaos):
             "partitionNames": [key_of(fate.hour) for fate in self.plan.fates],
         }
         self._ask(_BACKFILL, p=backfill)
-        self._dagster.start("daemon")  # looks for backfills when it starts, then once in a while
+        self._dagster.start("daemon")  # it looks for backfills at its start, and then at intervals
 
     def stop(self) -> None:
         self._dagster.services.die()
@@ -91,7 +91,7 @@ class DagsterChaos(Chaos):
     def ran(self, row: Row) -> str | None:
         runs = self._runs[row.fate.hour]
         if len(runs) <= row.begun:
-            return None  # the next one is on its way
+            return None  # the next run is not created yet
         last = runs[-1]
         record = self.record(row.fate)
         if record is not None and record.state in (RunState.OPEN, RunState.PUBLISHING):
@@ -135,7 +135,7 @@ class DagsterChaos(Chaos):
         self._ask(_TERMINATE, id=self._runs[fate.hour][-1]["runId"])
 
     def renew(self, fate: Fate) -> None:
-        """Go on from where it failed; from the beginning where what failed is what was made."""
+        """Continue from the failure, or from the beginning if the failure is in the content."""
         last = self._runs[fate.hour][-1]["runId"]
         if fate.kind != "a gate refuses":
             try:
@@ -147,7 +147,7 @@ class DagsterChaos(Chaos):
         self.launch(fate)
 
     def launch(self, fate: Fate) -> None:
-        """Start a run for the hour, as a person does by hand."""
+        """Launch a run for the hour, as a person does by hand."""
         self._ask(
             _LAUNCH,
             p={

@@ -1,4 +1,4 @@
-"""A Dagster that may be killed piece by piece: daemon, webserver, code server."""
+"""A Dagster whose services can be killed one by one: daemon, webserver, code server."""
 
 import json
 import subprocess
@@ -45,14 +45,14 @@ _DAGSTER = _program("dagster")
 
 @dataclass
 class Dagster:
-    """The services of a home, and their GraphQL.
+    """The services of a home, and their GraphQL API.
 
     Attributes:
-        folder: Where.
+        folder: The home.
         reaper: The process id of the reaper.
-        port: Of the webserver.
-        code_port: Of the code server.
-        services: What runs.
+        port: The port of the webserver.
+        code_port: The port of the code server.
+        services: The running services.
     """
 
     folder: Path
@@ -89,15 +89,15 @@ class Dagster:
         }
 
     def start(self, *names: str) -> None:
-        """Start services: all of them where none is named."""
+        """Start the named services, or all of them."""
         first, *others = names or tuple(self.services.commands)
         self.services.start(first)
         if others:
-            SystemClock().sleep(2)  # they look for the code server once, then every while
+            SystemClock().sleep(2)  # they look for the code server only at intervals
             self.services.start(*others)
 
     def ask(self, query: str, **variables: Any) -> Any:
-        """Ask the webserver in GraphQL, and return its one answer."""
+        """Send a GraphQL request to the webserver, and return the single field of its answer."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/graphql",
             data=json.dumps({"query": query, "variables": variables}).encode(),
@@ -113,7 +113,7 @@ class Dagster:
         return value
 
     def look(self, query: str, **variables: Any) -> Any:
-        """Ask what changes nothing; again where the database had no time."""
+        """Send a read-only request, and repeat it if the database is busy."""
         for _ in range(_AGAIN):
             with suppress(AssertionError, TimeoutError):
                 return self.ask(query, **variables)
@@ -121,7 +121,7 @@ class Dagster:
         return self.ask(query, **variables)
 
     def ready(self) -> None:
-        """Wait until it answers and has loaded the pipeline."""
+        """Wait until the webserver answers and has the pipeline."""
         until = monotonic() + _PATIENCE
         query = "{repositoriesOrError {... on RepositoryConnection {nodes {name}}}}"
         while True:
@@ -139,7 +139,7 @@ def make_home(folder: Path, reaper: int, *, at_once: int, longest: float) -> Dag
     with graveler.open(folder / "lake", create=True) as lake:
         lake.create_repository("hours").protection.add("main")
     dagster = Dagster(folder, reaper)
-    # services that make its databases at the same time can leave them broken for good
+    # services that create its databases at the same time can damage them permanently
     command = [_DAGSTER, "instance", "info"]
     made = subprocess.run(command, cwd=folder, env=dagster.env, capture_output=True, text=True)
     assert made.returncode == 0, made.stdout + made.stderr

@@ -1,4 +1,4 @@
-"""The hourly pipeline that chaos strikes, as assets; each step is a process."""
+"""The hourly pipeline under chaos, as assets. Each step is a process."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ FOLDER = Path(environment("CHAOS_FOLDER", "."))
 
 
 def striker(hour: str, task: str) -> FaultInjector:
-    """Return what waits for a task; its process's parent is the fork server of the run worker."""
+    """Return the faults of a task. Its process's parent is the fork server of the run worker."""
     return FaultInjector(FOLDER, hour, task, parent=parent_of(parent_of()))
 
 
 @gate("whole hour", reads="run")
 def whole_hour(candidate):
-    """The hour has every file that it should have, and none beside them."""
+    """The hour has exactly the expected files."""
     hour = hours.time_window_for_partition_key(candidate.run.metadata["dagster.partition"]).start
     striker(key_of(hour), "gate").pause(None)
     there = {
@@ -34,7 +34,7 @@ def whole_hour(candidate):
 
 
 class ArmedResource(GravelerResource):
-    """The resource; a process that takes it may be struck at its conditional writes."""
+    """The resource of graveler, with faults at the conditional writes of its processes."""
 
     def run(self, context):
         if isinstance(context, dg.AssetExecutionContext) and context.has_partition_key:
@@ -58,7 +58,7 @@ def _asset(name: str, deps: list[str]) -> dg.AssetsDefinition:
 
 
 def definitions() -> dg.Definitions:
-    """Return the pipeline; its processes are forked from one that has everything imported."""
+    """Return the pipeline. Its processes are forked from one that has imported everything."""
     resource = ArmedResource(lake=environment("CHAOS_LAKE", "lake"), repository="hours")
     deps: dict[str, list[str]] = {
         "ingest": [],

@@ -23,14 +23,14 @@ def _prctl(option: int, value: int) -> None:
 
 
 def leash() -> None:
-    """Let this process be told to end when its parent dies."""
+    """Make this process receive SIGTERM when its parent dies."""
     _prctl(_PDEATHSIG, signal.SIGTERM)
 
 
 def end_with_reaper() -> None:
     """End this process when its parent, the reaper, dies."""
     leash()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of every `finally`
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs every `finally`
 
 
 def keep(command: list[str]) -> int:
@@ -57,7 +57,7 @@ def _wait(pid: int) -> int:
 
 
 def descendants(root: int) -> list[int]:
-    """Return the processes below `root` that are not dead yet, or not buried."""
+    """Return the processes below `root`, also dead ones that are not reaped."""
     parents: dict[int, int] = {}
     for process in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The services of an orchestrator: what ends or is killed is started again, as by an init system."""
+"""The services of an orchestrator. They are restarted when they end or are killed, as by init."""
 
 import os
 import signal
@@ -15,13 +15,13 @@ from tests.real.chaos.processes.reaper import descendants
 
 @dataclass
 class Services:
-    """Processes by name, with a log each in the folder in which they run.
+    """Processes by name. Each has a log in the folder in which it runs.
 
     Attributes:
-        folder: Where.
+        folder: The folder of the services.
         env: Their environment.
-        commands: What each of them is, in the order in which they start.
-        homes: The folders of services that run as on a host of their own.
+        commands: Their commands, in the order of their start.
+        homes: The folders of services that run as on separate hosts.
     """
 
     folder: Path
@@ -31,7 +31,7 @@ class Services:
     _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def start(self, *names: str) -> None:
-        """Start services: all of them where none is named."""
+        """Start the named services, or all of them."""
         for name in names or self.commands:
             home = self.homes.get(name, self.folder)
             home.mkdir(exist_ok=True)
@@ -48,14 +48,14 @@ class Services:
                 )
 
     def tend(self) -> list[str]:
-        """Start again what ended without having been told to, and return the names."""
+        """Restart the services that ended by themselves, and return their names."""
         ended = [name for name, process in self._running.items() if process.poll() is not None]
         if ended:
             self.start(*ended)
         return ended
 
     def kill(self, name: str, *, whole: bool = False) -> None:
-        """Kill a service with -9; `whole`: and everything that it has started."""
+        """Kill a service with SIGKILL; `whole` also kills all processes that it has started."""
         process = self._running.pop(name)
         for victim in [process.pid, *(descendants(process.pid) if whole else ())]:
             with suppress(ProcessLookupError):
@@ -63,12 +63,12 @@ class Services:
         process.wait()
 
     def die(self) -> None:
-        """Let the host die: every process of it at once."""
+        """Kill all processes at once, as the death of a host does."""
         for name in list(self._running):
             self.kill(name, whole=True)
 
     def stop(self, patience: float = 10) -> None:
-        """Ask all services to end, and kill what has not after so many seconds."""
+        """Ask all services to end, and kill those that still run after `patience` seconds."""
         for process in self._running.values():
             process.terminate()
         until = monotonic() + patience

@@ -1,4 +1,4 @@
-"""Services are kept running, and only those that were killed on purpose stay away."""
+"""Services are restarted, except those that were killed on purpose."""
 
 import sys
 

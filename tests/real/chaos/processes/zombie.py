@@ -1,9 +1,9 @@
-"""A writer that outlives its task: a process of its own, with the handles that the task had.
+"""A writer that outlives its task: a separate process with the handles of the task.
 
-As soon as its task is dead it writes garbage to the step's branch, as long as it is let. When a
-newer try or attempt has taken its place, or the run was set aside, it tries everything else: to
-write and commit on the run's branch, to start a step, to publish. Of what it does then nothing
-may be acknowledged.
+When its task is dead, it writes garbage to the step's branch as long as writes succeed. When a
+newer try or attempt has taken its place, or the run was parked, it tries everything else: it
+writes and commits on the run's branch, starts a step, and publishes. None of these actions may be
+acknowledged.
 """
 
 import json
@@ -24,11 +24,11 @@ from tests.real.chaos.hours import GARBAGE
 _LIFE = 40.0
 _PATIENCE = 200.0
 _ROUNDS = 2
-"""How often it tries everything, once it should be dead."""
+"""The number of rounds in which it tries everything after it is fenced."""
 
 
 class Zombie:
-    """One such writer."""
+    """The writer."""
 
     def __init__(self, repository: Repository, orders: dict[str, str]) -> None:
         self._repository = repository
@@ -41,10 +41,10 @@ class Zombie:
         self._task = orders["task"]
 
     def live(self) -> None:
-        """Write until its time is over, or everything was refused often enough."""
+        """Write until its time is over, or until everything was refused in enough rounds."""
         waiting = monotonic() + _PATIENCE
         while _is_alive(self._task) and monotonic() < waiting:
-            SystemClock().sleep(0.3)  # until then it may write: its task will join it
+            SystemClock().sleep(0.3)  # until then its writes are valid: its task joins them
         until = monotonic() + _LIFE
         rounds = 0
         while monotonic() < until and rounds < _ROUNDS:
@@ -52,7 +52,7 @@ class Zombie:
             SystemClock().sleep(0.5)
 
     def _round(self, path: str) -> int:
-        """Write; return 1 where it tried what must be refused."""
+        """Write once; return 1 if the round had actions that must be refused."""
         step = Branch(self._repository.stores, self._branch, fence=self._fence)
         step_is_dead = self._fence_of(self._branch) != self._fence
         run_is_dead = not self._fence_of(self._handle.branch).startswith(self._handle.fence)
@@ -69,7 +69,7 @@ class Zombie:
         return int(run_is_dead)
 
     def _fence_of(self, branch: str) -> str:
-        """Return who owns a branch now; a fence that is gone never comes back."""
+        """Return the current fence of a branch. A fence that is gone never comes back."""
         record = self._repository.stores.refs.branches.find(branch)
         return "" if record is None else record.fence
 
