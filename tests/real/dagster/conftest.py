@@ -1,4 +1,4 @@
-"""A lake with a repository, no lake left open by the resource, and a Dagster that forgets."""
+"""A lake with a repository, no lake left open by the resource, and a temporary Dagster instance."""
 
 import dagster as dg
 import pytest

@@ -1,4 +1,4 @@
-"""The sensors, asked about a run that has ended, as Dagster's daemon asks them."""
+"""Asks the sensors about a run that has ended, as Dagster's daemon does."""
 
 import logging
 
@@ -12,7 +12,7 @@ _ENDINGS = {
 
 
 def ended(defs, instance, run_id):
-    """Ask the sensor for the status that the run has; return what it told its log."""
+    """Ask the sensor for the run's status; return the lines that it logs."""
     run = instance.get_run_by_id(run_id)
     kind, ending = _ENDINGS[run.status]
     (event,) = instance.all_logs(run_id, of_type=kind)
@@ -30,7 +30,7 @@ def ended(defs, instance, run_id):
         context.log.addHandler(handler)
         context.log.setLevel(logging.INFO)
         try:
-            assert sensor(context) is None  # else Dagster would look at no other run
+            assert sensor(context) is None  # otherwise Dagster would skip all other runs
         finally:
             context.log.removeHandler(handler)
         return "; ".join(output)

@@ -1,7 +1,7 @@
-"""Materializes an hour of the flights in a process that ends in the middle of a write.
+"""Materializes an hour of the flights in a process that is killed during a write.
 
-The first table of the step is staged by then, the files of the second one lie in the
-storage, and nothing of it is committed.
+By then the first table of the step is staged, the files of the second table are in the storage,
+and nothing is committed.
 """
 
 import os
@@ -28,7 +28,7 @@ def killing(store, files):
 
 if __name__ == "__main__":
     home, hour = sys.argv[1:]
-    writer.settle = killing  # where `write` looks it up
+    writer.settle = killing  # the module in which `write` looks it up
     defs = load(DAG).defs
     with dg.DagsterInstance.local_temp(home) as instance:
         defs.resolve_job_def("flights_job").execute_in_process(

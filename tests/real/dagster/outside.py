@@ -1,4 +1,4 @@
-"""A program of the kind that spark-submit starts: it knows Pipes and graveler, and no Dagster."""
+"""A program like those of spark-submit: it uses Pipes and graveler, and not Dagster."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Small pipelines whose behaviour a folder decides, so that other processes can run them too."""
+"""Small pipelines that files in a folder control, so that other processes can run them too."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ parts = dg.StaticPartitionsDefinition(["x", "y"])
 
 
 def _is_asked_to(what: str) -> bool:
-    """Return whether the test wants `what` to happen, once."""
+    """Return whether the test wants `what` to happen; a wish is fulfilled once."""
     wish = Path(environment("TEST_FOLDER")) / what
     present = wish.exists()
     wish.unlink(missing_ok=True)
@@ -45,7 +45,7 @@ def right() -> str:
 def both(
     context: dg.AssetExecutionContext, graveler: GravelerResource, left: bytes, right: str
 ) -> bytes:
-    """Writes for itself, in a step, and returns bytes for the IO manager to write."""
+    """Writes a file in a step, and returns bytes that the IO manager writes."""
     _ran("both")
     with graveler.step(context) as step:
         step.put(f"both/{context.partition_key}/try {context.retry_number}", b"1")
@@ -59,7 +59,7 @@ def both(
 
 
 def _wait_for(what: str) -> None:
-    """Tell the test that we are here, and go on when it says so."""
+    """Tell the test that this process waits, and continue when the test says so."""
     folder = Path(environment("TEST_FOLDER"))
     (folder / "waiting").write_text(str(os.getpid()))
     clock = SystemClock()
@@ -93,7 +93,7 @@ def second() -> str:
 
 @gate("not too much")
 def not_too_much(candidate):
-    """Nothing of what is forbidden is there."""
+    """No forbidden file exists."""
     return "forbidden" if any("forbidden" in entry.path for entry in candidate.list()) else None
 
 
@@ -101,7 +101,7 @@ def judge_right(right: str) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=not _is_asked_to("refuse"))
 
 
-with warnings.catch_warnings():  # partitions of checks are a preview
+with warnings.catch_warnings():  # partitions of checks are in preview
     warnings.simplefilter("ignore", dg.PreviewWarning)
     is_right = dg.asset_check(asset=right, name="is_right", blocking=True, partitions_def=parts)(
         judge_right
@@ -109,7 +109,7 @@ with warnings.catch_warnings():  # partitions of checks are a preview
 
 
 def _resource() -> GravelerResource:
-    # not the folder's name: Dagster keeps a job that it has once made from `reconstructable`
+    # not the folder's name: Dagster caches a job that it makes from `reconstructable`
     return GravelerResource(lake=dg.EnvVar("TEST_LAKE"), repository="flights")
 
 
@@ -130,7 +130,7 @@ def job() -> dg.JobDefinition:
 
 
 def plain() -> dg.JobDefinition:
-    """Two assets without partitions."""
+    """Return a job of two assets without partitions."""
     resource = _resource()
     manager = GravelerIOManager(graveler=resource, prefix="plain/")
     defs = graveler_definitions([first, second], resource, io_manager=manager, name="plain")
@@ -139,7 +139,7 @@ def plain() -> dg.JobDefinition:
 
 @dg.asset(deps=["plain_publish"])
 def report(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
-    """Reads what was published."""
+    """Reads the published files."""
     if _is_asked_to("raise"):
         raise ConnectionError("lost")
     assert graveler.view(context).get("plain/second/data") == b"second"
@@ -149,7 +149,7 @@ def report(context: dg.AssetExecutionContext, graveler: GravelerResource) -> Non
 
 
 def reported() -> dg.JobDefinition:
-    """The two assets, and one that comes after they were published."""
+    """Return a job of the two assets, and an asset after their publish."""
     resource = _resource()
     manager = GravelerIOManager(graveler=resource, prefix="plain/")
     defs = graveler_definitions([first, second], resource, io_manager=manager, name="plain")

@@ -1,4 +1,4 @@
-"""Assets that automation conditions request, and what the catalog shows of definitions."""
+"""Assets that automation conditions request, and definitions in the catalog."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ import pytest
 from dagster_graveler import GravelerIOManager, graveler_definitions
 from graveler.gates import gate
 
-pytestmark = [  # Dagster's own uses of what it calls beta and preview
+pytestmark = [  # Dagster itself uses its beta and preview features
     pytest.mark.filterwarnings("ignore:Parameter `include_sources`"),
     pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
 ]

@@ -1,4 +1,4 @@
-"""What goes wrong from outside: a clear error, main as it was, and the next attempt works."""
+"""External problems: the error is clear, main does not change, and the next attempt works."""
 
 from contextlib import suppress
 
@@ -22,7 +22,7 @@ parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
 
 @pytest.fixture
 def execute(instance, lake):
-    """Make and publish one asset, whose body may do what it likes to the lake."""
+    """Make and publish one asset whose body may do anything to the lake."""
 
     def run(body, *, partition="x", gates=(), **settings):
         resource = GravelerResource(lake=lake, repository="flights", **settings)
@@ -96,11 +96,11 @@ def test_a_lake_that_is_briefly_missing(repo, execute, tmp_path):
 
     with pytest.raises(BackendUnavailableError, match="is its volume mounted"):
         execute(body)
-    assert list((tmp_path / "lake").iterdir()) == []  # and no lake was made in it
+    assert list((tmp_path / "lake").iterdir()) == []  # no lake was created there
     (tmp_path / "lake").rmdir()
     away.rename(tmp_path / "lake")
     forget_runs()
-    close_lakes()  # as a new process would
+    close_lakes()  # as in a new process
     assert execute(write).success
 
 

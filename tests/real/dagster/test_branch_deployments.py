@@ -1,4 +1,4 @@
-"""Branches of pull requests: made and dropped by a sensor, apart from production."""
+"""Branches of pull requests: a sensor makes and drops them, separate from production."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ parts = dg.StaticPartitionsDefinition(["x", "y"])
 
 @pytest.fixture
 def tick(resource, instance):
-    """Evaluate the sensor for open pull requests, and keep its cursor."""
+    """Evaluate the sensor for the numbers of open pull requests, and keep its cursor."""
     cursors: list[str | None] = [None]
 
     def evaluate(*numbers, keep=timedelta()):
@@ -59,7 +59,7 @@ def test_a_branch_is_kept_for_a_while_after_its_request(repo, tick):
     tick(7, keep=timedelta(hours=1))
     tick(keep=timedelta(hours=1))
     assert branches(repo) == ["main", "pr-7"]
-    tick(7, keep=timedelta(hours=1))  # it was opened again
+    tick(7, keep=timedelta(hours=1))  # the pull request was reopened
     tick(keep=timedelta(0))
     assert branches(repo) == ["main"]
 
@@ -117,12 +117,12 @@ def made(context: dg.AssetExecutionContext, graveler: GravelerResource) -> str:
 
 
 broken: set[str] = set()
-"""The targets of the deployments whose asset fails."""
+"""The targets of the deployments whose asset must fail."""
 
 
 @pytest.fixture
 def deploy(lake):
-    """Run the job of a deployment, and return whether it succeeded."""
+    """Run the job of a deployment; return whether it succeeded."""
 
     def run(into, partition="x"):
         resource = GravelerResource(lake=lake, repository="flights", into=into)

@@ -1,4 +1,4 @@
-"""Column lineage that the plans of Spark frames tell."""
+"""Column lineage from the plans of Spark frames."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def carriers() -> pd.DataFrame:
 
 @pytest.fixture
 def deps_of(resource, instance, spark):
-    """Return the columns of assets that each column of what a function returns is made of."""
+    """Return, for each column that a function returns, the columns from which it is computed."""
 
     def run(function, **ins):
         asset = dg.asset(name="made", ins={"flights": dg.AssetIn(), **ins})(function)

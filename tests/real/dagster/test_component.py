@@ -1,4 +1,4 @@
-"""The component, by the real ``dg`` and by Dagster's own kit for components."""
+"""The component, with the real ``dg`` and with Dagster's own test tools for components."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ from dagster_graveler import (
 from graveler.config import environment
 from graveler.gates import gate
 
-pytestmark = [  # Dagster's own uses, and what it calls preview
+pytestmark = [  # Dagster's own uses, and its preview features
     pytest.mark.filterwarnings("ignore::dagster_shared.utils.warnings.BetaWarning"),
     pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
 ]
@@ -121,7 +121,7 @@ def test_a_scaffolded_component_passes_the_check(run_dg, project):
     assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
     written = (project / "src/proj/defs/my_lake/defs.yaml").read_text()
     assert "repository: my-lake" in written
-    # one resource `graveler` in a code location
+    # a code location has one resource `graveler`
     (project / "src/proj/defs/lake/defs.yaml").unlink()
     checked = run_dg("check", "defs")
     assert checked.returncode == 0, checked.stdout[-2000:] + checked.stderr[-2000:]
@@ -206,7 +206,7 @@ EXTRA = dg.ResourceDefinition.hardcoded_resource("extra")
 
 def test_a_component_takes_every_option_of_the_definitions(lake):
     options = set(signature(graveler_definitions).parameters)
-    renamed = {"graveler", "io_manager", "partitions_def"}  # spread over attributes of their own
+    renamed = {"graveler", "io_manager", "partitions_def"}  # they are split over several attributes
     attributes = {field.name for field in fields(GravelerComponent)}
     assert options - renamed <= attributes
     for settings in (GravelerResource, GravelerIOManager):
@@ -265,7 +265,7 @@ def test_secrets_of_a_component_stay_in_the_environment(lake):
 
 
 def causes(error):
-    """What Dagster hides behind its own error."""
+    """Return the causes behind Dagster's own error."""
     events = []
     while error is not None:
         events.append(str(error))

@@ -1,4 +1,4 @@
-"""What `graveler_definitions` takes."""
+"""The arguments of `graveler_definitions`."""
 
 import dagster as dg
 import pytest

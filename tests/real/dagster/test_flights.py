@@ -1,4 +1,4 @@
-"""The hours of the flights through Dagster, one of them damaged, one killed in the middle."""
+"""The hours of the flights through Dagster: one is damaged, and one is killed during a write."""
 
 import csv
 import io
@@ -102,7 +102,7 @@ def test_the_weather_of_an_hour_is_kept_as_frames(repo, lake):
         coldest = pd.read_parquet(file)
     with repo.ref("main").open(paths[1]) as file:
         assert coldest["temp"].to_list() == [pd.read_parquet(file)["temp"].min()]
-    # what the second asset read was written by this run, so it is of the commit it began from
+    # this run wrote what the second asset read, so its input is the commit from which the run began
     record = repo.runs.get(f"dagster weather_job {GOOD}")
     assert {read.prefix for read in record.inputs} == {"weather/observed/2013/01/01/10:00/"}
 

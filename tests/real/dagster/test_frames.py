@@ -1,4 +1,4 @@
-"""Frames of pandas and polars, folders by a layout, and runs that are for several partitions."""
+"""Frames of pandas and polars, folders by a layout, and runs for several partitions."""
 
 from datetime import UTC, datetime
 
@@ -16,7 +16,7 @@ from graveler.errors import InvalidInputError, ObjectNotFoundError
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Parameter `backfill_policy`"
-)  # Dagster calls it beta
+)  # a beta feature of Dagster
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 HOURS = ["2013-01-01-05:00", "2013-01-01-06:00", "2013-01-01-07:00"]
@@ -321,7 +321,7 @@ def test_one_value_for_many_partitions_is_refused(repo, resource, materialize):
 
 @pytest.fixture
 def reading(resource, materialize, instance):
-    """Write what is given for each hour, and return what an asset of all of them is given."""
+    """Write a value for each hour; return what an asset of all hours receives."""
 
     def read(manager, value, annotation=None):
         @dg.asset(partitions_def=hours, backfill_policy=ONCE)

@@ -9,7 +9,7 @@ from dagster_graveler import build_ingest_asset, build_ingest_schedule
 from graveler.gates import gate
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Function `JobDefinition.run_request_for_partition`:DeprecationWarning"  # Dagster's own
+    "ignore:Function `JobDefinition.run_request_for_partition`:DeprecationWarning"  # Dagster's
 )
 
 HOURS = dg.HourlyPartitionsDefinition(start_date="2013-01-01-00:00", timezone="Europe/Berlin")

@@ -1,4 +1,4 @@
-"""What assets return, as folders of the lake."""
+"""Values of assets as folders of the lake."""
 
 import dagster as dg
 import pytest
@@ -14,7 +14,7 @@ from graveler.spark import read, write
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Parameter `backfill_policy`"
-)  # Dagster calls it beta
+)  # a beta feature of Dagster
 
 parts = dg.StaticPartitionsDefinition(["x", "y"])
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
@@ -96,7 +96,7 @@ def test_appending_to_an_hour_again_replaces_the_earlier_append(spark, repo, res
 
 @pytest.fixture
 def appending(spark, resource, instance):
-    """Execute jobs over assets that append to their hours, in folders that they may share."""
+    """Execute jobs of assets that append to their hours, in folders that they may share."""
 
     def define(layout="{asset}/{partition}"):
         rows_of = {"a": 4, "b": 1}
@@ -140,7 +140,7 @@ RANGE = {
 def test_appending_comes_once_whichever_job_has_run_the_hour(spark, repo, appending, job, given):
     execute, rows_of = appending()
     execute("hourly_job")
-    rows_of["a"] = 2  # fewer rows, in fewer files
+    rows_of["a"] = 2  # fewer rows in fewer files
     execute(job, **given)
     execute("hourly_job")
     assert rows(read(repo.ref("main"), "a/2013/01/01/05:00/", spark=spark)) == [(0,), (1,)]
@@ -259,7 +259,7 @@ def test_outside_of_a_run_the_target_is_read_as_it_is(resource, instance, materi
     defs = dg.Definitions([text, texts], resources={"graveler": resource, "io_manager": manager})
     loaded = defs.load_asset_value("text", python_type=str, partition_key="y", instance=instance)
     assert loaded == "é y"
-    assert list(repo.runs.list("OPEN")) == []  # reading opens no run
+    assert list(repo.runs.list("OPEN")) == []  # a read opens no run
 
 
 def test_assets_after_the_publishing_read_what_was_published(resource, instance, repo):

@@ -1,4 +1,4 @@
-"""Arguments that make no sense are refused when definitions load, not by the first run."""
+"""Invalid arguments are refused when definitions are loaded, not in the first run."""
 
 from datetime import timedelta
 
@@ -125,7 +125,7 @@ WRONG = [
     ("function", "given", "message"), WRONG, ids=lambda value: getattr(value, "__name__", None)
 )
 def test_a_foolish_argument_is_refused(function, given, message):
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011 - its words are compared below
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 - the message is compared below
         function(**given)
     assert message in str(refusal.value)
 

@@ -1,4 +1,4 @@
-"""A project of its own: nested key prefixes, graph and multi assets, one asset in two jobs."""
+"""A user's project: nested key prefixes, graph and multi assets, and an asset in two jobs."""
 
 import re
 import warnings
@@ -335,13 +335,13 @@ def test_one_asset_in_two_jobs_has_a_run_in_each(repo, two_jobs, instance):
 
 @pytest.fixture
 def meanwhile():
-    """What happens while `clean` is made."""
+    """Functions that run while `clean` is made."""
     return []
 
 
 @pytest.fixture
 def chain(resource, meanwhile):
-    """Three assets of an hour: one by the IO manager, one that writes by itself, one of both."""
+    """Three assets of an hour: one uses the IO manager, one writes by itself, and one does both."""
 
     @dg.asset(partitions_def=hours)
     def readings(context) -> str:
@@ -365,7 +365,7 @@ def chain(resource, meanwhile):
 
 
 def pick(defs, instance, *names, hour=HOURS[0], **tags):
-    """Materialize an hour of assets picked by hand, and return why it failed."""
+    """Materialize selected assets of an hour; return the errors."""
     job = defs.resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(
         instance=instance,
@@ -436,7 +436,7 @@ def test_threads_that_make_definitions_meet_no_warning(resource):
 
     def restore_filters():
         while not ended.is_set():
-            with warnings.catch_warnings():  # as any library may, in any thread
+            with warnings.catch_warnings():  # any library may do this in any thread
                 ended.wait(0.0001)
 
     assets = [made(["sales"], hours)]

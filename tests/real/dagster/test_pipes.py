@@ -73,7 +73,7 @@ def test_a_program_writes_in_a_step_and_a_retry_replaces_it(repo, execute):
 
 
 def pipes(extras):
-    """Return a context of Pipes, for a step that makes no asset."""
+    """Return a context of Pipes for a step that makes no asset."""
     return create_autospec(PipesContext, instance=True, extras=extras, is_asset_step=False)
 
 
@@ -96,7 +96,7 @@ def test_a_program_that_outlived_its_run_is_refused(repo, resource, instance):
     with open_graveler_step(pipes(handed["in time"])) as step:
         step.put("made", b"1")
     with pytest.raises(FencedError), open_graveler_step(pipes(handed["late"])) as step:
-        repo.runs.open(record.key)  # Dagster has started the work again
+        repo.runs.open(record.key)  # Dagster has restarted the work
         step.put("late", b"1")
     with pytest.raises(FencedError):
         with open_graveler_step(pipes(handed["late"])):

@@ -1,4 +1,4 @@
-"""What the publishing asset shows of a publish."""
+"""What the publishing asset shows about a publish."""
 
 import re
 from base64 import b64decode

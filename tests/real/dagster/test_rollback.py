@@ -1,4 +1,4 @@
-"""Taking a published run back from Dagster."""
+"""Rollback of a published run from Dagster."""
 
 import dagster as dg
 import pytest
@@ -67,7 +67,7 @@ def test_a_published_partition_is_taken_back_in_one_commit(repo, publish, roll_b
     removed = event.metadata["graveler/diff"].value.records
     assert [record.data["path"] for record in removed] == ["made/x/data"]
 
-    assert roll_back().success  # again: the commit of the rollback is named
+    assert roll_back().success  # the second time names the commit of the rollback
     assert repo.commit("main").id == commit.id
     assert roll_back(by_commit).success
     assert repo.commit("main").id == commit.id

@@ -82,7 +82,7 @@ def again(instance, result, make=job):
         dg.reconstructable(make),
         instance=instance,
         run_config=IN_PROCESS,
-        tags=instance.get_run_by_id(result.run_id).tags,  # the partition, as Dagster's UI does
+        tags=instance.get_run_by_id(result.run_id).tags,  # with the partition, as in Dagster's UI
         reexecution_options=dg.ReexecutionOptions.from_failure(result.run_id, instance),
     )
 
@@ -105,7 +105,7 @@ def test_a_run_is_published_as_one_commit_that_names_it(repo, run, instance, def
     assert publishing.metadata["graveler/commit"].value == commit.id
     assert publishing.tags is not None
     assert publishing.tags["dagster/data_version"] == commit.id
-    assert "is PUBLISHED" in ended(defs, instance, result.run_id)  # nothing to set aside
+    assert "is PUBLISHED" in ended(defs, instance, result.run_id)  # nothing to park
     assert repo.runs.get(KEY).state == "PUBLISHED"
 
 
@@ -143,9 +143,9 @@ def test_a_blocking_check_stops_publishing_and_the_run_is_parked(repo, run, inst
     record = repo.runs.get(KEY)
     assert record.state == "PARKED"
     assert f"Dagster run {result.run_id} failed in right_is_right" in record.reason
-    # can be looked at; what waits for the asset of the check was not made
+    # the branch can be read; assets that wait for the checked asset were not made
     assert sorted(tree(repo.ref(record.branch))) == ["left/x/data", "right/x/data"]
-    ended(defs, instance, result.run_id)  # the sensor finds it parked by the hook
+    ended(defs, instance, result.run_id)  # the hook has already parked the run
     assert repo.runs.get(KEY) == record
 
 
@@ -156,7 +156,7 @@ def test_executing_a_failed_run_again_resumes_the_parked_branch(repo, run, insta
     ran(folder)
     result = again(instance, failed)
     assert result.success
-    assert ran(folder) == ["both"]  # the others were made before
+    assert ran(folder) == ["both"]  # the others had succeeded before
     assert tree(repo.ref("main")) == WHOLE
     record = repo.runs.get(KEY)
     assert (record.state, record.attempt) == ("PUBLISHED", 2)
@@ -189,7 +189,7 @@ def test_steps_are_rerun_if_another_run_forked_the_branch(repo, run, instance, f
     assert repo.runs.get(KEY).owner == second.run_id
     assert again(instance, second).success
     assert tree(repo.ref("main")) == WHOLE
-    late = again(instance, first)  # main has the hour of another run
+    late = again(instance, first)  # main has the hour from another run
     assert "is PUBLISHED, attempt 3" in str(late.all_events)
 
 
@@ -235,7 +235,7 @@ def test_what_failed_after_publishing_is_executed_again_alone(repo, instance, fo
     assert failed_steps(failed) == ["report"]
     assert "needs a run of its own" in str(failed.all_events)
     (folder / "ran").unlink()
-    assert again(instance, failed, reported).success  # main has what was skipped
+    assert again(instance, failed, reported).success  # main has the skipped assets
     assert not (folder / "ran").exists()
     assert tree(repo.ref("main")) == whole
 
@@ -434,8 +434,8 @@ def test_the_gates_wait_for_every_otherwise_unawaited_asset(repo, resource, inst
 
 
 def test_two_partitions_at_once_are_both_published(repo, tmp_path):
-    # Dagster captures the output of a run by the descriptors of the process. Two runs in one
-    # process would wait for each other's capture; runs of a daemon have a process each.
+    # Dagster captures the output of a run by the file descriptors of its process. Two runs in one
+    # process would wait for each other's capture; each run of a daemon has its own process.
     uncaptured = {
         "compute_logs": {
             "module": "dagster._core.storage.noop_compute_log_manager",
@@ -458,7 +458,7 @@ def test_two_partitions_at_once_are_both_published(repo, tmp_path):
 
 def test_the_partition_run_again_replaces_its_files(repo, run, folder):
     run()
-    (folder / "raise inside").touch()  # the second try writes under another name
+    (folder / "raise inside").touch()  # the second try uses another file name
     run()
     assert sorted(tree(repo.ref("main"))) == [
         "both/x/data",
@@ -481,13 +481,13 @@ def test_steps_in_processes_share_the_run_a_killed_one_reruns(repo, defs, folder
             tags={"dagster/partition": "x"},
         )
         assert not failed.success
-        assert ran(folder) == ["both", "both", "left", "right"]  # a try and a retry, both killed
+        assert ran(folder) == ["both", "both", "left", "right"]  # a try and its retry, both killed
         (folder / "kill").unlink()
         record = repo.runs.get(KEY)
-        assert (record.state, record.attempt) == ("OPEN", 1)  # no process fenced another
+        assert (record.state, record.attempt) == ("OPEN", 1)  # no process has fenced another
         assert sorted(tree(repo.ref(record.branch))) == ["left/x/data", "right/x/data"]
         ended(defs, instance, failed.run_id)
-        assert branches(repo) == ["main", record.branch]  # what was half written is gone
+        assert branches(repo) == ["main", record.branch]  # partial writes are gone
 
         result = again(instance, failed)
     assert result.success
@@ -497,7 +497,7 @@ def test_steps_in_processes_share_the_run_a_killed_one_reruns(repo, defs, folder
 
 
 def until(what, process):
-    """Wait until a file is there, or the process that is to make it has ended."""
+    """Wait until a file exists, and fail if the process that should make it has ended."""
     clock = SystemClock()
     while not what.exists():
         assert process is None or process.poll() is None, process.stderr.read()[-2000:]
@@ -524,7 +524,7 @@ def test_an_orphaned_step_cannot_write_into_the_next_attempt(repo, instance, fol
         worker.stderr.close()
     orphan = int((folder / "waiting").read_text())
     try:
-        os.kill(orphan, 0)  # it is alive, and holds a step of attempt 1
+        os.kill(orphan, 0)  # the orphan is alive, and holds a step of attempt 1
         result = plain().execute_in_process(instance=instance, tags={"dagster/partition": "x"})
         assert result.success
         whole = tree(repo.ref("main"))
@@ -553,7 +553,7 @@ def test_a_run_without_a_partition_is_found_by_its_re_execution(repo, instance, 
     }
     (record,) = repo.runs.list()
     assert record.key == f"dagster plain_job {failed.run_id}"
-    assert plain().execute_in_process(instance=instance).success  # a run of its own
+    assert plain().execute_in_process(instance=instance).success  # this is another run
     assert len(list(repo.runs.list())) == 2
 
 

@@ -1,4 +1,4 @@
-"""Sensors: of commits, of endings, and of runs that are not ended."""
+"""Sensors of commits, of ended runs, and of runs that never end."""
 
 import threading
 from datetime import timedelta
@@ -24,7 +24,7 @@ from tests.real.dagster.endings import ended
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Parameter `backfill_policy`"
-)  # Dagster calls it beta
+)  # a beta feature of Dagster
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 parts = dg.StaticPartitionsDefinition(["x", "y"])
@@ -49,7 +49,7 @@ OF_PART = dg.define_asset_job("part_job", [of_part])
 
 @pytest.fixture
 def look(resource, instance):
-    """Ask a sensor as the daemon does, at its own cursor, unless another one is given."""
+    """Evaluate a sensor as the daemon does, with its own cursor or a given one."""
     cursors: dict[str, str | None] = {}
 
     def evaluate(sensor, cursor=None):
@@ -84,7 +84,7 @@ def keys(output):
 def test_each_commit_starts_one_run_in_branch_order(repo, look):
     sensor = build_commit_sensor("news", job=REPORT)
     publish(repo, "before")
-    assert keys(look(sensor)) == []  # what was there is no news
+    assert keys(look(sensor)) == []  # commits before the first look do not count
     commits = [publish(repo, name) for name in "abc"]
     output = look(sensor)
     assert keys(output) == commits
@@ -154,7 +154,7 @@ def test_the_partition_is_that_of_the_run_that_made_the_commit(repo, look):
     publish(repo, "a", **{"dagster.partition": "2013-01-01-05:00"})
     publish(repo, "b", **{"dagster.partition": "2013-01-01-06:00...2013-01-01-08:00"})
     publish(repo, "c", hour="2013-01-01T09:00Z")
-    publish(repo, "d")  # about no hour
+    publish(repo, "d")  # without an hour
     output = look(sensor)
     assert partitions(output) == [f"2013-01-01-{hour:02}:00" for hour in (5, 6, 7, 8, 9)]
     assert len(set(keys(output))) == 5
@@ -203,7 +203,7 @@ ONCE = dg.BackfillPolicy.single_run()
 
 @pytest.fixture
 def publish_for(resource, instance):
-    """Publish a run of Dagster's for a partition, or for those of a range."""
+    """Publish a Dagster run for a partition or a range of partitions."""
 
     def execute(definition, first, last=""):
         @dg.asset(partitions_def=definition, backfill_policy=ONCE)
@@ -411,7 +411,7 @@ def test_assets_picked_by_hand_do_not_publish_those_of_others(repo, instance, la
         return by_hand.execute_in_process(
             instance=instance,
             asset_selection=[dg.AssetKey(name) for name in names],
-            tags={"dagster/partition": "x"},  # what makes their keys equal otherwise
+            tags={"dagster/partition": "x"},  # normally this makes their keys equal
         )
 
     assert "is PARKED" in ended(defs, instance, pick("one").run_id)
@@ -441,7 +441,7 @@ def lease_threads():
 
 
 def open_and_wait(resource, instance):
-    """Let a Dagster step open its run, and return the thread that renews the lease."""
+    """Let a step of Dagster open its run; return the thread that renews the lease."""
 
     @dg.op
     def opens(context: dg.OpExecutionContext, graveler: GravelerResource) -> None:

@@ -1,4 +1,4 @@
-"""A resource that holds the whole lake: PostgreSQL and S3, secrets from the environment."""
+"""A resource that holds a whole lake: PostgreSQL and S3, with secrets from the environment."""
 
 import sys
 from pathlib import Path
@@ -32,7 +32,7 @@ SECRETS = (PASSWORD, "pass%2Fword%401", "secret-of-s3")
 
 @pytest.fixture(scope="module")
 def socket():
-    """The folder of the socket of a server that wants the password of the role `lake`."""
+    """The folder of the socket of a server that requires the password of the role `lake`."""
     with guarded_server("lake", PASSWORD) as folder:
         yield folder
 
@@ -60,7 +60,7 @@ def settings(socket, s3_bucket, s3_endpoint, monkeypatch, tmp_path):
 
 
 def in_asset(resource, body, instance=None):
-    """Run a function of the resource in an asset, with its variables filled in."""
+    """Run a function of the resource in an asset, with the resource's variables resolved."""
 
     @dg.asset
     def asked(graveler: GravelerResource) -> None:

@@ -1,4 +1,4 @@
-"""Pipelines that share a repository: none publishes what its own gates have not judged."""
+"""Pipelines that share a repository: none publishes files that its own gates have not judged."""
 
 import dagster as dg
 import pytest
@@ -57,7 +57,7 @@ def both(resource, resources):
 
 
 def pick(defs, instance, *names, checks=None):
-    """Materialize assets picked by hand."""
+    """Materialize selected assets."""
     by_hand = defs.resolve_implicit_global_asset_job_def()
     subset = by_hand.get_subset(
         asset_selection={dg.AssetKey(name) for name in names}, asset_check_selection=checks
@@ -75,7 +75,7 @@ def output(result, step):
 
 
 def look(defs, instance, result):
-    """Let every sensor of runs that ended so look at one, as the daemon does."""
+    """Evaluate every sensor of ended runs for one run, as the daemon does."""
     run = instance.get_run_by_id(result.run_id)
     ending = "unpublished" if run.is_success else "failed"
     kind = "SUCCESS" if run.is_success else "FAILURE"
@@ -155,7 +155,7 @@ def test_a_publish_that_gates_did_not_judge_is_no_success(repo, resource, instan
     result = execute(nothing_bad)
     assert "gates nothing_bad did not judge it" in output(result, "publish")
     assert execute(anything).success
-    assert execute(nothing_bad, anything).success  # it has changed nothing
+    assert execute(nothing_bad, anything).success  # the run changed nothing
 
 
 def test_assets_of_another_pipeline_are_not_published_nor_parked(repo, instance, both):
@@ -212,7 +212,7 @@ def test_an_output_that_was_left_out_is_published_by_the_sensor(repo, resource, 
     defs = graveler_definitions([some], resource, io_manager=manager, publish_adhoc=True)
     result = defs.resolve_job_def("graveler_job").execute_in_process(instance=instance)
     assert result.success
-    assert on_main(repo) == []  # Dagster has skipped publishing
+    assert on_main(repo) == []  # Dagster skipped the publishing asset
     look(defs, instance, result)
     assert on_main(repo) == ["a/data"]
 
@@ -257,13 +257,13 @@ def test_a_run_of_another_code_location_is_not_taken_over(repo, resource):
     with pytest.raises(RunStateError, match="for code location 'a', and this is 'b'"):
         resource.run(of("b"))
     assert repo.runs.get("dagster job x").owner == "1"
-    resource.run(of("a")).park()  # run again
+    resource.run(of("a")).park()  # the run is opened again
     with pytest.raises(RunStateError, match="is PARKED, for code location 'a'"):
         resource.run(of("b"))
     resource.run(of())  # from the command line, without a Dagster run
     published = resource.run(of("a"))
     published.publish()
-    resource.run(of("b"))  # begins again from main
+    resource.run(of("b"))  # a new round from main
 
 
 def test_assets_of_two_scripts_are_not_one_run(repo, instance, resources):
@@ -284,7 +284,7 @@ def test_assets_of_two_scripts_are_not_one_run(repo, instance, resources):
     assert not materialize(good, half).success
     assert not materialize(good, half).success
     (record,) = repo.runs.list()
-    assert record.attempt == 2  # the same script goes on
+    assert record.attempt == 2  # the attempt of the same script continues
     assert materialize(bad, build_publish_asset("publish", [bad])).success
     assert on_main(repo) == ["bad/data"]
 

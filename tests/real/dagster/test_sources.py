@@ -1,4 +1,4 @@
-"""Folders that others write, as observable assets, and freshness from commits."""
+"""Folders of other writers as observable assets, and freshness from commits."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""One IO manager: assets that return and take values of different types."""
+"""One IO manager for assets that return and receive values of different types."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from graveler.spark import write
 
 AT = datetime(2013, 1, 1, 5, 30, tzinfo=UTC)
 ROWS = {"n": [1, 2], "name": ["é", None], "at": [AT, AT]}
-PANDAS = pd.DataFrame(ROWS)  # its times are nanoseconds
+PANDAS = pd.DataFrame(ROWS)  # its times are in nanoseconds
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 
@@ -45,7 +45,7 @@ def materialize(resource, instance):
 
 
 def passing(value, *kinds):
-    """Return an asset that returns the value, and one that keeps the argument, for each kind."""
+    """Return an asset that returns the value, and one for each kind that keeps its argument."""
     seen = {}
 
     @dg.asset
@@ -107,7 +107,7 @@ def test_spark_and_the_others_read_what_the_other_wrote(spark, materialize):
     result = materialize(*assets, partition_by=["part"])
     for frame in seen.values():
         assert sorted(rows(frame)) == [(1, "é"), (2, None)]
-    assert sorted(seen[pd.DataFrame]["part"]) == [7, 8]  # a folder is a column
+    assert sorted(seen[pd.DataFrame]["part"]) == [7, 8]  # the folder's name becomes a column
     (made,) = result.asset_materializations_for_node("made")
     assert made.metadata["dagster/row_count"].value == 2
 
@@ -224,7 +224,7 @@ def test_metadata_name_the_table_its_rows_and_columns(repo, materialize):
     assert repo.ref(ref).exists("made/data.parquet")  # the commit outlives the branch
 
 
-@pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`")  # Dagster calls it beta
+@pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`")  # a beta feature of Dagster
 def test_each_partition_of_a_run_has_its_own_metadata(resource, instance):
     keys = ["2013-01-01-05:00", "2013-01-01-06:00"]
 

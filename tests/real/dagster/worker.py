@@ -1,4 +1,4 @@
-"""A run worker of Dagster, whose steps are processes of their own; the test kills it."""
+"""A run worker of Dagster that the test kills. Its steps are separate processes."""
 
 import sys
 
