@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="session")
 def dbt():
-    """The program, which `make .venv-dbt/.installed` installs."""
+    """The program of dbt, which `make .venv-dbt/.installed` installs."""
     return ROOT / ".venv-dbt/bin/dbt"
 
 
@@ -34,5 +34,5 @@ def parsed(tmp_path_factory, dbt):
 
 @pytest.fixture
 def project(parsed, tmp_path):
-    """A copy of the parsed project, to change."""
+    """A copy of the parsed project, which tests may change."""
     return Path(shutil.copytree(parsed, tmp_path / "flights_dbt"))

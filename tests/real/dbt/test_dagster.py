@@ -1,4 +1,4 @@
-"""The dbt project of the guide as assets of Dagster, on the branch of the run."""
+"""The guide's dbt project as assets of Dagster, on the branch of the run."""
 
 import runpy
 
@@ -67,7 +67,7 @@ def test_dbt_builds_on_the_branch_and_its_test_stops_an_hour(job, repo, tmp_path
     assert [key.name for key in _checks(failed, passed=False)] == ["unique_departures_flight"]
     branch = repo.runs.get("dagster flights_job 2013-01-01-06:00").branch
     on_branch = [entry.path for entry in repo.ref(branch).entries("output/2013/01/01/06")]
-    assert on_branch == []  # the step of dbt is dropped
+    assert on_branch == []  # the step of dbt is discarded
 
 
 def _checks(result, *, passed):

@@ -1,4 +1,4 @@
-"""The dbt project of the guide, published hour by hour, with real dbt on DuckDB."""
+"""The guide's dbt project, published hour by hour, with real dbt on DuckDB."""
 
 import subprocess
 from io import BytesIO
@@ -30,7 +30,7 @@ def repo(tmp_path):
 
 @pytest.fixture(scope="module")
 def build(folder, results):
-    """Return what builds the project for an hour with the variables of a step."""
+    """Return a function that builds the project for an hour with the variables of a step."""
 
     def build_in(variables, hour):
         results.unlink(missing_ok=True)
@@ -63,7 +63,7 @@ def results(folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("dbt")  # of all tests: dbt parses a project once
+    return tmp_path_factory.mktemp("dbt")  # for all tests: dbt parses the project once
 
 
 def hour_folder(hour):
@@ -71,7 +71,7 @@ def hour_folder(hour):
 
 
 def publish(repo, build, hour, rows):
-    """Run an hour to its end; return what dbt printed."""
+    """Publish an hour; return the output of dbt."""
     with repo.run(f"flights {hour:02}:00") as run:
         with run.step("load") as step:
             body = "\n".join([HEADER, *rows, ""]).encode()
@@ -84,7 +84,7 @@ def publish(repo, build, hour, rows):
 
 
 def publish_behind_gate(repo, build, results, hour, rows):
-    """Run an hour, in which the gate reads what dbt has recorded of its tests."""
+    """Publish an hour behind the gate that reads dbt's test results."""
     with repo.run(f"flights {hour:02}:00", gates=checks.dbt_results("dbt/")) as run:
         with run.step("load") as step:
             body = "\n".join([HEADER, *rows, ""]).encode()
@@ -96,7 +96,7 @@ def publish_behind_gate(repo, build, results, hour, rows):
 
 
 def files(repo, ref="main"):
-    """Return the paths of a version, without what dbt records of itself."""
+    """Return the paths of a version, without dbt's results."""
     entries = repo.ref(ref).entries()
     return [entry.path for entry in entries if not entry.path.startswith("dbt/")]
 
@@ -123,7 +123,7 @@ def test_an_hour_is_stopped_by_a_dbt_test(repo, build, results):
     assert files(repo) == sorted(files_of(5))
     record = repo.runs.get("flights 06:00")
     assert record.state is RunState.PARKED
-    # the rows that failed are on the branch
+    # the failed rows are on the branch
     assert f"output/{hour_folder(6)}/departures.parquet" in files(repo, record.branch)
     rows = record.verdicts[0].facts["results"]
     assert rows["unique_departures_flight"].startswith("fail: Got 1 result")
