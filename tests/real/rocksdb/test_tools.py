@@ -67,7 +67,7 @@ def test_sst_dump_shows_the_properties_of_a_table(sst_dump, tables, kind, tmp_pa
 @pytest.mark.parametrize("kind", TableKind)
 def test_rocksdb_and_its_tool_read_every_compression(sst_dump, tables, kind, compression, tmp_path):
     source = TableReader(max(tables[kind], key=len))
-    # as many copies as fill several blocks, so that the compression is used
+    # enough copies to fill several blocks, so that compression is used
     records = [
         (b"%03d/%s" % (copy, key), value) for copy in range(200) for key, value in source.items()
     ]
