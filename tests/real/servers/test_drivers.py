@@ -1,4 +1,4 @@
-"""The suite of the key-value port on servers of PostgreSQL, MariaDB and DynamoDB."""
+"""The suite of the key-value port on PostgreSQL, MariaDB and DynamoDB servers."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ class TestMySQL(KVStoreSuite):
 
 
 class TestDynamoDB(KVStoreSuite):
-    # A request takes moto milliseconds; pages have 1,024 items, batches 25 and 100.
+    # moto takes milliseconds for a request. Pages have 1,024 items, and batches 25 and 100.
     many = 1_300
     examples = 5
 

@@ -1,4 +1,4 @@
-"""What a database has acknowledged survives the database, or the database is refused."""
+"""Writes that a database acknowledges survive its crash, or graveler refuses the database."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.harness.servers.postgres import postgres_server, socket_of
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Any]:
-    """A durable PostgreSQL that writes by itself only every ten seconds."""
+    """A durable PostgreSQL whose WAL writer runs only every ten seconds."""
     with postgres_server(durable=True, wal_writer_delay="10s") as server:
         yield server
 

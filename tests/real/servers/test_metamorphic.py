@@ -1,8 +1,8 @@
-"""One history, told to every driver and with every splitting: everywhere it reads the same.
+"""One history, replayed on every driver and with every splitting, has the same content.
 
-The record of a history is what each step said (what it raised, too) and what could be seen
-between the steps. Ids of commits are compared where trees are cut in the same places; files are
-given the same addresses for that, because ids stand for them too.
+The record of a history has the result of each step, also its error, and the visible content
+between the steps. Ids of commits are compared if trees are cut in the same places. For that, files
+get the same addresses, because ids depend on them too.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ SPLITTINGS = {
 SEEDS = (4, 7)
 WORLDS = [
     *product(KVS, OBJECTS, SPLITTINGS),
-    # Once each: what these two could do otherwise, they would do with any objects.
+    # These two run once each, because object stores make no difference to them.
     ("mysql", "file", "small"),
     ("dynamodb", "mem", "crumbs"),
 ]
@@ -46,7 +46,7 @@ CONTENTS = ["1", "2", "3"]
 
 
 class StillClock(FakeClock):
-    """Stands still within a step, however often a driver asks."""
+    """A clock that does not move within a step."""
 
     def now(self):
         return self._now
@@ -60,7 +60,7 @@ class StillClock(FakeClock):
 
 @cache
 def history(seed):
-    """Return the steps of a history: drawn blindly, so that some of them are refused."""
+    """Return the steps of a history. They are drawn blindly, so some of them are refused."""
     random = Random(seed)
 
     def one():
@@ -98,7 +98,7 @@ def link(repo, branch, writes):
         Entry(path, f"data/{content}", 1, infos[content].checksum, computed=True)
         for path, content in writes.items()
     ]
-    link_unseen(repo.branch(branch), entries)  # looked up, they would have their store's time
+    link_unseen(repo.branch(branch), entries)  # a look-up would add the store's times
 
 
 CALLS: dict[str, Callable[..., Any]] = {
@@ -118,7 +118,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 
 def said(repo, name, given):
-    """Take a step; return what there is to say of it, whatever the driver."""
+    """Take a step; return its result in a form that does not depend on the driver."""
     try:
         CALLS[name](repo, *given)
     except MergeConflictError as error:
@@ -144,7 +144,7 @@ def changes(found):
 
 
 def seen(repo):
-    """Return what can be seen of a repository."""
+    """Return the visible content of a repository."""
     names = [record.name for record in repo.branches(hidden=True)]
     views = [repo.branch(name) for name in names] + [repo.ref(name) for name in names]
     views += [repo.ref(tag) for tag in repo.tags.list()]
@@ -171,7 +171,7 @@ def seen(repo):
 
 
 def told(lake, clock, seed, splitting):
-    """Tell a new repository a history; return its record, and the ids of its commits."""
+    """Replay a history in a new repository; return its record, and the ids of its commits."""
     clock.restart()
     repo = lake.create_repository(f"flights-{seed}", splitting=SPLITTINGS[splitting])
     record, ids, numbers = [], [], count(1)
@@ -193,7 +193,7 @@ def lake_at(config):
 
 @cache
 def expected(seed, splitting):
-    """Return what memory makes of a history."""
+    """Return the result of a history on the stores in memory."""
     config = LakeConfig("x", "mem://", f"mem://metamorphic-{seed}-{splitting}")
     lake, clock = lake_at(config)
     with lake:

@@ -40,7 +40,7 @@ def wire(mysql_socket: Path) -> Iterator[Wire]:
 
 @pytest.fixture
 def wired(wire: Wire, mysql_url: str) -> Iterator[MySQLKVStore]:
-    """A store at the other end of the wire."""
+    """A store behind the wire."""
     with pymysql.connect(user="root", unix_socket=_socket(mysql_url)) as connection:
         with connection.cursor() as cursor:
             cursor.execute("CREATE OR REPLACE USER wired@localhost IDENTIFIED BY 'secret'")
@@ -55,7 +55,7 @@ def _socket(url: str) -> str:
 
 
 def _fail(store: MySQLKVStore, condition: str, number: int) -> None:
-    """Have the server fail with `number` when a row is written and `condition` holds."""
+    """Make the server fail with `number` when a row is written and `condition` holds."""
     with store._engine.connect() as connection:
         for when in ("INSERT", "UPDATE", "DELETE"):
             connection.execute(
@@ -199,7 +199,7 @@ def test_a_lock_held_too_long_is_unavailable(mysql_url: str) -> None:
             holder.execute(text("START TRANSACTION"))
             holder.execute(text("SELECT * FROM graveler_kv FOR UPDATE"))
             impatient.execute(text("SET SESSION innodb_lock_wait_timeout = 0"))
-            impatient.close()  # the next to be used
+            impatient.close()  # the store uses this connection next
             with pytest.raises(BackendUnavailableError, match="Lock wait timeout"):
                 store.set_if("p", b"k", b"w", b"v")
             holder.execute(text("ROLLBACK"))
@@ -217,7 +217,7 @@ def test_a_user_who_may_not_make_the_table_is_told(mysql_url: str) -> None:
     url = mysql_url.replace("root@", "reader@")
     with pytest.raises(PermissionDeniedError, match="grant it"):
         MySQLKVStore(url)
-    # A table made by another user is all that it needs.
+    # The user needs only a table that another user has made.
     MySQLKVStore(mysql_url).close()
     with MySQLKVStore(url) as store:
         store.set("p", b"k", b"v")
@@ -256,7 +256,7 @@ def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str
 
 
 def test_a_value_too_large_for_the_server_is_told(store: MySQLKVStore) -> None:
-    value = b"'" * store._longest  # each of which is quoted
+    value = b"'" * store._longest  # each byte is escaped
     store.set("p", b"k", value)
     store.set_if("p", b"k", value, value)
     store.set_many("p", [(b"l", value), (b"m", value)])

@@ -43,7 +43,7 @@ def wire(postgres_socket: Path) -> Iterator[Wire]:
 
 @pytest.fixture
 def wired(wire: Wire, postgres_url: str) -> Iterator[PostgresKVStore]:
-    """A store at the other end of the wire."""
+    """A store behind the wire."""
     options = psycopg.conninfo.conninfo_to_dict(for_libpq(postgres_url))["options"]
     query = urlencode({"options": options, "sslmode": "disable", "gssencmode": "disable"})
     query += "&durability=server"
@@ -53,7 +53,7 @@ def wired(wire: Wire, postgres_url: str) -> Iterator[PostgresKVStore]:
 
 
 def _fail(store: PostgresKVStore, condition: str, state: str) -> None:
-    """Have the server fail with `state` when the table is written to and `condition` holds."""
+    """Make the server fail with `state` when the table is written and `condition` holds."""
     with store._engine.connect() as connection:
         connection.execute(text("CREATE SEQUENCE writes"))
         connection.execute(
@@ -72,11 +72,11 @@ def _fail(store: PostgresKVStore, condition: str, state: str) -> None:
 
 
 def _wait_for(connection: psycopg.Connection, question: str) -> None:
-    """Ask until the answer is yes."""
+    """Repeat the query until it returns true."""
     for _ in range(1000):
         if connection.execute(question).fetchone() == (True,):
             return
-        connection.rollback()  # a transaction would see what it saw at first
+        connection.rollback()  # one transaction would always see its first snapshot
         connection.execute("SELECT pg_sleep(0.01)")
     pytest.fail(f"never came true: {question}")
 
@@ -87,7 +87,7 @@ def end_connections(postgres_url: str) -> Callable[[], None]:
 
     def end() -> None:
         with psycopg.connect(for_libpq(postgres_url), autocommit=True) as connection:
-            # The second argument: how many milliseconds to wait for the end.
+            # The second argument is the number of milliseconds to wait for the end.
             connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OURS}")
             assert connection.execute(f"SELECT count(*) {_OURS}").fetchone() == (0,)
 
@@ -140,7 +140,7 @@ def test_a_turn_whose_reply_is_lost_is_free_for_the_next(
 ) -> None:
     for lost in (True, False):
         with wired.turn("main", 60):
-            pass  # from here on the connection is there
+            pass  # now the connection exists
         wire.replies_to_lose = int(lost)
         with wired.turn("main", 60) as had:
             pass
@@ -211,7 +211,7 @@ def test_a_role_that_may_not_make_the_table_is_told(postgres_url: str) -> None:
         try:
             with pytest.raises(PermissionDeniedError, match="grant it"):
                 PostgresKVStore(postgres_url.replace("postgres@", f"{role}@"))
-            # A table made by another user is all that it needs.
+            # The role needs only a table that another user has made.
             PostgresKVStore(postgres_url).close()
             connection.execute(
                 f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema[0]}.graveler_kv TO {role}"
@@ -246,7 +246,7 @@ def test_a_refused_connection_is_not_tried_again(
     with pytest.raises(kind, match=reason) as caught:
         PostgresKVStore(f"postgresql://{login}@/{database}?host={guarded}", clock=clock)
     assert "s3cret" not in str(caught.value)
-    assert clock.now() - start < timedelta(milliseconds=1)  # no pause before another try
+    assert clock.now() - start < timedelta(milliseconds=1)  # no pause and no second try
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:secret@host:port/db", "postgresql:secret"])

@@ -102,7 +102,7 @@ def test_what_was_acknowledged_survives_the_death_of_its_writer(
     address = request.getfixturevalue(uri)
     acknowledged = -1
     for _ in range(KILLS):
-        # The one that died may have written more than it could report.
+        # The killed writer may have written more than it could report.
         writer = start_worker("write", address, str(acknowledged + 2))
         assert writer.stdout is not None
         assert writer.stderr is not None
@@ -134,7 +134,7 @@ def test_a_conditional_write_on_a_failing_disk_may_have_landed(
     acknowledged, told = first.split()
     assert told == "outcome-unknown"
     assert second == "backend-unavailable"
-    assert "Traceback" not in errors  # closing may warn, and does not fail
+    assert "Traceback" not in errors  # closing may warn, but does not fail
     with open_kv(request.getfixturevalue(uri)) as store:
         keys = [key for key, _ in store.scan("p")]
     expected = [b"%06d" % number for number in range(int(acknowledged) + 1)]

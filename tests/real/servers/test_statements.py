@@ -1,4 +1,4 @@
-"""The counted statements are those that a server of PostgreSQL gets, and they are as many as on SQLite."""
+"""A PostgreSQL server receives exactly the counted statements, and as many as SQLite."""
 
 from pathlib import Path
 
