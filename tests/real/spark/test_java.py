@@ -21,7 +21,7 @@ def packaged():
 
 
 def fake_java(home: Path, version: str, *, has_module: bool = True) -> Path:
-    """A launcher that says it is `version`, and refuses the module if it has not got it."""
+    """Write a fake launcher of version `version`. It refuses the module if it does not have it."""
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True)
     launcher.write_text(

@@ -1,4 +1,4 @@
-"""One task that looks at a worker."""
+"""A task that checks a worker."""
 
 import platform
 import sys
@@ -85,7 +85,7 @@ JOBS = {
 
 @pytest.fixture(scope="module")
 def in_memory(spark, tmp_path_factory):
-    """Tables of a repository whose storage is in memory, and of which two branches differ everywhere."""
+    """Tables of a repository in memory, with two branches that differ in every path."""
     folder = tmp_path_factory.mktemp("lake") / "lake"
     with graveler.init(folder, storage_uri="mem://preflight") as lake:
         repo = lake.create_repository("tables", splitting=Splitting(raggedness=8))

@@ -110,7 +110,7 @@ def test_partitions_named_like_patterns_are_read(spark, branch, monkeypatch):
         gspark.write(branch, written, "t/", partition_by=["v"])
     twice = sorted([*enumerate(values)] * 2)
     assert rows(gspark.read(branch, "t/", spark=spark)) == twice
-    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)  # columns from the addresses
+    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)  # columns come from addresses
     assert rows(gspark.read(branch, "t/", spark=spark)) == twice
 
 
@@ -126,7 +126,7 @@ def test_many_writes_are_read_where_rows_name_no_file(spark, branch, monkeypatch
 
 def test_many_files_are_read_once_each_session_unchanged(spark, branch):
     before = spark.conf.get(LISTING)
-    for number in range(40):  # more than Spark lists without a job
+    for number in range(40):  # more files than Spark lists without a job
         csv(branch, f"t/{number}.csv", number)
     frame = gspark.read(branch, "t/", format="csv", schema="id int", spark=spark)
     assert rows(frame) == [(number,) for number in range(40)]

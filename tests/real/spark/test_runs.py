@@ -1,4 +1,4 @@
-"""Spark inside runs: what a retry, a failure and a gate see."""
+"""Spark inside runs: the view of a retry, of a failure and of a gate."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

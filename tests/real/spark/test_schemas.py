@@ -1,4 +1,4 @@
-"""Schemas and rows that are kept with the entries of Parquet files."""
+"""Schemas and row counts that are stored with the entries of Parquet files."""
 
 import io
 import json
@@ -108,7 +108,7 @@ def test_a_file_without_a_schema_leaves_it_to_spark(branch, write, spark):
 
 @pytest.fixture
 def put_parquet(branch):
-    """Put a Parquet file that says nothing about its columns."""
+    """Put a Parquet file whose entry has no schema."""
 
     def put(path, **columns):
         body = io.BytesIO()

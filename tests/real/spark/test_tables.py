@@ -1,4 +1,4 @@
-"""Tables by ref: which version is read, which of its files, and the views of one commit."""
+"""Tables by ref: which version and which files are read, and views of one commit."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def lake(repo, spark):
 
 
 def load(repo, spark, number, day):
-    """Append a row to the table, and commit."""
+    """Append a row to the table, and commit it."""
     main = repo.branch("main")
     frame = spark.createDataFrame([(number, number / 2, day)], DAYS).coalesce(1)
     gs.write(main, frame, "t/", partition_by=["dt"])
@@ -35,7 +35,7 @@ def ids(frame):
 
 @pytest.fixture
 def loaded(repo, spark):
-    """Three commits to a table, of which the second has a tag."""
+    """Three commits to a table. The second one has a tag."""
     commits = [load(repo, spark, number, f"2026-01-0{number}") for number in (1, 2, 3)]
     repo.tags.create("v1", commits[1])
     return commits

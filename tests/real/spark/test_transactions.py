@@ -1,4 +1,4 @@
-"""Transactions: several tables land together, races end in one winner, failures leave nothing."""
+"""Transactions: tables land together, a race has one winner, and a failure leaves nothing."""
 
 from datetime import timedelta
 
@@ -93,7 +93,7 @@ def test_a_transaction_whose_driver_died_is_swept(repo, lake, days):
     later = repo.stores.clock.now() + timedelta(hours=1)
     assert len(repo.runs.reap(now=later, dry_run=False)) == 1
     assert left_over(repo) == []
-    with pytest.raises(FencedError):  # it was not dead, only silent
+    with pytest.raises(FencedError):  # the owner was alive, only silent
         dead.__exit__(None, None, None)
     assert not repo.ref("main").has_below("t/")
 

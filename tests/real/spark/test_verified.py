@@ -11,7 +11,7 @@ TEXT = "1\n2\n3\n"
 
 @pytest.fixture
 def table(branch):
-    """A table of a few files, one of them below a partition folder, one with an odd name."""
+    """A table of a few files: some in partition folders, and one with an odd name."""
     for path in ("t/day=1/a.csv", "t/day=2/b.csv", "t/day=2/c d%20.csv"):
         branch.put(path, TEXT.encode())
     branch.put("t/day=2/empty.csv", b"")
@@ -37,7 +37,7 @@ def test_a_sound_table_is_read(spark, table):
 @pytest.mark.parametrize("content", ["1\n2\n4\n", "1\n2\n", "", TEXT + "4\n"])
 def test_a_damaged_file_is_no_reading(spark, table, content):
     entry = damage(table, "t/day=2/c d%20.csv", content)
-    assert gspark.read(table, "t/", format="csv", spark=spark).count() >= 6  # nothing verifies
+    assert gspark.read(table, "t/", format="csv", spark=spark).count() >= 6  # without verification
     with pytest.raises(CorruptionError, match=r"'t/day=2/c d%20\.csv'") as raised:
         read(spark, table)
     assert entry.address in str(raised.value)
@@ -58,7 +58,7 @@ def test_declared_checksums_are_compared(spark, table, algorithm):
     table.link_many([replace(entry, checksum=f"{algorithm}:{right}", computed=False)])
     assert read(spark, table).count() == 9
     table.link_many([replace(entry, checksum=f"{algorithm}:{right[::-1]}", computed=False)])
-    if algorithm == "blake2b":  # Spark has none: the size alone
+    if algorithm == "blake2b":  # Spark lacks this algorithm, so only the size is checked
         assert read(spark, table).count() == 9
         return
     with pytest.raises(CorruptionError, match=algorithm):

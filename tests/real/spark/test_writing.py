@@ -52,7 +52,7 @@ def test_an_owner_who_appends_again_replaces_its_own_rows_alone(spark, branch):
     for owner, values in (
         ("one", [(1, "a"), (2, "b")]),
         ("two", [(3, "a")]),
-        ("one", [(4, "a")]),  # none in b any more
+        ("one", [(4, "a")]),  # b is empty now
     ):
         gspark.write(branch, frame(spark, *values), "t/", partition_by=["day"], owner=owner)
     found = gspark.read(branch, "t/", spark=spark).select("id", "day")
@@ -145,7 +145,7 @@ def test_a_table_keeps_its_partition_columns(spark, branch):
     assert paths(branch) == before
     gspark.write(branch, frame(spark, (2, "b")), "t/", mode="overwrite")
     assert rows(gspark.read(branch, "t/", spark=spark)) == [(2, "b")]
-    for columns in (["day"], []):  # what an owner replaces does not count
+    for columns in (["day"], []):  # files that the owner replaces do not count
         gspark.write(branch, frame(spark, (3, "c")), "u/", partition_by=columns, owner="one")
     assert rows(gspark.read(branch, "u/", spark=spark)) == [(3, "c")]
 
