@@ -1,14 +1,14 @@
-"""Writers that never stop, hours at speed, and a committer that is killed at every call.
+"""Writers in endless loops, fast hours, and a committer that is killed at every call.
 
     python -m tests.real.storm [FOLDER] [--stride N] [--policy hold|quarantine]
 
-Every process is a fork of this one and opens the lake itself. For each hour one tick is killed
-(``kill -9``) before its next call to the stores, one call later with every hour, and then two
-come at once, which must get one answer. First the hours are good, until every call has been its
-last; then bad ones, of which under ``quarantine`` each goes to a branch of its own, and under
-``hold`` none is published; every few hours what was refused is mended, under ``quarantine`` the
-last of it. At the end every file whose write was acknowledged has to be on main, once, or in
-quarantine.
+Every process is a fork of this one and opens the lake itself. In each hour, one tick is killed
+(``kill -9``) before one of its calls to the stores, a later call with every hour. Then two ticks
+run at the same time, and must return the same answer. The hours are good until a tick has been
+killed at every call. Then bad hours follow: under ``quarantine`` each goes to a separate branch,
+and under ``hold`` none is published. Every few hours the refused files are repaired, under
+``quarantine`` only the last hour's. At the end every file whose write was acknowledged must be on
+main, once, or in quarantine.
 """
 
 import argparse
@@ -41,7 +41,7 @@ WRITERS = 4
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR_S = 0.02
 MENDED = 6
-PAUSE_S = 0.02  # of a writer between two files, so that hours stay short
+PAUSE_S = 0.02  # between two files of a writer, so that hours stay short
 
 
 class _DeadlyLake(Lake):
@@ -59,7 +59,7 @@ def _suicide(call):
 
 
 def _fork(work):
-    """Do `work` in a child, whose status says whether it ended well; return its id."""
+    """Run `work` in a child, whose exit status is 0 if it ended well; return the child's id."""
     child = os.fork()
     if child:
         return child
@@ -72,7 +72,7 @@ def _fork(work):
 
 
 def _places(repo, ingestion):
-    """Return the addresses of the objects of each path, on main and in quarantine."""
+    """Return the addresses of each path's objects, on main and in quarantine."""
     places = {entry.path: {entry.address} for entry in repo.ref("main").entries()}
     for kept in ingestion.quarantined():
         for change in repo.diff(f"{kept.head}~1", kept.name):
@@ -86,11 +86,11 @@ def _folder(moment):
 
 
 class Storm:
-    """One policy's storm.
+    """The storm for one policy.
 
     Attributes:
-        killed: How many committers died, by where: ``good`` or ``bad`` hours.
-        hours: How many hours there were.
+        killed: The number of killed committers, by ``good`` and ``bad`` hours.
+        hours: The number of hours.
     """
 
     def __init__(self, folder, policy, *, stride=1):
@@ -98,7 +98,7 @@ class Storm:
         self.killed: Counter[str] = Counter()
         self.hours = 0
         self._parent = os.getpid()
-        self._now = mmap.mmap(-1, 8)  # shared with the writers: which hour it is
+        self._now = mmap.mmap(-1, 8)  # the present hour, shared with the writers
         with graveler.open(self.folder / "lake", create=True) as lake:
             repo = lake.create_repository("flights")
             repo.branch("main").put("settled", b"0")
@@ -107,7 +107,7 @@ class Storm:
             repo.ingestion().branch.put("input/first", b"0")
 
     def run(self):
-        """Let it rage, and check what is left."""
+        """Run the good and the bad hours, and check the result."""
         writers = [_fork(lambda number=number: self._write(number)) for number in range(WRITERS)]
         try:
             self._rage("good")
@@ -120,12 +120,12 @@ class Storm:
         return self._check()
 
     def _write(self, number):
-        """Stage one file after the other, and note before and after."""
+        """Stage files in an endless loop; log each before and after its write."""
         with (self.folder / f"writer{number}").open("wb", buffering=0) as log:
             repo = graveler.open(self.folder / "lake").repository("flights")
             branch = repo.ingestion().branch
             count = 0
-            while os.getppid() == self._parent:  # else no process is left to stop it
+            while os.getppid() == self._parent:  # otherwise no process is left to stop it
                 count += 1
                 late = count % 7 == 0
                 hour = self._hour() - (1 if late else 0)
@@ -145,7 +145,7 @@ class Storm:
         return START + timedelta(hours=self.hours - 1)
 
     def _rage(self, kind):
-        """One hour after the other, each with a tick that dies one call later, until none does."""
+        """Run hours, each with a tick that dies one call later, until a tick ends alive."""
         number = 1
         while True:
             hour = self._next_hour()
@@ -164,10 +164,10 @@ class Storm:
                 return
             number += self.stride
             if kind == "bad" and self.hours % MENDED == 0:
-                self._mend()  # else each hour has more to look at, and no call is ever the last
+                self._mend()  # otherwise hours grow, and so does the number of calls
 
     def _bad(self, hour):
-        """Stage a bad file, in a process of its own."""
+        """Stage a bad file, in a separate process."""
         path = f"{_folder(hour)}/x.bad"
 
         def work():
@@ -179,7 +179,7 @@ class Storm:
         assert os.waitpid(_fork(work), 0)[1] == 0
 
     def _killed(self, hour, number):
-        """Run a tick that dies before its call `number`; return whether it came so far."""
+        """Run a tick that dies before call `number`; return whether it made so many calls."""
 
         def work():
             script = Script()
@@ -204,7 +204,7 @@ class Storm:
         return False
 
     def _ticks(self, hour):
-        """Run two ticks of one hour at once and return their different answers."""
+        """Run two ticks of one hour at the same time; return their different answers."""
         files = [self.folder / f"tick{number}" for number in range(2)]
 
         def work(file):
@@ -215,7 +215,7 @@ class Storm:
                     "published": tick.published and tick.published.id,
                     "quarantined": tick.quarantined,
                 }
-                if tick.state is not HourState.HELD:  # a held hour takes mends: it may grow
+                if tick.state is not HourState.HELD:  # a held hour may take repairs
                     answer["commit"] = tick.commit and tick.commit.id
                 file.write_text(json.dumps(answer))
 
@@ -228,7 +228,7 @@ class Storm:
         return repo.ingestion(gates=[no_bad_file], on_refusal=self.policy)
 
     def _mend(self):
-        """Mend what was refused, while the writers go on; the last hour is a good one again."""
+        """Repair the refused files while the writers continue. The last hour is good again."""
 
         def work():
             with graveler.open(self.folder / "lake") as lake:
@@ -238,7 +238,7 @@ class Storm:
                     branch = ingestion.branch
                     bad = [entry.path for entry in branch.entries() if entry.path.endswith(".bad")]
                     branch.delete_many(bad)
-                for kept in ingestion.quarantined()[-1:]:  # the others stay in quarantine
+                for kept in ingestion.quarantined()[-1:]:  # the others remain in quarantine
                     shelf = repo.branch(kept.name)
                     shelf.delete_many(
                         [one.path for one in shelf.entries() if one.path.endswith(".bad")]
@@ -252,7 +252,7 @@ class Storm:
         assert json.loads(answers.pop())["state"] == HourState.PUBLISHED, (hour, answers)
 
     def _check(self):
-        """Fail if a file was lost or doubled; return a line about what there was."""
+        """Raise if a file was lost or duplicated; return a line of figures."""
         begun, told = self._told()
         with graveler.open(self.folder / "lake") as lake:
             repo = lake.repository("flights")
@@ -266,7 +266,7 @@ class Storm:
             main = set(tree(repo.ref("main")))
             left = list(ingestion.branch.uncommitted())
             check_history(repo, ingestion)
-        # a write that overlaps a commit may be in it, and in the next one: as the same object
+        # a write that overlaps a commit may be in it and in the next commit, as the same object
         doubled = [path for path, addresses in places.items() if len(addresses) > 1]
         assert not doubled, f"two objects of one path: {sorted(doubled)[:5]}"
         lost = told - set(texts)
@@ -284,7 +284,7 @@ class Storm:
         )
 
     def _told(self):
-        """Return what writers began to write, and which writes were acknowledged."""
+        """Return the paths of begun writes, and of acknowledged writes."""
         begun, told = set(), set()
         for log in [*self.folder.glob("writer*"), *self.folder.glob("bad")]:
             for line in log.read_text().splitlines():
@@ -292,13 +292,13 @@ class Storm:
                 begun.add(path)
                 if mark == "!":
                     told.add(path)
-        # a bad file that was mended under either policy is gone because it was deleted
+        # a repaired bad file is deleted, under either policy
         mended = {path for path in told if path.endswith(".bad")}
         return begun, told - mended
 
 
 def main(arguments):
-    """Run the storms that are asked for, and say how they went."""
+    """Run the requested storms, and print the results."""
     parser = argparse.ArgumentParser(prog="python -m tests.real.storm")
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--stride", type=int, default=1, help="every how many calls one dies")

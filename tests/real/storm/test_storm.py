@@ -1,4 +1,4 @@
-"""Four writers that never stop, hours at speed, a committer that is killed at call after call."""
+"""Four writers in endless loops, fast hours, and a committer that is killed at call after call."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.crash
 @pytest.mark.parametrize("policy", ["hold", "quarantine"])
 def test_every_acknowledged_file_is_on_main_or_in_quarantine(policy, tmp_path):
-    """The storm forks, so it has a process of its own; `make storm` kills at every single call."""
+    """The storm forks, so it needs a separate process. `make storm` kills at every single call."""
     storm = subprocess.run(
         [
             sys.executable,
