@@ -1,7 +1,7 @@
-"""``python -m tests.real.torture KILLS [DRIVER]``: as many kills as wanted, and what became of them.
+"""Kills of processes, and what was lost: ``python -m tests.real.torture KILLS [DRIVER]``.
 
-``make torture KILLS=1000 DRIVER=sqlite SEED=7`` replays what the seed decides; the moments at
-which a clock kills, it does not.
+``make torture KILLS=1000 DRIVER=sqlite SEED=7`` replays the decisions of a seed, except for the
+moments at which a clock kills.
 """
 
 import sys
@@ -28,7 +28,7 @@ HEADS = (
 
 
 def table(tallies: dict[str, Tally]) -> str:
-    """Return what became of each driver's victims."""
+    """Return a table of the results for each driver."""
     rows = ["".join(f"{head:>13}" for head in (*HEADS, "seconds"))]
     for driver, t in tallies.items():
         cells = [driver, t.cycles, t.killed, t.disturbed, t.swept, t.operations, t.acknowledged]
@@ -38,7 +38,7 @@ def table(tallies: dict[str, Tally]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Torture; return 1 if anything was lost."""
+    """Run the torture; return 1 if anything was lost."""
     parser = ArgumentParser(prog="python -m tests.real.torture", description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=100, help="of each driver")
     parser.add_argument("driver", nargs="?", choices=DRIVERS, help="this one only")

@@ -1,4 +1,4 @@
-"""The three kinds of lake, as long as a torture needs them."""
+"""The three kinds of lake, each for the time of a torture."""
 
 import signal
 import time
@@ -17,12 +17,12 @@ from tests.real.torture.lakes import Place
 
 @dataclass(frozen=True)
 class Rack:
-    """A lake to torture, with its database.
+    """A lake for a torture, with its database.
 
     Attributes:
-        place: Where it is.
-        settle: Returns when nothing that a dead process began is still under way.
-        disturb: Stops the database at once and starts it again; None where there is no server.
+        place: The location of the lake.
+        settle: Returns when no work of a dead process is in progress.
+        disturb: Stops the database at once and restarts it; None if there is no server.
     """
 
     place: Place
@@ -49,12 +49,12 @@ DRIVERS: dict[str, Callable[[Path], Any]] = {
 
 
 def rack(driver: str, folder: Path) -> Any:
-    """Return the context in which a lake of one of DRIVERS exists."""
+    """Return a context with a lake of one of DRIVERS."""
     return DRIVERS[driver](folder)
 
 
 def settled(url: str) -> None:
-    """Wait until the server has done with whatever a dead client had asked of it."""
+    """Wait until the server has finished all requests of dead clients."""
     query = make_url(url).query
     for _ in range(1000):
         with psycopg.connect(
@@ -71,7 +71,7 @@ def settled(url: str) -> None:
 
 
 def _restart(server: Any) -> None:
-    """End the server without a word to its disk or its clients, and start it again."""
+    """Kill the server without a flush or a notice to clients, and restart it."""
     process = server.get_postmaster_info().process
     process.send_signal(signal.SIGQUIT)
     process.wait(30)

@@ -1,4 +1,4 @@
-"""What must be there: a repository as dicts, kept outside of the processes that are killed."""
+"""The expected content: a repository as dicts, outside of the processes that are killed."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,7 +7,7 @@ from tests.real.torture.operations import Operation, digest, own
 
 Tree = dict[str, str]
 Facts = dict[tuple[str, ...], str]
-"""What can be seen, flat: (branch, ``committed`` or ``shown``, path) or (tag, …): content."""
+"""The visible content as (branch, ``committed`` or ``shown``, path) or (tag, …): content."""
 
 
 @dataclass
@@ -15,12 +15,12 @@ class Line:
     """A branch.
 
     Attributes:
-        head: Names the commit it is at.
-        committed: Its tree.
-        staged: What is staged over it; None for a deletion.
-        base: Its own paths as they were when it was last in step with main.
-        ahead: It has commits that main has not; None where it is unknown.
-        behind: Main has commits that it has not; None where it is unknown.
+        head: The name of its commit.
+        committed: The tree of its head.
+        staged: The staged writes above it; None stands for a deletion.
+        base: Its own paths when it last agreed with main.
+        ahead: Whether it has commits that main does not have; None if that is unknown.
+        behind: Whether main has commits that it does not have; None if that is unknown.
     """
 
     head: str
@@ -32,28 +32,28 @@ class Line:
 
     @property
     def shown(self) -> Tree:
-        """Return the tree with what is staged."""
+        """Return the tree with staged writes."""
         laid = {**self.committed, **self.staged}
         return {path: content for path, content in laid.items() if content is not None}
 
 
 @dataclass
 class State:
-    """All branches and tags of a repository; a tag is a head and its tree."""
+    """All branches and tags of a repository. A tag is a head and its tree."""
 
     lines: dict[str, Line]
     tags: dict[str, tuple[str, Tree]] = field(default_factory=dict)
 
 
 def after(state: State, operation: Operation, *, already: bool | None = None) -> tuple[State, str]:
-    """Return what an operation makes of a state, and what it says: ok, already or an error.
+    """Return the state after an operation, and its answer: ok, already or an error.
 
     Args:
-        state: Before.
-        operation: What is done.
-        already: Of a merge, where the state does not tell: what it found.
+        state: The state before.
+        operation: The operation.
+        already: The outcome of a merge, if the state does not determine it.
     """
-    lines = {name: replace(line) for name, line in state.lines.items()}  # trees are never changed
+    lines = {name: replace(line) for name, line in state.lines.items()}  # trees are never modified
     changed = State(lines, dict(state.tags))
     return changed, _apply(changed, operation, already)
 
@@ -185,7 +185,7 @@ def _three_way(base: Tree, theirs: Tree, ours: Tree, strategy: str | None) -> Tr
 
 
 def look(state: State, operation: Operation) -> object:
-    """Return what a look at the state shows, as `execute` says it."""
+    """Return the answer to a read, in the form of `execute`."""
     line = state.lines[operation.branch]
     if operation.name == "get":
         (path,) = operation.writes
@@ -209,7 +209,7 @@ def _changes(before: Tree, now: Tree) -> dict[str, str]:
 
 
 def facts(state: State, owner: int | None = None) -> Facts:
-    """Return what can be seen of a state; only what `owner` alone decides, where one is given."""
+    """Return the visible content; with `owner`, only the part that the owner alone changes."""
     found: Facts = {}
     wanted = "" if owner is None else f"m{owner}/"
     for name, line in state.lines.items():

@@ -1,8 +1,8 @@
 """A process with all modules imported. It forks a victim for each request.
 
-A cycle then costs what its victim does, not the start of an interpreter. The fork server opens
-no store. A request is a line of JSON with the plan of a victim and the time of its kill. The
-victim writes its lines to the output of the fork server, which adds one line: how it ended.
+A cycle then takes only the time of its victim, not the start of an interpreter. The fork server
+opens no store. A request is a line of JSON with the plan of a victim and the time of its kill. The
+victim writes its lines to the output of the fork server, which adds a line about the victim's end.
 """
 
 import gc
@@ -29,18 +29,18 @@ PRELOADED = (
     "graveler.gc",
     "sqlalchemy.dialects.postgresql.psycopg",
 )
-"""What is imported when it is first used, so that no victim spends its life on it."""
+"""Modules that are imported at their first use, which would cost each victim time."""
 
 PACKAGES = (
     "committed", "gc", "lake", "publishing", "reads", "refs", "repository", "runs", "sstable", "staging",
 )  # fmt: skip
-"""The same of these packages of graveler: all their modules."""
+"""Packages of graveler whose modules are all imported."""
 
 _LONGEST = 60.0
 
 
 class ForkServer:
-    """The client side of a fork server; use it in a ``with``."""
+    """The client side of a fork server, for a ``with`` block."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -64,12 +64,12 @@ class ForkServer:
     def raise_victim(
         self, plan: Plan, *, kill_after: float | None, from_birth: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """Yield what a victim says, and at last ``{"ended": status}``: it is dead then.
+        """Yield the lines of a victim, and then ``{"ended": status}`` after its death.
 
         Args:
-            plan: What it shall do.
-            kill_after: Seconds until it is killed; None: it lives until its plan ends.
-            from_birth: Count them from the fork, not from when it has opened its lake.
+            plan: The plan of the victim.
+            kill_after: Seconds until the kill; None lets the victim end by itself.
+            from_birth: Count the seconds from the fork, and not from the open of the lake.
         """
         request = {"plan": plan.line(), "after": kill_after, "birth": from_birth}
         assert self._process.stdin is not None
@@ -88,8 +88,8 @@ class ForkServer:
 
 def main() -> None:
     """Serve until the input ends."""
-    gc.freeze()  # what is imported needs no look by any child
-    logging.disable(logging.CRITICAL)  # victims of a database that is stopped have much to log
+    gc.freeze()  # children need not collect imported objects
+    logging.disable(logging.CRITICAL)  # victims log much while a database is stopped
     for raw in sys.stdin.buffer:
         request = json.loads(raw)
         ended = _raise(Plan.read(request["plan"]), request["after"], birth=request["birth"])
@@ -110,7 +110,7 @@ def _raise(plan: Plan, after: float | None, *, birth: bool) -> int:
     os.close(tell)
     handle = os.pidfd_open(child)
     if not birth:
-        select.select([told], [], [], _LONGEST)  # it is ready, or dead
+        select.select([told], [], [], _LONGEST)  # the victim is ready or dead
     ended, _, _ = select.select([handle], [], [], _LONGEST if after is None else after)
     if not ended:
         os.kill(child, signal.SIGKILL)
@@ -120,7 +120,7 @@ def _raise(plan: Plan, after: float | None, *, birth: bool) -> int:
 
 
 def preload() -> None:
-    """Import what victims use."""
+    """Import the modules that victims use."""
     for module in PRELOADED:
         import_module(module)
     for package in PACKAGES:

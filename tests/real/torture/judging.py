@@ -1,4 +1,4 @@
-"""From what a victim said to what must be there, and whether it is."""
+"""Computes the expected content from a victim's lines, and compares it with the real content."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -8,32 +8,32 @@ from tests.real.torture.expected import Facts, Line, State, after, facts, look
 from tests.real.torture.operations import OWNERS, Operation
 
 _SHARED = ("commit", "main")
-"""Others at work decide what it finds to commit."""
+"""What it commits depends on other owners."""
 
 
 _STAGE = {"put", "link", "delete"}
 
 _REPEATED = {"link", "delete", "publish"}
-"""After a crash these are repeated: they have parts, or leave a run behind."""
+"""These are repeated after a crash, because they have parts or leave a run behind."""
 
 
-class Loss(AssertionError):  # noqa: N818 - that is what it is
+class Loss(AssertionError):  # noqa: N818 - it names a loss
     """An acknowledged change is missing, or something is present that was never written."""
 
 
 @dataclass
 class Journal:
-    """What a victim said, and what follows from it.
+    """The lines of a victim, and the conclusions.
 
     Attributes:
-        state: What is there for sure, everything acknowledged done.
-        alone: One thread did it all: then all of the state is known exactly.
-        pending: By owner, the operation of which it is unknown whether it happened.
-        commits: Acknowledged commits by branch, those of deleted branches left out.
-        operations: How many were begun.
-        acknowledged: How many changing ones were acknowledged.
-        failed: What failed, and how.
-        dropped: Branches that were deleted or put elsewhere, even if they were made again.
+        state: The certain state, after everything that was acknowledged.
+        alone: Whether one thread did everything, so that the whole state is known exactly.
+        pending: The operations with an unknown outcome, by owner.
+        commits: The acknowledged commits by branch, without those of deleted branches.
+        operations: The number of begun operations.
+        acknowledged: The number of acknowledged changes.
+        failed: The number of failures, by kind.
+        dropped: Branches that were deleted or reset, even if they were made again.
     """
 
     state: State
@@ -58,10 +58,10 @@ class Journal:
                 self._sure[path], self._floor[path] = 1, 0
 
     def hear(self, lines: Iterable[dict[str, Any]]) -> None:
-        """Take in all that a victim said.
+        """Process all lines of a victim.
 
         Raises:
-            Loss: An answer to it was wrong.
+            Loss: An answer to the victim was wrong.
         """
         for line in lines:
             if "will" in line:
@@ -76,7 +76,7 @@ class Journal:
             if operation.changes:
                 owner = 0 if self.alone else operation.owner
                 self.pending[owner] = operation
-                if operation.name == "reset-to":  # what was acknowledged before may be left behind
+                if operation.name == "reset-to":  # the reset may drop acknowledged commits
                     self.dropped.add(operation.branch)
                     self.commits.pop(operation.branch, None)
 
@@ -105,7 +105,7 @@ class Journal:
             raise Loss(f"{operation} says {line}, expected {expected}")
         if not self.alone:
             for other in self.state.lines.values():
-                other.behind = None  # others move main all the time
+                other.behind = None  # other owners move main all the time
         if operation.branch == "main":
             for path in operation.writes if operation.name in _STAGE else ():
                 self._sure[path] = len(self._last[path]) - 1
@@ -125,18 +125,18 @@ class Journal:
         if operation.branch not in self.state.lines:
             shown: object = "RefNotFoundError"
         elif operation.name == "uncommitted" and not self.alone and operation.branch == "main":
-            return  # others stage and commit
+            return  # other owners stage and commit
         else:
             shown = look(self.state, operation)
         if seen != shown:
             raise Loss(f"{operation} showed {seen}, expected {shown}")
 
     def check_shared(self, main: Line) -> None:
-        """Check what several owners' commits took of the writes staged on main.
+        """Check which staged writes of main the commits of several owners included.
 
         Raises:
-            Loss: A path shows neither its last acknowledged write nor one that was under way,
-                or what is committed is older than the last commit or newer than any write.
+            Loss: A path shows neither its last acknowledged write nor a write in progress, or its
+                committed content is older than the last commit or newer than any write.
         """
         for path in {*self._last, *(p for p in main.shown if p.startswith("s"))}:
             versions = self._last.get(path, [None])
@@ -151,12 +151,12 @@ class Journal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a victim's operations.
+    """The outcome of a victim's operations.
 
     Attributes:
-        state: What is there now.
-        landed: Operations that happened without an acknowledgement.
-        unclear: Operations of which the looks of things do not tell.
+        state: The state now.
+        landed: The number of operations that happened without an acknowledgement.
+        unclear: Operations whose outcome the content does not show.
     """
 
     state: State
@@ -165,14 +165,14 @@ class Verdict:
 
 
 def judge(journal: Journal, seen: State) -> Verdict:
-    """Return what must have happened, given what a victim said and what is there after it.
+    """Return what must have happened, from a victim's lines and the content after its end.
 
     Args:
-        journal: What it said.
-        seen: What is there: heads, trees and staged as they look, the rest unknown.
+        journal: The victim's lines.
+        seen: The visible content: heads, trees and staged writes. The rest is unknown.
 
     Raises:
-        Loss: Nothing that may have happened explains what is there.
+        Loss: No possible outcome explains the content.
     """
     state, landed = journal.state, 0
     unclear = []
@@ -203,7 +203,7 @@ def judge(journal: Journal, seen: State) -> Verdict:
 
 
 def _unsure(before: State, after: State) -> State:
-    """Return `after` without what it knows of ahead and behind that `before` does not say too."""
+    """Return `after`, with ahead and behind unknown where they differ from `before`."""
     lines = {}
     for name, line in after.lines.items():
         known = before.lines.get(name, line)
@@ -232,7 +232,7 @@ def _must_be(there: Facts, old: Facts, new: Facts, what: str) -> None:
 
 
 def _as_seen(state: State, seen: State, *, alone: bool) -> State:
-    """Return the state that is known to be there, with what only looking could tell."""
+    """Return the known state, completed with the facts that only a read of the lake shows."""
     if alone:
         return state
     lines = {}

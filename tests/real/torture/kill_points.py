@@ -1,4 +1,4 @@
-"""Ways to die, and to lose things: what a victim's stores and its operating system do to it."""
+"""Faults in the stores and system calls of a victim: its death, and lost writes."""
 
 import os
 import signal
@@ -28,12 +28,12 @@ SYSTEM_CALLS = (
 class KillPoints(Script):
     """Kills this process before or after the effect of a call, one call in `odds`.
 
-    Nothing happens before `live` is set, so that a victim may get somewhere first.
+    Nothing happens before `live` is set, so that a victim can begin its work.
 
     Args:
-        random: Decides.
-        odds: 0 for never.
-        pauses: Every tenth time wait a little instead, to let other threads in between.
+        random: Decides where.
+        odds: One call in this number; 0 for never.
+        pauses: Whether to also wait a little, one time in ten, to let other threads run.
     """
 
     def __init__(self, random: Random, odds: int, *, pauses: bool = False) -> None:
@@ -43,7 +43,7 @@ class KillPoints(Script):
 
     @contextmanager
     def around(self, call: str, key: str = "") -> Iterator[None]:
-        """Perhaps die, let the call happen, perhaps die."""
+        """Die or continue, make the call, and die or continue."""
         del call, key
         self._draw()
         yield
@@ -57,14 +57,14 @@ class KillPoints(Script):
 
 
 class KillingKVStore(FaultyKVStore):
-    """Passes on what the port has beyond reads and writes, too."""
+    """Also passes on the calls of the port that are neither reads nor writes."""
 
     def turn(self, name: str, patience: float) -> Any:
         return self._store.turn(name, patience)
 
 
 def guard_system_calls(points: KillPoints) -> None:
-    """Put kill points around the system calls on files, until the process ends."""
+    """Put kill points around the system calls on files, for the rest of the process."""
 
     def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def strike(*arguments: Any, **named: Any) -> Any:
@@ -78,13 +78,13 @@ def guard_system_calls(points: KillPoints) -> None:
 
 
 class ForgetfulKVStore(KillingKVStore):
-    """Acknowledges one write in `odds` without making it: what a checker must notice.
+    """Acknowledges one write in `odds` without making it, which a checker must detect.
 
     Args:
-        store: Where the other writes go.
-        call: Which kind of write is forgotten: ``set``, ``set_many``, ``set_if``, ``delete_if``.
-        odds: How often.
-        random: Decides.
+        store: The store for the other writes.
+        call: The kind of write to forget: ``set``, ``set_many``, ``set_if``, ``delete_if``.
+        odds: One write in this number is forgotten.
+        random: Decides which.
     """
 
     def __init__(self, store: KVStore, *, call: str, odds: int, random: Random) -> None:
@@ -113,9 +113,10 @@ class ForgetfulKVStore(KillingKVStore):
 
 
 class LazyKVStore(KillingKVStore):
-    """Keeps what it acknowledged to itself for a while: none who reads through it can tell.
+    """Keeps acknowledged writes in memory for some time. Its own reads show them.
 
-    As a disk does that reports a flush it has not made. Only who comes after its death sees.
+    So does a disk that reports a flush before it makes it. The loss is visible only after the
+    process dies.
     """
 
     def __init__(self, store: KVStore, *, most: int) -> None:

@@ -1,4 +1,4 @@
-"""The lakes that are tortured: where they are, and how one process opens them."""
+"""The lakes of a torture: their locations, and how a process opens them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from tests.real.torture.operations import POOL, pool_entry
 
 
 class Never(Background):
-    """Forgets what it is given, as a process does that dies before."""
+    """Forgets its tasks, like a process that dies before them."""
 
     def run(self, task: Callable[[], None]) -> None:
         """Do nothing."""
@@ -33,7 +33,7 @@ BACKGROUNDS: dict[str, type[Background]] = {
     "never": Never,
 }
 CACHES = {"none": 1 << 20, "large": 1 << 24, "tiny": 20_000}
-"""Folders of caches, and their bounds."""
+"""The folders of caches, with their sizes in bytes."""
 
 SPLITTINGS = {
     "crumbs": Splitting(max_bytes=1_000, raggedness=6),
@@ -57,12 +57,12 @@ class FixedSplitting:
 
 @dataclass(frozen=True)
 class Options:
-    """How a process opens a lake: by names, so that they travel.
+    """The options with which a process opens a lake, by names, so that they can be sent.
 
     Attributes:
         cache: One of CACHES.
         background: One of BACKGROUNDS.
-        splitting: One of SPLITTINGS, for the ranges it writes.
+        splitting: One of SPLITTINGS, for new ranges.
     """
 
     cache: str = "none"
@@ -72,11 +72,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a lake is.
+    """The location of a lake.
 
     Attributes:
-        folder: For objects and caches.
-        kv_uri: For the rest.
+        folder: The folder of objects and caches.
+        kv_uri: The key-value store.
     """
 
     folder: str
@@ -99,7 +99,7 @@ def open_lake(
     wrap_kv: Callable[[KVStore], KVStore] = lambda store: store,
     wrap_objects: Callable[[ObjectStore], ObjectStore] = lambda store: store,
 ) -> Lake:
-    """Open the lake as one more process does."""
+    """Open the lake as a new process does."""
     folder = Path(place.folder)
     config = LakeConfig(
         location=place.folder,
@@ -120,14 +120,14 @@ def open_lake(
 
 
 def open_repository(lake: Lake, name: str, options: Options) -> Repository:
-    """Return a repository that writes its ranges as the options say, whatever it was made with."""
+    """Return a repository that writes ranges as the options say, not by its own policy."""
     repo = lake.repository(name)
     policy = FixedSplitting(SPLITTINGS[options.splitting])
     return Repository(replace(repo.stores, policy=policy), repo._witness)
 
 
 def prepare(lake: Lake, name: str) -> tuple[str, dict[str, str]]:
-    """Make a repository with the objects that victims link; return its head and tree."""
+    """Make a repository with the objects that victims link; return its head and its tree."""
     repo = lake.create_repository(name)
     tree = {f"pool/{number}": content for number, content in enumerate(POOL)}
     entries = [pool_entry(path, content) for path, content in tree.items()]

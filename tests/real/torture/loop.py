@@ -1,4 +1,4 @@
-"""Kill, reopen, look, go on: many cycles on one store, and what must be there kept outside."""
+"""Kill, reopen, check, continue: many cycles on one store, with the expected content outside."""
 
 import time
 from collections.abc import Callable
@@ -30,29 +30,29 @@ from tests.real.torture.operations import OWNERS, Operation, execute
 from tests.real.torture.victim import ANSWERS, Plan
 
 ROTATE: Final = 12
-"""Cycles after which a new repository is begun on the same store, so that checking it does not take ever
-longer; those before are looked at again at the end."""
+"""The number of cycles before a new repository is made on the same store, to keep the checks short.
+Earlier repositories are checked again at the end."""
 
 DENSITIES: Final = (8, 80, 800)
-"""Kill points strike one call in so many."""
+"""Kill points kill at one call in this number."""
 
 
 @dataclass
 class Tally:
-    """What was done, and what became of it.
+    """The work that was done, and its results.
 
     Attributes:
-        cycles: Victims.
-        killed: How many of them did not end by themselves.
-        operations: Begun.
-        acknowledged: Changes that were acknowledged.
-        found: Those of them that were found again.
-        landed: Changes that happened without an acknowledgement.
-        disturbed: Cycles in which the database was stopped.
-        swept: Collections of garbage that came to their end.
-        lost: Cycles after which something was not as it must be.
-        seconds: All of it.
-        story: Of the one that lost something: what to replay, and what was wrong.
+        cycles: The number of victims.
+        killed: The number of victims that did not end by themselves.
+        operations: The number of begun operations.
+        acknowledged: The number of acknowledged changes.
+        found: The number of acknowledged changes that were found again.
+        landed: The number of changes that happened without an acknowledgement.
+        disturbed: The number of cycles in which the database was stopped.
+        swept: The number of completed garbage collections.
+        lost: The number of cycles with an error at the end.
+        seconds: The total time.
+        story: The cycle with an error: how to replay it, and what was wrong.
     """
 
     cycles: int = 0
@@ -70,7 +70,7 @@ class Tally:
 
 @dataclass
 class _Book:
-    """A repository, and what must be in it."""
+    """A repository, and its expected content."""
 
     name: str
     state: State
@@ -86,15 +86,15 @@ class _Book:
 
 
 class Torture:
-    """Victims on one store, one after another.
+    """Runs victims on one store, one after another.
 
     Args:
         place: An empty lake.
         seed: Decides what the victims do and when they die.
-        settle: Returns when nothing that a dead victim began is still under way.
-        disturb: Stops the database under the victim's feet and starts it again.
-        disturbs: In how many of the cycles.
-        forgets: See Plan.
+        settle: Returns when no work of a dead victim is in progress.
+        disturb: Stops the database during a victim's work and restarts it.
+        disturbs: The share of cycles with such a stop.
+        forgets: The same as in Plan.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Torture:
         self.tally = Tally()
 
     def run(self, cycles: int) -> Tally:
-        """Kill so many victims, and look after each; the first loss ends it."""
+        """Run `cycles` victims, and check the store after each. The first loss ends the torture."""
         started = time.monotonic()
         lines: list[dict[str, Any]] = []
         what: object = "nothing"
@@ -209,7 +209,7 @@ class Torture:
         tally.landed += verdict.landed
 
     def _check_history(self, repo: Repository, book: _Book, *, most: int) -> None:
-        """Every acknowledged commit is in its branch's history; some are looked into."""
+        """Check that each acknowledged commit is in its branch's history, and read some of them."""
         for name, made in book.commits.items():
             history = {commit.id for commit in repo.log(name)}
             missing = [identifier for identifier, _ in made if identifier not in history]
@@ -222,7 +222,7 @@ class Torture:
                     raise Loss(f"commit {identifier} holds {found}, expected {tree}")
 
     def _look_at_all(self) -> None:
-        """Look at every repository once more; commit what is staged, and nothing is left over."""
+        """Check every repository again, and commit its staged writes. Nothing may be left over."""
         with open_lake(self._place, Options("none")) as lake:
             for book in self._books:
                 repo = lake.repository(book.name)
@@ -239,10 +239,10 @@ class Torture:
 
 
 def see(repo: Repository) -> State:
-    """Return what is there: of each branch head, tree and what is staged over it; tags."""
+    """Return the content: head, tree and staged writes of each branch, and the tags."""
     known: dict[str, str] = {}
     lines, tags = {}, {}
-    for record in repo.branches():  # those of runs are their own affair, but for what they publish
+    for record in repo.branches():  # branches of runs do not count, except for what they publish
         committed = _contents(repo.ref(record.name), known)
         branch = repo.branch(record.name)
         shown = _contents(branch, known)
@@ -261,7 +261,7 @@ def see(repo: Repository) -> State:
 
 
 def _contents(view: Any, known: dict[str, str]) -> dict[str, str]:
-    """Return content by path; each object is read once."""
+    """Return content by path. Each object is read once."""
     found = {}
     for entry in view.entries():
         if entry.address not in known:
@@ -278,7 +278,7 @@ def _check_sound(repo: Repository, *, objects: Any = "exist") -> None:
 
 
 def _finish_sweeps(repo: Repository) -> None:
-    """Follow the error that a writer gets for a table that a dead sweep began to delete."""
+    """Complete the sweeps of dead processes, as the error says to a writer that meets one."""
     collector = repo.gc
     collector._lease_seconds = 0.05  # the lease's owner is dead
     for mark in list(collector.marks()):

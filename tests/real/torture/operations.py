@@ -1,7 +1,7 @@
-"""What a victim may do: drawn at random, written as a line, carried out on a repository.
+"""The operations of a victim: drawn at random, written as a line, and run on a repository.
 
-Each owner (a thread of the victim) has paths of its own, so that what must be there after a
-crash can be said exactly, whatever other processes do:
+Each owner (a thread of the victim) has its own paths. So the expected content after a crash is
+exact, whatever other processes do:
 
 - ``main`` takes staged writes below ``s<owner>/`` and merges of the owner's branches;
 - the branches ``w<owner>-…`` are made from main, change ``m<owner>/…``, and are merged back;
@@ -19,12 +19,12 @@ from graveler.model import Entry
 OWNERS = 3
 PATHS = 12
 POOL = [f"pool {number}" for number in range(8)]
-"""Contents of the objects that are linked."""
+"""The contents of objects that victims link."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of the public face."""
+    """One call of the public API."""
 
     number: int
     owner: int
@@ -38,22 +38,22 @@ class Operation:
 
     @property
     def changes(self) -> bool:
-        """Whether it is no mere look."""
+        """Return whether it is more than a read."""
         return self.name not in LOOKS
 
     def line(self) -> dict[str, Any]:
-        """Return it for a journal, without what is empty."""
+        """Return it for a journal, without empty fields."""
         return {name: value for name, value in asdict(self).items() if value or name == "number"}
 
     @classmethod
     def read(cls, line: dict[str, Any]) -> "Operation":
-        """Return what `line` wrote."""
+        """Return the operation of a line."""
         return cls(**{"owner": 0, **line})
 
 
 LOOKS = {"get", "list", "list-head", "uncommitted"}
 HOT = {"put": 6, "delete": 1, "commit": 3, "get": 1}
-"""What is drawn where all threads crowd on main."""
+"""The weights of operations if all threads work on main."""
 
 WEIGHTS = {
     "put": 24,
@@ -77,12 +77,12 @@ WEIGHTS = {
 
 
 def own(branch: str) -> str:
-    """Return the start of the paths that are changed on a branch itself."""
+    """Return the prefix of the paths that an owner changes on the branch itself."""
     return "s" if branch == "main" else f"m{branch[1]}/"
 
 
 def digest(content: str) -> str:
-    """Return what a listing says of a content."""
+    """Return the digest of a content that a listing shows."""
     return hashlib.sha256(content.encode()).hexdigest()[:8]
 
 
@@ -92,12 +92,12 @@ def draw(  # noqa: C901, PLR0911 - a table of operations
     """Draw the next operation of an owner.
 
     Args:
-        random: Where from.
-        number: Of the operation, unique in the cycle.
-        owner: Whose.
-        names: The owner's branches and tags; kept up to date here.
-        alone: No other process works: tags and main as a whole are fair game.
-        hot: Only write to main and commit it.
+        random: The source of random numbers.
+        number: The number of the operation, unique in the cycle.
+        owner: The owner.
+        names: The owner's branches and tags, which the call updates.
+        alone: Whether no other process works, so that tags and all of main may be used.
+        hot: Whether to only write to main and commit it.
     """
     branches = sorted(name for name in names if name.startswith(f"w{owner}-") and not hot)
     weights = HOT if hot else WEIGHTS
@@ -162,7 +162,7 @@ def pool_entry(path: str, content: str) -> Entry:
 
 
 def execute(repo, operation: Operation) -> Any:
-    """Carry it out; return what the journal shall say of the outcome."""
+    """Run the operation; return its outcome for the journal."""
     return _CALLS[operation.name](repo, operation)
 
 
@@ -209,7 +209,7 @@ def _uncommitted(repo, operation: Operation) -> dict[str, str]:
 
 
 def _nothing(answer: object) -> None:
-    del answer  # it says nothing that the journal needs
+    del answer  # the journal needs no answer
 
 
 _CALLS: dict[str, Callable[[Any, Operation], Any]] = {

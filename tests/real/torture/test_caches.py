@@ -1,4 +1,4 @@
-"""A range cache whose fillers are killed: later reads give what was written."""
+"""A range cache whose writers are killed: later reads return what was written."""
 
 import os
 from pathlib import Path
@@ -12,9 +12,9 @@ from tests.real.torture.lakes import CACHES, Options, open_lake, open_repository
 from tests.real.torture.operations import pool_entry
 from tests.real.torture.victim import Plan
 
-KILLS = 50  # of each cache
-READS = 25  # of each cache, by processes that are killed afterwards
-CYCLES = 1000  # a slow machine reads less before a kill, and needs more of them
+KILLS = 50  # for each cache
+READS = 25  # for each cache, by processes that are killed afterwards
+CYCLES = 1000  # a slow machine reads less before a kill, and needs more kills
 DAY = 86_400
 COMMITS = 8
 
@@ -27,7 +27,7 @@ def on(tmp_path):
 
 @pytest.fixture
 def trees(on):
-    """A history of many small ranges: tree by commit, each content by what a victim says of it."""
+    """A history of many small ranges: the tree of each commit, as victims report it."""
     random = Random(1)
     options = Options(splitting="crumbs")
     written: dict[str, dict[str, str]] = {}
@@ -47,7 +47,7 @@ def trees(on):
 
 
 def read_all(on, cache, trees):
-    """Read everything as one more process; return how many damaged files it met."""
+    """Read everything as a new process; return the number of damaged files."""
     with open_lake(on.place, Options(cache=cache)) as lake:
         repo = lake.repository("flights")
         for commit, tree in trees.items():
@@ -84,13 +84,13 @@ def test_processes_killed_filling_a_cache_mislead_nobody(cache, on, trees):
                 assert line["tree"] == trees[line["read"]]
             read += len(lines)
             if cycle % 5 == 0:
-                assert read_all(on, cache, trees) == 0  # a kill damages nothing
+                assert read_all(on, cache, trees) == 0  # a kill damages no file
             if cycle % 7 == 3 and kept(folder):
                 damage(random, folder)
                 read_all(on, cache, trees)
             if random.random() < 0.3:
                 for path in folder.glob("*.*"):
-                    path.unlink()  # there is always something to fill
+                    path.unlink()  # always leaves something to fill
         else:
             pytest.fail(f"{killed} killed and {read} read in {CYCLES} cycles")
     assert kept(folder) <= CACHES[cache] * 17 // 16
@@ -98,7 +98,7 @@ def test_processes_killed_filling_a_cache_mislead_nobody(cache, on, trees):
 
 
 def damage(random, folder):
-    """Flip a bit of a file, or cut it off."""
+    """Flip a bit of a file, or truncate it."""
     path = random.choice(sorted(folder.glob("*.*")))
     body = bytearray(path.read_bytes())
     position = random.randrange(len(body))
@@ -114,7 +114,7 @@ def kept(folder):
 
 
 def check_left_behind(on, cache, trees, folder, killed):
-    """What those left who were killed is little, and goes once it is old."""
+    """Check that killed processes leave few files, which are removed when they are old."""
     left = list((folder / "tmp").iterdir())
     assert 0 < len(left) <= 2 * killed
     for path in left:

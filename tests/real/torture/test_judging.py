@@ -1,4 +1,4 @@
-"""What a checker must notice, and what it must allow."""
+"""Errors that a checker must detect, and content that it must accept."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Victims killed at random moments and at named points; what was acknowledged is there."""
+"""Victims are killed at random moments and at named points. Acknowledged changes survive."""
 
 import pytest
 
@@ -35,13 +35,13 @@ def test_a_hundred_kills_beside_postgresql_lose_nothing(postgres_url, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.crash
-@pytest.mark.usefixtures("postgres_socket")  # two servers, and this one's end is no other test's
+@pytest.mark.usefixtures("postgres_socket")  # this stops a second server
 def test_a_postgresql_stopped_under_its_clients_loses_nothing(tmp_path):
     with rack("postgres", tmp_path) as on:
         victims = Torture(on.place, "stopped", settle=on.settle, disturb=on.disturb, disturbs=0.5)
         tally = victims.run(12)
     assert not tally.lost, tally.story
-    assert tally.disturbed  # at random, every other time
+    assert tally.disturbed  # in about every second cycle
     assert tally.found == tally.acknowledged > 6
 
 
@@ -49,7 +49,7 @@ def test_a_postgresql_stopped_under_its_clients_loses_nothing(tmp_path):
 @pytest.mark.parametrize("forgets", ["set", "set_many", "set_if", "delete_if", "flushes"])
 def test_a_store_that_forgets_what_it_acknowledged_is_found_out(forgets, tmp_path):
     tally = Tally()
-    # victims delete seldom, and one that dies before its answer was promised nothing
+    # victims seldom delete, and one that dies without a reply was promised nothing
     for number in range(10):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -58,7 +58,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(forgets, tmp_pat
         if tally.lost:
             break
     assert tally.lost == 1
-    # the seed of the victim that was lied to; of all of them, where only the last look finds it out
+    # the seed of the deceived victim, or of all victims if only the last check detects it
     assert "of seed 'a liar" in tally.story
 
 

@@ -1,6 +1,6 @@
-"""What a victim does until it is killed: draw, say what it is about to do, do it, say how it went.
+"""A victim, until it is killed: it draws an operation, announces it, runs it, and reports it.
 
-It keeps nothing: what must be there afterwards is reckoned by those who hear it.
+It keeps no record. The readers of its lines compute the expected content.
 """
 
 import json
@@ -42,28 +42,28 @@ ANSWERS = (
     ObjectNotFoundError,
     RefNotFoundError,
 )
-"""Errors that are a way of saying no: the operation is over, and nothing is in doubt."""
+"""Errors that refuse an operation: it is over, and its outcome is certain."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One victim's life.
+    """The plan of one victim.
 
     Attributes:
-        place: Its lake.
-        repository: Its repository.
+        place: The location of its lake.
+        repository: The name of its repository.
         seed: Decides what it does.
         task: One of TASKS.
-        names: Branches and tags that are there; commits to be read.
+        names: Existing branches and tags, or the commits to read.
         threads: 1, or one for each owner.
-        hot: The threads crowd on main.
-        options: How it opens the lake.
-        most: It ends by itself after so many operations of each thread.
-        odds: It kills itself at one call of its stores in so many; 0: never.
-        system: The same at its calls of the operating system.
-        warm: Operations before it does.
-        forgets: Writes that its store acknowledges and sometimes does not make, or ``flushes``
-            where it makes them late; "" if sound.
+        hot: Whether all threads work on main.
+        options: The options with which it opens the lake.
+        most: The number of operations of each thread after which it ends.
+        odds: It kills itself at one store call in this number; 0 for never.
+        system: The same for its system calls.
+        warm: The number of operations before the first kill.
+        forgets: The writes that its store acknowledges but sometimes does not make, or ``flushes``
+            if it makes them late; "" for a correct store.
     """
 
     place: Place
@@ -81,23 +81,23 @@ class Plan:
     forgets: str = ""
 
     def line(self) -> dict[str, Any]:
-        """Return it as a line for the fork server."""
+        """Return the plan as a line for the fork server."""
         return asdict(self)
 
     @classmethod
     def read(cls, line: dict[str, Any]) -> "Plan":
-        """Return what `line` wrote."""
+        """Return the plan of a line."""
         given = {**line, "place": Place(**line["place"]), "options": Options(**line["options"])}
         return cls(**given)
 
 
 def say(line: dict[str, Any]) -> None:
-    """Tell the world: in one write, so that a line is whole or not there."""
+    """Print a line in one write, so that it is whole or absent."""
     os.write(1, json.dumps(line).encode() + b"\n")
 
 
 def work(plan: Plan, ready: Callable[[], object]) -> None:
-    """Live."""
+    """Carry out the plan."""
     points = KillPoints(Random(f"{plan.seed} dies"), plan.odds, pauses=plan.threads > 1)
     killing = (plan.odds or plan.threads > 1) and not plan.system
 
@@ -123,12 +123,12 @@ def work(plan: Plan, ready: Callable[[], object]) -> None:
             TASKS[plan.task](plan, repo, points)
     except GravelerError as error:
         say({"failed": 0, "error": f"{type(error).__name__}: {error}"[:1000]})
-    except Exception:  # noqa: BLE001 - whatever it is, it must be heard of
+    except Exception:  # noqa: BLE001 - every error must be reported
         say({"crash": traceback.format_exc()[-3000:]})
 
 
 def change(plan: Plan, repo, points: KillPoints) -> None:
-    """Draw operations, alone or one thread for each owner."""
+    """Draw operations, in one thread or in one thread for each owner."""
     life = _Life(plan, repo, points)
     if plan.threads == 1:
         life.live(0, range(OWNERS))
@@ -141,7 +141,7 @@ def change(plan: Plan, repo, points: KillPoints) -> None:
 
 
 def read(plan: Plan, repo, points: KillPoints) -> None:
-    """Read commits, those named in the plan, in any order; say what each of them holds."""
+    """Read random commits of the plan; print the content of each."""
     random = Random(plan.seed)
     points.live = True
     for _ in range(plan.most):
@@ -151,14 +151,14 @@ def read(plan: Plan, repo, points: KillPoints) -> None:
 
 
 def collect(plan: Plan, repo, points: KillPoints) -> None:
-    """Mark, and sweep what was marked, again and again."""
+    """Mark, and sweep the marked objects, repeatedly."""
     points.live = True
     collector = repo.gc
-    collector._lease_seconds = 0.05  # so that the next one need not wait for long
+    collector._lease_seconds = 0.05  # short, so that the next victim does not wait for long
     for _ in range(plan.most):
         try:
             marks = collector.run(grace=timedelta(0), window=timedelta(0))
-        except StateError:  # one who was killed has the turn for a moment yet
+        except StateError:  # a killed process still has the turn for a moment
             continue
         say({"swept": sum(mark.state is MarkState.SWEPT for mark in marks)})
 
@@ -191,7 +191,7 @@ class _Life:
                 )
                 if not self._tried(operation):
                     return
-        except Exception:  # noqa: BLE001 - whatever it is, it must be heard of
+        except Exception:  # noqa: BLE001 - every error must be reported
             say({"crash": traceback.format_exc()[-3000:]})
 
     def _tried(self, operation: Operation) -> bool:
