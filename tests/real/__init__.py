@@ -1,4 +1,4 @@
 """Tests that need a real orchestrator, a JVM, database servers, or many killed processes.
 
-``make test-real`` runs this folder; ``make test`` runs all others.
+``make test-real`` runs this folder, and ``make test`` runs all others.
 """

@@ -1,4 +1,4 @@
-"""The pages whose blocks need an orchestrator or a JVM, from top to bottom; most of Spark's are in tests/long."""
+"""The pages with blocks for an orchestrator or a JVM; most pages of Spark are in tests/long."""
 
 import pytest
 
