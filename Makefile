@@ -1,9 +1,9 @@
-# What a person or CI does with this repository. `make` alone lists it.
+# The tasks of developers and of CI. `make` without a target lists them.
 #
-# A fresh machine needs Python 3.11 or later, make and git; every target makes the virtual
-# environment it needs, from the pins and hashes of requirements.lock, and only when the lock
-# or pyproject.toml changed. Choose another interpreter with `make test PYTHON=python3.12`,
-# hand arguments to the program behind a target with `make test ARGS='-k merge'`.
+# A fresh machine needs Python 3.11 or later, make and git. Every target makes its virtual
+# environment from the pins and hashes of requirements.lock, and makes it again only when the lock or
+# pyproject.toml changes. `make test PYTHON=python3.12` uses another interpreter.
+# `make test ARGS='-k merge'` passes arguments to the program behind a target.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -31,8 +31,8 @@ help: ## list the targets
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
 
-# Three processes share the tests, whole files each: one more than two cores, because some tests
-# wait; one more in tests/real, where most of them wait. WORKERS=0 runs them in one, for a debugger.
+# Three processes share the tests by whole files. That is one more than two cores, because some tests
+# wait. tests/real has a fourth, because most of its tests wait. WORKERS=0 uses one, for a debugger.
 WORKERS ?= 3
 test-real: WORKERS = 4
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -43,16 +43,17 @@ test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
 test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
 	$(PYTEST) tests/real $(ARGS)
 
-# What follows is not in .ci/run: it takes long, and the last two fetch jars, which are kept in build/jars.
+# .ci/run does not run the following tests, which take long. test-s3a and test-delta fetch jars into
+# build/jars.
 test-spark: WORKERS = 2
 test-spark: $(READY) ## all tests of Spark in local sessions
 	$(PYTEST) tests/spark tests/real/spark tests/long/spark $(ARGS)
 
 test-connect: WORKERS = 2
-test-connect: $(READY) ## those of test-spark that have a session, on Spark Connect
+test-connect: $(READY) ## the tests of test-spark that use a session, on Spark Connect
 	$(PYTEST) --session=connect tests/spark tests/real/spark tests/long/spark $(ARGS)
 
-# one process: the tests share one cluster, whose JVMs need 4 GB and all of two cores
+# One process: the tests share one cluster. Its JVMs need 4 GB and two whole cores.
 test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
 	$(BIN)/python -m pytest tests/long/cluster $(ARGS)
 
@@ -60,11 +61,11 @@ test-chaos: WORKERS = 2
 test-chaos: $(READY) ## four hours of Airflow and of Dagster under chaos; chaos-airflow and chaos-dagster have hundreds
 	$(PYTEST) tests/long/chaos $(ARGS)
 
-test-bench: $(READY) ## each row of bench-scale and bench-spark, on data that is tiny
+test-bench: $(READY) ## each row of bench-scale and bench-spark, on tiny data
 	$(BIN)/python -m pytest tests/long/bench $(ARGS)
 
 test-s3a: WORKERS = 2
-test-s3a: $(READY) ## Spark on an S3 server with Hadoop's jars, which it fetches: 690 MB, once
+test-s3a: $(READY) ## Spark on an S3 server with Hadoop's jars; fetches 690 MB once
 	$(BIN)/python -m tests.jars s3a build/jars/s3a
 	$(PYTEST) tests/long/s3a $(ARGS)
 
@@ -73,12 +74,12 @@ test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the
 	$(BIN)/python -m tests.jars delta build/jars/delta
 	$(PYTEST) tests/long/delta $(ARGS)
 
-faults: $(READY) ## faults and other processes at every call of an operation, and not at every sixteenth
+faults: $(READY) ## faults and other processes at every call of an operation, not only at every sixteenth
 	$(PYTEST) --every-point $(ARGS)
 
-# Debian's package with sst_dump, by which RocksDB itself judges our tables. Without apt-get or
-# without the right to install, the tests that start it are skipped and name the package.
-tools: ## programs that tests start, from Debian's packages, where this is root on a Debian
+# Installs Debian's package with sst_dump, which is RocksDB's own check of our tables. Without apt-get
+# or without root, the tests that start it are skipped and name the package.
+tools: ## install programs for tests from Debian's packages, as root on Debian
 	@command -v sst_dump >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" -ne 0 ] || { \
 	  apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends rocksdb-tools >/dev/null || \
@@ -123,14 +124,14 @@ KILLS ?= 1000
 DRIVER ?=
 SEED ?=
 
-storm: $(READY) ## ingestion: writers that never stop, the committer killed at every call
+storm: $(READY) ## ingestion: writers in endless loops, and a committer killed at every call
 	$(BIN)/python -m tests.real.storm $(ARGS)
 
 torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVER=sqlite; SEED=… replays
 	$(BIN)/python -m tests.real.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-# 200 hours are Airflow's default and 100 Dagster's, each about 40 minutes on two cores: Dagster
-# starts an interpreter for every run and a process for every step
+# The default is 200 hours for Airflow and 100 for Dagster. Each takes about 40 minutes on two cores:
+# Dagster starts an interpreter for every run and a process for every step.
 HOURS ?=
 PAGE := docs/failure-matrix.md
 
@@ -144,7 +145,7 @@ chaos-dagster: $(READY) ## the same with Dagster, HOURS=100: about 40 minutes on
 	$(if $(SEED),,$(BIN)/python -m tests.real.chaos dagster --matrix --page $(PAGE))
 	$(BIN)/python -m tests.real.chaos dagster $(or $(HOURS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-reference: $(READY) ## docs/reference/airflow.md, of the docstrings
+reference: $(READY) ## docs/reference/airflow.md, from the docstrings
 	$(BIN)/python tests/real/airflow/programs/reference.py > docs/reference/airflow.md
 
 newcomer: $(READY) ## follow the guides of Airflow and Dagster word for word, in fresh environments; ARGS=airflow
@@ -153,9 +154,9 @@ newcomer: $(READY) ## follow the guides of Airflow and Dagster word for word, in
 screenshots: $(READY) ## the pictures in docs/images, of real orchestrators; needs Chromium on the PATH
 	$(BIN)/python -m tests.screenshots $(ARGS)
 
-# mkdocs wants neither its pages beside its configuration nor its output among its pages,
-# and the pages lie best at docs/: so it builds from a copy.
-docs: $(READY) ## the documentation, into docs/_build
+# mkdocs accepts neither pages beside its configuration nor output among its pages. The pages stay
+# in docs/, so mkdocs builds from a copy.
+docs: $(READY) ## build the documentation in docs/_build
 	rm -rf build/docs docs/_build
 	mkdir -p build
 	cp -R docs build/docs
@@ -176,8 +177,8 @@ clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) build dist docs/_build demo-lake
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 
-# $(call environment,FOLDER) makes a virtual environment with the lock's uv in it: pip checks
-# its hash, then uv checks everybody else's, four times as fast as pip would.
+# $(call environment,FOLDER) makes a virtual environment with the lock's uv. pip checks the hash of
+# uv, and uv checks all other hashes, four times as fast as pip.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
   echo "graveler needs Python 3.11 or later, and '$(PYTHON)' is not: name one, as in make PYTHON=python3.12" >&2; \
@@ -196,22 +197,23 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Only what the demo needs; as constraints the lock still gives every pin and every hash, to what
-# packages are built with as well.
+# Installs only the packages of the demo. As a constraint, the lock still gives every pin and every
+# hash, also for build packages.
 $(DEMO_READY): requirements.lock pyproject.toml
 	$(call environment,$(DEMO_VENV))
 	@$(DEMO_VENV)/bin/uv pip install --quiet --python $(DEMO_VENV)/bin/python \
 	  --constraint requirements.lock --build-constraint requirements.lock --editable '.[demo]'
 	@touch $@
 
-# dbt holds back packages that Airflow, Dagster and mypy need newer: it has a lock of its own.
+# dbt needs older versions of packages than Airflow, Dagster and mypy, so it has a separate lock.
 $(DBT_READY): requirements-dbt.lock requirements.lock pyproject.toml
 	$(call environment,$(DBT_VENV))
 	@$(DBT_VENV)/bin/uv pip install --quiet --python $(DBT_VENV)/bin/python \
 	  --constraint requirements-dbt.lock --build-constraint requirements.lock --editable '.[dbt]'
 	@touch $@
 
-# Delta Lake is not published for the Spark of requirements.lock; this one is the oldest that graveler takes.
+# Delta Lake is not published for the Spark version of requirements.lock. This is the oldest Spark
+# version that graveler supports.
 $(DELTA_READY): requirements-delta.lock requirements.lock pyproject.toml
 	$(call environment,$(DELTA_VENV))
 	@$(DELTA_VENV)/bin/uv pip install --quiet --python $(DELTA_VENV)/bin/python \
