@@ -148,6 +148,8 @@ class Tables:
         trees = [self.repository.ref(ref).commit for ref in (left, right)]
         prefix = prefix_text(prefix, "prefix")
         if method != "spark":
+            from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - heavy
+
             from graveler.spark.trees import TreeReader  # noqa: PLC0415 - needs PySpark
 
             stores = self.repository.stores
@@ -155,7 +157,8 @@ class Tables:
             reader = TreeReader(stores.ranges, request, [tree.metarange for tree in trees])
             found = reader.read_here(most_tasks=1 if method == "auto" else None)
             if found is not None:
-                return self.spark.createDataFrame(found)
+                # Spark Connect infers no schema if there are no rows
+                return self.spark.createDataFrame(found, from_arrow_schema(found.schema))
         base, head = (tree.id for tree in trees)
         return self._metadata("diff", head, base=base, prefix=prefix)
 

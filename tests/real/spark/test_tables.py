@@ -149,7 +149,7 @@ def test_no_view_is_made_if_a_table_is_missing(lake, loaded, spark):
 
 @pytest.mark.parametrize("name", ["two words", "a.b", "`a`.`b`", "", "a-b", "a`b", 7])
 def test_no_view_is_made_if_a_name_is_none(lake, loaded, spark, name):
-    with pytest.raises(InvalidInputError, match="valid view name|name of a view="):
+    with pytest.raises(InvalidInputError, match=r"valid view name|name of a view="):
         lake.create_views("main", {"unmade": "t/", name: "t/"})
     assert not spark.catalog.tableExists("unmade")
 
