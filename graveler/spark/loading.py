@@ -11,6 +11,7 @@ from graveler.spark.ports import is_remote, plain_paths
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
 
 _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _LISTED_BY_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -56,16 +57,23 @@ def load(spark: "SparkSession", reader: "DataFrameReader", uris: Sequence[str]) 
     return reader._df(reader._jreader.load(split(_NO_PATH_HAS.join(paths))))
 
 
-def frame_of_table(spark: "SparkSession", table: "pa.Table") -> "DataFrame":
+def frame_of_table(
+    spark: "SparkSession", table: "pa.Table", schema: "StructType | None" = None
+) -> "DataFrame":
     """Return a frame of an Arrow table.
 
     A limit of 0 rows in a batch means no limit, but PySpark would cut the table by 0.
+
+    Args:
+        spark: The session.
+        table: The table.
+        schema: The columns. A table without rows needs it, because Spark Connect infers none.
     """
-    with _planning:
-        if _most(spark) > 0:
-            return spark.createDataFrame(table)
-        with setting(spark, _BATCH, _BATCH_ROWS):
-            return spark.createDataFrame(table)
+    with ExitStack() as settings:
+        settings.enter_context(_planning)
+        if _most(spark) <= 0:
+            settings.enter_context(setting(spark, _BATCH, _BATCH_ROWS))
+        return spark.createDataFrame(table, schema) if schema else spark.createDataFrame(table)
 
 
 def check_limit(spark: "SparkSession") -> None:

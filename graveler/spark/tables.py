@@ -32,7 +32,7 @@ from graveler.spark.exports import export
 from graveler.spark.idempotence import NAMES, Landed, Txn
 from graveler.spark.imports import METHODS
 from graveler.spark.lakes import check_opened, lake_of_process
-from graveler.spark.loading import check_limit
+from graveler.spark.loading import check_limit, frame_of_table
 from graveler.spark.merges import SHARE_BYTES as MERGE_BYTES
 from graveler.spark.merges import merge
 from graveler.spark.options import Request
@@ -157,8 +157,7 @@ class Tables:
             reader = TreeReader(stores.ranges, request, [tree.metarange for tree in trees])
             found = reader.read_here(most_tasks=1 if method == "auto" else None)
             if found is not None:
-                # Spark Connect infers no schema if there are no rows
-                return self.spark.createDataFrame(found, from_arrow_schema(found.schema))
+                return frame_of_table(self.spark, found, from_arrow_schema(found.schema))
         base, head = (tree.id for tree in trees)
         return self._metadata("diff", head, base=base, prefix=prefix)
 

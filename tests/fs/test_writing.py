@@ -245,7 +245,7 @@ def test_exclusive_creation_looks_again_at_the_end(grav):
     with pytest.raises(FileExistsError):
         file.close()
     assert grav.cat("flights/dev/a") == b"theirs"
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError):  # fsspec's own error for a mode that it does not know
         grav.open("flights/dev/a", "r+b")
 
 
