@@ -5,7 +5,7 @@ when the table arrives on a host, and holds the same records:
 
 ==============  =====================================================================
 header          magic and version, kind, id, counts, checksums
-page sums       xxh3-64 of each 4 KiB of the data
+page sums       xxh3-64 of each 4 KiB of the index and of the data
 index           hash table from keys to rows, where rows begin, lengths of keys
 data            rows (key and value record) in key order, then their record ids, if any
 ==============  =====================================================================
@@ -16,13 +16,13 @@ host can build the file, and the file serves all of them.
 The records are checked before the form is built: against their digest in the metarange, or against
 the id of the table. The second check computes all record ids, and the form then holds them. The
 checksums detect later damage to the file. Header and page sums are checked when the file is opened.
-The index and each page of the data are checked when this process first reads them. Damaged bytes
-are never used: the form is built again from the object store.
+Each page is checked when this process first reads it. Damaged bytes are never used: the form is
+built again from the object store.
 """
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from mmap import mmap
 from operator import add, eq
@@ -36,8 +36,8 @@ from graveler.errors import CorruptionError, InternalError
 from graveler.values import RECORD_ID_BYTES
 
 MAGIC: Final = b"graveler flat"
-VERSION: Final = 4
-HEADER: Final = Struct("<13sBB?32s32sQQQ16s16s16s")
+VERSION: Final = 5
+HEADER: Final = Struct("<13sBB?32s32sQQQ16s16s")
 BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
 _LOW: Final = (1 << 32) - 1
 _SHIFT: Final = 12
@@ -50,7 +50,11 @@ SLOTS_PER_KEY: Final = 2
 a slot further."""
 LAST_SLOTS: Final = 8
 """Number of empty slots at the end. A lookup of many keys reads this many slots for each key."""
-_INDEX: Final = {"_slots", "ends", "lengths"}
+_SLOTS: Final = Struct(f"<{LAST_SLOTS}I")
+_BOUNDS: Final = Struct("<2I")
+_LOOKS: Final = 8
+"""The number of lookups in a table that read single pages of its index. The next one verifies the
+whole index. A process that reads little of many tables then reads a fifth of the bytes."""
 
 Buffer = bytes | mmap
 """A whole file, in memory or mapped."""
@@ -137,6 +141,26 @@ def bounds_sum(first: bytes, last: bytes) -> bytes:
     return xxh3_128_digest(len(first).to_bytes(2, "little") + first + last)
 
 
+def _places(slots: int, count: int, data_bytes: int) -> tuple[int, int, int, int, int]:
+    """Return where the parts of a file begin: slots, ends, lengths, rows, and the grid of pages.
+
+    The grid begins before the slots, because the first page of the index is the shorter one.
+    """
+    sizes = (4 * slots, 4 * count + 4, 2 * count)
+    *places, index_bytes = accumulate((size + -size % 8 for size in sizes), initial=0)
+    index_pages = -(-index_bytes // PAGE_BYTES)
+    slots_at = HEADER.size + 8 * (index_pages - -data_bytes // PAGE_BYTES)
+    rows_at = slots_at + index_bytes
+    _, ends, lengths = places
+    return (
+        slots_at,
+        slots_at + ends,
+        slots_at + lengths,
+        rows_at,
+        rows_at - index_pages * PAGE_BYTES,
+    )
+
+
 class DamagedFileError(Exception):
     """A file is not the expected local form: it is damaged, or of another version or table."""
 
@@ -174,8 +198,6 @@ class FlatTable:
         memory_bytes: Bytes of memory that the table takes, without those of a mapped file.
         buffer: The file.
         rows_at: Where the rows begin in the file.
-        ends: The start of each row after `rows_at`, and the end of the last row.
-        lengths: The length of the key of each row.
         homes: Number of slots to which keys hash, see `docs/formats/flat.md`.
         shift: Number of bits of a slot that hold its row.
         used: Set by a cache.
@@ -183,9 +205,9 @@ class FlatTable:
     """
 
     __slots__ = (
-        "_arrays", "_id", "_ids_at", "_index", "_mask", "_rebuild", "_slots", "_sound",
-        "_sums", "_verified", "bounds", "buffer", "checked",
-        "count", "digest", "ends", "homes", "kind", "lengths", "memory_bytes", "name", "numbered", "rows_at", "shift", "used",
+        "_arrays", "_base", "_ends", "_id", "_ids_at", "_lengths", "_looks", "_mask", "_places",
+        "_rebuild", "_slots", "_sound", "_sums", "_verified", "_view", "bounds", "buffer", "checked", "count",
+        "digest", "homes", "kind", "memory_bytes", "name", "numbered", "rows_at", "shift", "used",
     )  # fmt: skip
 
     def __init__(
@@ -201,7 +223,7 @@ class FlatTable:
 
     def _open(self, buffer: Buffer) -> None:
         try:
-            *known, row_bytes, slots, bounds, index_sum, head_sum = HEADER.unpack_from(buffer)
+            *known, row_bytes, slots, bounds, head_sum = HEADER.unpack_from(buffer)
         except StructError as error:
             raise DamagedFileError(f"{self.name}: {error}") from error
         magic, version, kind, numbered, identifier, digest, count = known
@@ -212,25 +234,24 @@ class FlatTable:
         if (kind, identifier) != (self.kind, self._id):
             raise DamagedFileError(f"{self.name} is the form of {kind} {identifier.hex()}")
         data_bytes = row_bytes + _STEP * count * numbered
-        pages = -(-data_bytes // PAGE_BYTES)
-        index_at = HEADER.size + 8 * pages
-        sizes = (4 * slots, 4 * count + 4, 2 * count)
-        places = list(accumulate((size + -size % 8 for size in sizes), initial=index_at))
-        if places[-1] + data_bytes != len(buffer):
+        slots_at, ends_at, lengths_at, rows_at, base = _places(slots, count, data_bytes)
+        if rows_at + data_bytes != len(buffer):
             raise DamagedFileError(
                 f"{self.name} has {len(buffer)} bytes, not those of {count} rows"
             )
-        view = memoryview(buffer)
         head = HEADER.size
-        blank = bytes(view[: head - 16]) + bytes(16)
-        if xxh3_128_digest(blank + bytes(view[head:index_at])) != head_sum:
+        sums = buffer[head:slots_at]
+        if xxh3_128_digest(buffer[: head - 16] + bytes(16) + sums) != head_sum:
             raise DamagedFileError(f"{self.name} is damaged")
-        self._sums = _numbers(view[head:index_at], "Q")
-        self._index = view, index_sum, places, sizes
+        self._sums = _numbers(memoryview(sums), "Q")
+        self._places = slots_at, ends_at, lengths_at
+        self._looks = _LOOKS
+        self._slots: Sequence[int] | None = None
         self._arrays: _Arrays | None = None
-        self.rows_at: int = places[-1]
-        self._ids_at: int = self.rows_at + row_bytes
-        self._verified = bytearray(pages)
+        self.rows_at: int = rows_at
+        self._base = base
+        self._ids_at: int = rows_at + row_bytes
+        self._verified = bytearray(len(sums) // 8)
         self._sound = False
         self.count: int = count
         self.bounds: bytes = bounds
@@ -241,59 +262,65 @@ class FlatTable:
         self.digest: bytes = digest
         self.memory_bytes = len(self._verified) + (len(buffer) if type(buffer) is bytes else 0)
         self.buffer = buffer
+        self._view = memoryview(buffer)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a part of the index. The first access verifies the index."""
-        if name not in _INDEX:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        try:
-            self._read_index()
-        except DamagedFileError:
-            self._heal()
-        return getattr(self, name)
-
-    def _read_index(self) -> None:
-        view, index_sum, places, sizes = self._index
-        if xxh3_128_digest(view[places[0] : self.rows_at]) != index_sum:
-            raise DamagedFileError(f"{self.name} is damaged")
-        self._slots, self.ends, self.lengths = (
-            _numbers(view[start : start + size], code)
-            for start, size, code in zip(places, sizes, "IIH", strict=False)
-        )
+    def _read_index(self) -> Sequence[int]:
+        """Verify the whole index. Return the slots."""
+        slots_at, ends_at, lengths_at = self._places
+        self._check(slots_at, self.rows_at)
+        view, count = self._view, self.count
+        self._ends = _numbers(view[ends_at : ends_at + 4 * count + 4], "I")
+        self._lengths = _numbers(view[lengths_at : lengths_at + 2 * count], "H")
+        # the last one, because other threads look for it
+        self._slots = slots = _numbers(view[slots_at:ends_at], "I")
+        return slots
 
     def _check(self, start: int, stop: int) -> None:
-        """Verify the unverified pages of the data between two positions in the file."""
-        data = self.rows_at
-        first, last = (start - data) >> _SHIFT, (stop - data - 1) >> _SHIFT
+        """Verify the unverified pages between two positions in the index or the data."""
+        base = self._base
+        first, last = (start - base) >> _SHIFT, (stop - base - 1) >> _SHIFT
         if start < stop and self._verified.find(0, first, last + 1) >= 0:
             self._verify(first, last)
 
     def _read(self, start: int, stop: int) -> bytes:
-        """Return verified bytes of the data, by positions in the file."""
+        """Return verified bytes of the index or the data, by positions in the file."""
         self._check(start, stop)
         return self.buffer[start:stop]
 
     def _verify(self, first: int, last: int) -> None:
-        # no copy and no Python frame for each page: a listing verifies all of them
-        view, end = memoryview(self.buffer)[self.rows_at :], last + 1
-        starts = range(first << _SHIFT, end << _SHIFT, PAGE_BYTES)
-        stops = range((first + 1) << _SHIFT, (end + 1) << _SHIFT, PAGE_BYTES)
-        pages = map(view.__getitem__, map(slice, starts, stops))
-        if all(map(eq, map(xxh3_64_intdigest, pages), self._sums[first:end])):
-            self._verified[first:end] = b"\1" * (end - first)
+        if first == last:
+            start = self._base + (first << _SHIFT)
+            page = self._view[max(start, self._places[0]) : start + PAGE_BYTES]
+            matches = xxh3_64_intdigest(page) == self._sums[first]
+        else:
+            matches = self._matches(first, last)
+        if matches:
+            self._verified[first : last + 1] = b"\1" * (last + 1 - first)
             self._sound = self._verified.find(0) < 0
         else:
             self._heal()
+
+    def _matches(self, first: int, last: int) -> bool:
+        # no copy and no Python frame for each page: a listing verifies all of them
+        view, base, end = self._view, self._base, last + 1
+        starts: Iterable[int] = range(base + (first << _SHIFT), base + (end << _SHIFT), PAGE_BYTES)
+        stops = range(base + (first + 1 << _SHIFT), base + (end + 1 << _SHIFT), PAGE_BYTES)
+        if not first:  # the first page is the shorter one of the index
+            starts = chain(self._places[:1], islice(starts, 1, None))
+        pages = map(view.__getitem__, map(slice, starts, stops))
+        return all(map(eq, map(xxh3_64_intdigest, pages), self._sums[first:end]))
 
     def _heal(self) -> None:
         """Build a damaged form again and use it instead. It has the same bytes."""
         try:
             self._open(self._rebuild(self.numbered))
-            self._read_index()
         except DamagedFileError as error:
             raise CorruptionError(f"two builds of table {self.name} differ") from error
+        if not self._matches(0, len(self._verified) - 1):
+            raise CorruptionError(f"table {self.name} is damaged again while it is built")
         self._verified = bytearray(b"\1") * len(self._verified)
         self._sound = True
+        self._read_index()
 
     def verify(self) -> None:
         """Verify every page that is not verified yet."""
@@ -302,13 +329,17 @@ class FlatTable:
 
     def key(self, row: int) -> bytes:
         """Return the key of a row."""
-        at = self.rows_at + self.ends[row]
-        return self._read(at, at + self.lengths[row])
+        if self._slots is None:
+            self._read_index()
+        at = self.rows_at + self._ends[row]
+        return self._read(at, at + self._lengths[row])
 
     def value(self, row: int) -> bytes:
         """Return the value record of a row."""
-        at, ends = self.rows_at, self.ends
-        return self._read(at + ends[row] + self.lengths[row], at + ends[row + 1])
+        if self._slots is None:
+            self._read_index()
+        at, ends = self.rows_at, self._ends
+        return self._read(at + ends[row] + self._lengths[row], at + ends[row + 1])
 
     def keys(self, start: int = 0, stop: int | None = None) -> list[bytes]:
         """Return the keys of the rows from `start` up to `stop`."""
@@ -320,11 +351,13 @@ class FlatTable:
 
     def run(self, start: int = 0, stop: int | None = None) -> Run:
         """Return the rows from `start` up to `stop`."""
+        if self._slots is None:
+            self._read_index()
         stop = self.count if stop is None else stop
-        ends = self.ends[start : max(start, stop) + 1]
+        ends = self._ends[start : max(start, stop) + 1]
         first, last = self.rows_at + ends[0], self.rows_at + ends[-1]
         self._check(first, last)
-        return Run(memoryview(self.buffer)[first:last], ends, self.lengths[start:stop])
+        return Run(self._view[first:last], ends, self._lengths[start:stop])
 
     def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the record ids of the rows from `start` up to `stop`, 32 bytes each.
@@ -351,19 +384,52 @@ class FlatTable:
 
         The row holds the key and its value record side by side. It is verified.
         """
-        slots, sought, size = self._slots, xxh3_64_intdigest(key), len(key)
+        slots = self._slots
+        if slots is None:
+            if self._looks > 0:
+                self._looks -= 1
+                return self._look(key)
+            slots = self._read_index()
+        sought, size, mask = xxh3_64_intdigest(key), len(key), self._mask
         place = (sought >> 32) * self.homes >> 32
         tag = sought << self.shift & _LOW
         while slot := slots[place]:
             # after the tag, a slot has its row, counted from 1
-            if (row := slot ^ tag) <= self._mask and self.lengths[row - 1] == size:
-                at, stop = self.rows_at + self.ends[row - 1], self.rows_at + self.ends[row]
-                if not self._sound:  # not a call: this runs for each lookup
-                    self._check(at, stop)
+            if (row := slot ^ tag) <= mask and self._lengths[row - 1] == size:
+                ends, data = self._ends, self.rows_at
+                at, stop = data + ends[row - 1], data + ends[row]
+                if not self._sound:  # not a call of _check: this runs for each lookup
+                    first, last = (at - self._base) >> _SHIFT, (stop - self._base - 1) >> _SHIFT
+                    if self._verified.find(0, first, last + 1) >= 0:
+                        self._verify(first, last)
                 if self.buffer[at : at + size] == key:
                     return at, stop
             place += 1
         return None
+
+    def _look(self, key: bytes) -> tuple[int, int] | None:
+        """Return the result of `find`; read and verify no other pages of the index."""
+        (slots_at, ends_at, lengths_at), sought, size = (
+            self._places,
+            xxh3_64_intdigest(key),
+            len(key),
+        )
+        at = slots_at + 4 * ((sought >> 32) * self.homes >> 32)
+        tag = sought << self.shift & _LOW
+        while True:
+            for slot in _SLOTS.unpack(self._read(at, at + _SLOTS.size)):
+                if not slot:
+                    return None
+                row = (slot ^ tag) - 1
+                if row < self._mask:
+                    place = lengths_at + 2 * row
+                    if int.from_bytes(self._read(place, place + 2), "little") == size:
+                        place = ends_at + 4 * row
+                        start, stop = _BOUNDS.unpack(self._read(place, place + _BOUNDS.size))
+                        start, stop = self.rows_at + start, self.rows_at + stop
+                        if self._read(start, stop).startswith(key):
+                            return start, stop
+            at += _SLOTS.size
 
     def find_many(self, keys: Any, places: Any, tags: Any) -> Any:
         """Return the result of `find` for each of many keys of one length, as two columns.
@@ -418,15 +484,16 @@ class FlatTable:
     def _as_arrays(self) -> _Arrays:
         import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
 
+        slots = self._slots or self._read_index()
         self._arrays = _Arrays(
             numpy.ndarray(
-                (len(self._slots) - LAST_SLOTS + 1,),
+                (len(slots) - LAST_SLOTS + 1,),
                 f"V{4 * LAST_SLOTS}",
-                numpy.asarray(self._slots, "u4"),
+                numpy.asarray(slots, "u4"),
                 strides=(4,),
             ),
-            numpy.ndarray((self.count,), "V8", numpy.asarray(self.ends, "u4"), strides=(4,)),
-            numpy.asarray(self.lengths, "u2"),
+            numpy.ndarray((self.count,), "V8", numpy.asarray(self._ends, "u4"), strides=(4,)),
+            numpy.asarray(self._lengths, "u2"),
             numpy.int64(self.rows_at),
             {},
         )

@@ -38,9 +38,7 @@ class Form:
     def __init__(self) -> None:
         self._hashes = bytearray()  # the hash of each key, big-endian
         self._lengths = array("I")  # the length of each key, followed by that of its value record
-        self._pages: list[Piece] = []  # complete pages
-        self._sums: list[int] = []
-        self._rest = b""  # the bytes after the complete pages
+        self._rows = bytearray()
         self._first = self._last = b""  # keys
 
     def add(self, keys: Sequence[bytes], values: Sequence[bytes], lengths: bytes = b"") -> None:
@@ -51,25 +49,15 @@ class Form:
             values: The value records.
             lengths: The length of each key, followed by that of its value record, if known.
         """
-        parts = [self._rest] * (1 + 2 * len(keys))
-        parts[1::2], parts[2::2] = keys, values
+        parts = [b""] * (2 * len(keys))
+        parts[::2], parts[1::2] = keys, values
         self._first, self._last = self._first or keys[0], keys[-1]
         self._hashes += b"".join(map(xxh3_64_digest, keys))
         if lengths:
             self._lengths.frombytes(lengths)
         else:
-            self._lengths.extend(map(len, parts[1:]))
-        self._add(b"".join(parts))
-
-    def _add(self, data: bytes) -> None:
-        view = memoryview(data)
-        whole = len(data) - len(data) % PAGE_BYTES
-        self._sums += map(
-            xxh3_64_intdigest,
-            [view[at : at + PAGE_BYTES] for at in range(0, whole, PAGE_BYTES)],
-        )
-        self._pages.append(view[:whole])
-        self._rest = data[whole:]
+            self._lengths.extend(map(len, parts))
+        self._rows += b"".join(parts)
 
     @property
     def count(self) -> int:
@@ -79,17 +67,17 @@ class Form:
     @property
     def size(self) -> int:
         """The size of their keys and values."""
-        return sum(map(len, self._pages)) + len(self._rest)
+        return len(self._rows)
 
     def digest(self) -> Callable[[], bytes]:
         """Return a function that computes the digest of the records so far. Any thread may call it.
 
         See `RecordsDigest`.
         """
-        digest, rows = RecordsDigest(), (*self._pages, self._rest)
+        digest = RecordsDigest()
 
         def compute() -> bytes:
-            digest.add_rows(rows, self._lengths)
+            digest.add_rows((memoryview(self._rows),), self._lengths)  # one call, without the GIL
             return digest.digest()
 
         return compute
@@ -115,18 +103,23 @@ class Form:
                 f"table {identifier.hex()} has {size} bytes in keys of up to {longest} bytes and "
                 f"values: up to {_MOST_BYTES} and {_LONGEST_KEY}; give its repository smaller ranges"
             )
-        self._add(self._rest + record_ids)
-        if self._rest:
-            self._sums.append(xxh3_64_intdigest(self._rest))
-        sums = _packed("Q", self._sums)
+        if record_ids:
+            self._rows += record_ids
+        data = memoryview(self._rows)
         parts = self._index()
-        index = b"".join(raw + bytes(-len(raw) % 8) for raw in parts)
+        index = memoryview(b"".join(raw + bytes(-len(raw) % 8) for raw in parts))
+        # the first page of the index is the shorter one, so that the pages of the data follow
+        pages = [
+            piece[max(0, at) : at + PAGE_BYTES]
+            for piece, first in ((index, len(index) % -PAGE_BYTES), (data, 0))
+            for at in range(first, len(piece), PAGE_BYTES)
+        ]
+        sums = _packed("Q", map(xxh3_64_intdigest, pages))
         known = (MAGIC, VERSION, kind, bool(record_ids), identifier, digest)
         bounds = bounds_sum(self._first, self._last)
-        counts = (self.count, size, len(parts[0]) // 4)
-        fields = (*known, *counts, bounds, xxh3_128_digest(index))
+        fields = (*known, self.count, size, len(parts[0]) // 4, bounds)
         head = HEADER.pack(*fields, xxh3_128_digest(HEADER.pack(*fields, bytes(16)) + sums))
-        return [head, sums, index, *self._pages, self._rest]
+        return [head, sums, index, data]
 
     def _index(self) -> Sequence[bytes]:
         """Return slots, ends and lengths of keys.

@@ -164,14 +164,31 @@ def test_a_damaged_byte_is_found_by_the_first_read_that_needs_it(answer):
         assert length_hint(built) == 1  # the index is read only when it is needed
         assert answer(table) == expected, at
         healed += [at] * (1 - length_hint(built))
-    index = flat.HEADER.size + 8
+    index = flat.HEADER.size + 2 * 8
     assert refused == list(range(index))  # the header and the checksums of its pages
     assert set(range(index, index + 24 + 16 + 16 + 8)) <= set(healed)
 
 
+def test_first_lookups_verify_only_the_pages_that_they_read():
+    rows = {b"%06d" % number: b"%d" % number for number in range(20_000)}
+    form = build(1, ID, rows)
+    end = table_of(rows).rows_at
+    index = range(end - 280_000, end, flat.PAGE_BYTES)
+    healed = {1: 0, 9: 0}
+    for at in index:
+        damaged = form[:at] + bytes([form[at] ^ 1]) + form[at + 1 :]
+        for lookups in healed:
+            built = iter([form])
+            table = FlatTable(damaged, 1, ID, name="range", rebuild=partial(next, built))
+            assert [table.get(b"%06d" % 300) for _ in range(lookups)] == [b"300"] * lookups
+            healed[lookups] += 1 - length_hint(built)
+    assert 2 <= healed[1] <= 4
+    assert healed[9] == len(index)
+
+
 def test_a_form_that_is_built_again_with_damage_is_an_error():
     form = build(1, ID, {b"a": b"1"})
-    at = HEADER.size + 8 + 5  # in the index, after the checksum of one page
+    at = HEADER.size + 2 * 8 + 5  # in the index, after the checksums of two pages
     damaged = form[:at] + bytes([form[at] ^ 1]) + form[at + 1 :]
     table = FlatTable(damaged, 1, ID, name="range x", rebuild=lambda _: damaged)
     for _ in range(2):
