@@ -106,10 +106,9 @@ def path_keys(paths: Iterable[str | PurePath]) -> list[bytes]:
     """
     listed = list(paths)
     with suppress(TypeError, UnicodeEncodeError):
-        # a NUL in a path would make it two
-        keys = "\0".join(listed).encode().split(b"\0")  # type: ignore[arg-type]  # join refuses others
-        sizes = set(map(len, keys))
-        if len(keys) == len(listed) and 1 <= min(sizes) <= max(sizes) <= PATH_BYTES:
+        keys = list(map(str.encode, listed))  # type: ignore[arg-type]  # it refuses others
+        sizes = set(map(len, keys)) or {1}
+        if 1 <= min(sizes) <= max(sizes) <= PATH_BYTES and b"\0" not in b"".join(keys):
             return keys
     return [path_key(path_text(path, "path")) for path in listed]
 

@@ -13,6 +13,8 @@ from graveler.committed.tree import Tree
 
 _FEW: Final = 64
 _LENGTH_BITS: Final = 16
+_WIDE: Final = 256
+"""The most bytes of a key for which an array of keys, all as wide as the longest, is made."""
 _ALONE: Final = 12
 """Up to this many keys of a range, single lookups are faster."""
 
@@ -74,14 +76,13 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
         CorruptionError: A range cannot be read.
     """
     tree = read(store, metarange)
-    places = map(bisect_left, repeat(tree.keys()), keys)
     if len(keys) <= _FEW:
-        return _find_few(store, tree, keys, list(places))
+        return _find_few(store, tree, keys)
     import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
 
     # keys of the same range and the same length are looked up together
     lengths = numpy.fromiter(map(len, keys), numpy.uint64, len(keys))
-    kinds = numpy.fromiter(places, numpy.uint64, len(keys)) << _LENGTH_BITS | lengths
+    kinds = _places_of(tree, keys, int(lengths.max())) << _LENGTH_BITS | lengths
     order = kinds.argsort()
     kinds, starts = kinds[order], (lengths.cumsum() - lengths)[order]
     joined = b"".join(keys)
@@ -121,9 +122,22 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     return Rows(tables, table_of[back], bounds[back])
 
 
-def _find_few(
-    store: RangeStore, tree: Tree, keys: Sequence[bytes], places: Sequence[int]
-) -> list[bytes | None]:
+def _places_of(tree: Tree, keys: Sequence[bytes], longest: int) -> Any:
+    """Return the position of the range that can hold each key, as an array of numpy."""
+    import numpy  # noqa: PLC0415 - as above
+
+    lasts = tree.keys()
+    width = max(longest, max(map(len, lasts), default=0))
+    if width > _WIDE:
+        found = map(bisect_left, repeat(lasts), keys)
+        return numpy.fromiter(found, numpy.uint64, len(keys))
+    # arrays of texts take half the time; they end at a NUL, which no path contains
+    texts = numpy.array(lasts, f"S{width}")
+    return texts.searchsorted(numpy.array(keys, f"S{width}")).astype(numpy.uint64)
+
+
+def _find_few(store: RangeStore, tree: Tree, keys: Sequence[bytes]) -> list[bytes | None]:
+    places = list(map(bisect_left, repeat(tree.keys()), keys))
     inside = sorted(set(places) - {len(tree)})
     tables = dict(
         zip(inside, store.ahead([tree[place] for place in inside], keep=True), strict=True)
