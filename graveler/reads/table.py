@@ -56,12 +56,16 @@ _HEADER: Final = np.dtype(
     ]
 )
 """The numeric fields of `ENTRY_HEADER`."""
+_RESERVE: Final = 24 << 20
+"""Bytes. After an array of this size is freed, the allocator of glibc keeps freed memory, and the
+next batch has no page faults. They take a twentieth of the time of a listing."""
 
 
 def reader(snapshot: AbstractContextManager[Scan], start: bytes) -> pa.RecordBatchReader:
     """Return the entries of a snapshot from the key `start` on, batch by batch."""
 
     def batches() -> Iterator[pa.RecordBatch]:
+        np.empty(_RESERVE, np.uint8)
         with snapshot as scan:
             yield from map(record_batch, scan.runs(start))
 
