@@ -103,8 +103,9 @@ class _Decoded:
     def info(self, row: int) -> RangeInfo:
         info = self.infos.get(row)
         if info is None:
-            info = decode_range_info(self.rows.key(row), self.rows.value(row))
-            last = self.rows.key(row - 1) if row else b""
+            key = self.rows.key if self.keys is None else self.keys.__getitem__
+            info = decode_range_info(key(row), self.rows.value(row))
+            last = key(row - 1) if row else b""
             if not last < info.min_key <= info.max_key:
                 raise CorruptionError(
                     f"a metarange has range {info.id.hex()} of {info.min_key!r} to "
