@@ -139,7 +139,7 @@ class Tables:
             right: As for `read`.
             prefix: Start of the paths; "" for all.
             method: ``process`` reads the ranges in the driver, ``spark`` by tasks; ``auto`` takes Spark if
-                the ranges that differ have more than 250,000 entries.
+                the ranges that differ have more than 250,000 entries, or 64 MiB.
 
         Raises:
             RefNotFoundError: No such ref.
@@ -155,7 +155,7 @@ class Tables:
             stores = self.repository.stores
             request = Request(stores.location, stores.name, kind="diff", prefix=prefix)
             reader = TreeReader(stores.ranges, request, [tree.metarange for tree in trees])
-            found = reader.read_here(most_tasks=1 if method == "auto" else None)
+            found = reader.read_here(only_small=method == "auto")
             if found is not None:
                 return frame_of_table(self.spark, found, from_arrow_schema(found.schema))
         base, head = (tree.id for tree in trees)

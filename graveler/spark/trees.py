@@ -27,6 +27,8 @@ _T = TypeVar("_T")
 
 _TASK_ENTRIES: Final = 250_000
 """Number of entries of a task, if the number of tasks is not given."""
+_SMALL_BYTES: Final = 64 << 20
+"""Size of the ranges that a driver reads at once. Spark has twice as much of it in the driver's heap."""
 _ROWS: Final = 4_096
 
 
@@ -78,18 +80,22 @@ class TreeReader(DataSourceReader):
     def _inside(self) -> list[Tree]:
         return [read(self._ranges, tree).within(self._start, self._stop) for tree in self._trees]
 
-    def read_here(self, *, most_tasks: int | None) -> pa.Table | None:
+    def read_here(self, *, only_small: bool) -> pa.Table | None:
         """Return all rows, read by this process.
 
         Args:
-            most_tasks: Return None if more tasks than these would read the rows; None: read any number.
+            only_small: Return None if more than one task would read the rows, or the ranges are large.
         """
         partitions = self.partitions()
-        if most_tasks is not None and len(partitions) > most_tasks:
+        sizes = (info.size for part in partitions for side in part.value for info in side)
+        small = len(partitions) <= 1 and sum(sizes) <= _SMALL_BYTES
+        if only_small and not small:
             return None
         batches = chain.from_iterable(map(self.read, partitions))
         table = pa.Table.from_batches(batches, COLUMNS[self._kind])
-        return table.combine_chunks() if len(table) else table.schema.empty_table()
+        if not len(table):
+            return table.schema.empty_table()
+        return table.combine_chunks() if small else table  # a piece holds less than 2 GiB of text
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the rows of a task."""

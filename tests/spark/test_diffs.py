@@ -101,3 +101,22 @@ def test_two_versions_one_commit_apart_cost_what_differs(repo):
     ]
     assert len(rows) == 3
     assert len(opened) <= 8
+
+
+def test_the_driver_reads_only_small_differences(repo):
+    main = repo.branch("main")
+    empty = main.head
+    metadata = {"schema": "x" * 14_000}
+    link_unseen(main, (Entry(path(at), "data/x", 1, metadata=metadata) for at in range(5_000)))
+    long, short = main.commit("long"), commit(main, [path(9_000)], 1)
+    assert len(rows_here(repo, long, short, only_small=True)) == 1
+    assert rows_here(repo, empty, long, only_small=True) is None
+    rows = rows_here(repo, empty, long, only_small=False)
+    assert len(rows) == 5_000
+    assert rows.column("after").num_chunks > 1  # more than 2 GiB of text do not fit into one
+
+
+def rows_here(repo, base, ref, *, only_small):
+    request = Request("", repo.name, "diff")
+    reader = TreeReader(repo.stores.ranges, request, [base.metarange, ref.metarange])
+    return reader.read_here(only_small=only_small)
