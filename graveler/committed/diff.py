@@ -295,5 +295,5 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
 
 def _infos(store: RangeStore, tree: str) -> Tree:
     """Return a tree's ranges, from memory if this process has just built the tree."""
-    infos = store.metaranges.get(tree)
+    infos = store.cache.metaranges.get(tree)
     return metarange.read(store, tree) if infos is None else infos

@@ -60,7 +60,7 @@ def table_of(store: RangeStore, tree: Tree, file: TableFile) -> FinishedTable:
 def remember(store: RangeStore, tree: Tree) -> str:
     """Keep a published tree in memory. Return its id in hex."""
     metarange = range_id((tree.record_ids(),)).hex()
-    store.metaranges.put(metarange, tree)
+    store.cache.metaranges.put(metarange, tree)
     return metarange
 
 
@@ -76,10 +76,10 @@ def read(store: RangeStore, metarange: str) -> Tree:
     if metarange == EMPTY_METARANGE:
         return _EMPTY
     store.stats.metaranges_read += 1
-    tree = store.metaranges.get(metarange)
+    tree = store.cache.metaranges.get(metarange)
     if tree is None:
         tree = Tree(store.open(bytes.fromhex(metarange), TableKind.METARANGE))
-        store.metaranges.put(metarange, tree)
+        store.cache.metaranges.put(metarange, tree)
     return tree
 
 

@@ -8,13 +8,15 @@ from graveler.committed.tree import Tree
 from graveler.process import watch
 
 _MAX_RANGES: Final = 200_000
+_MAX_TREES: Final = 4_096
+"""A tree may have a file mapped, and a process has a limit of those: 65,530 on Linux."""
 
 
 class MetarangeMemory:
-    """Decoded metaranges by id, bounded by the total number of their ranges."""
+    """Decoded metaranges by id, bounded in number and by the total number of their ranges."""
 
-    def __init__(self, max_ranges: int = _MAX_RANGES) -> None:
-        self._max = max_ranges
+    def __init__(self, max_ranges: int = _MAX_RANGES, max_trees: int = _MAX_TREES) -> None:
+        self._most = max_ranges, max_trees
         self._count = 0
         self._kept: OrderedDict[str, Tree] = OrderedDict()
         self._last: tuple[str, Tree | None] = "", None
@@ -43,6 +45,13 @@ class MetarangeMemory:
         with self._lock:
             self._count += len(tree) - len(self._kept.pop(metarange, ()))
             self._kept[metarange] = tree
-            while self._count > self._max:
+            while self._count > self._most[0] or len(self._kept) > self._most[1]:
                 self._count -= len(self._kept.popitem(last=False)[1])
             self._last = metarange, self._kept.get(metarange)
+
+    def clear(self) -> None:
+        """Drop all metaranges."""
+        with self._lock:
+            self._kept.clear()
+            self._count = 0
+            self._last = "", None

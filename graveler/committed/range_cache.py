@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, overload
 from graveler.committed.disk_cache import DiskCache, TablePair
 from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, OtherVersionError, Rebuild
 from graveler.committed.form import Form, Piece
+from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.table import KINDS, FinishedTable, TableKind, check_table, own_table
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
@@ -58,6 +59,9 @@ class RangeCache:
         folder: Folder of the files, shared with other processes. None keeps tables only in memory.
         max_bytes: Bound of the files. Tables in memory that are not mapped have the same bound,
             but at most 128 MiB with a folder, and 1 GiB without one.
+
+    Attributes:
+        metaranges: The metaranges that are decoded.
     """
 
     def __init__(self, folder: Path | None, max_bytes: int) -> None:
@@ -66,6 +70,7 @@ class RangeCache:
         self._memory_max = min(max_bytes, _ONLY_BYTES if folder is None else _MEMORY_BYTES)
         self._memory_bytes = 0
         self._opened: OrderedDict[bytes, FlatTable | _Left] = OrderedDict()
+        self.metaranges = MetarangeMemory()
         self._begin()
         watch(self)
 
@@ -313,6 +318,7 @@ class RangeCache:
         with self._lock:
             self._opened.clear()
             self._memory_bytes = 0
+        self.metaranges.clear()
 
     def _release(self, identifier: bytes) -> None:
         table = self._opened.pop(identifier, None)

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from graveler.committed.flat import FlatTable, bounds_sum
 from graveler.committed.form import Piece
-from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.table import (
     FinishedTable,
@@ -98,7 +97,6 @@ class RangeStore:
         self.cache = cache
         self.stats = StoreStats()
         self.encoding_processes = encoding_processes
-        self.metaranges = MetarangeMemory()
         self._prefix = prefix
         self._lock = Lock()
         watch(self)

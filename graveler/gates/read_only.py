@@ -24,7 +24,6 @@ def read_only(stores: Stores) -> Stores:
     kv = ReadOnlyKVStore(stores.kv)
     objects = ReadOnlyObjects(stores.objects)
     ranges = RangeStore(objects, stores.ranges.cache)
-    ranges.metaranges = stores.ranges.metaranges  # immutable and named by id: the cache stays valid
     return replace(
         stores,
         kv=kv,

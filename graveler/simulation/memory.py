@@ -82,7 +82,7 @@ class MemoryRanges(RangeStore):
 
     def __init__(self) -> None:
         super().__init__(MemoryStore(), RangeCache(None, 1))
-        self.metaranges = MetarangeMemory(_MOST_RANGES)
+        self.cache.metaranges = MetarangeMemory(_MOST_RANGES, _MOST_RANGES)
         self.opened: dict[bytes, int] = {}
         self._finished: dict[bytes, dict[bytes, bytes]] = {}
         self._ranges: dict[bytes, MemoryRange] = {}

@@ -100,6 +100,14 @@ def test_decoded_metaranges_are_bounded_by_their_ranges():
     assert [memory.get(name) for name in ("one", "three", "large")] == [None, None, None]
 
 
+def test_decoded_metaranges_are_bounded_in_number():
+    memory = MetarangeMemory(max_trees=2)
+    tree = tree_of([RangeInfo(bytes(32), b"a", b"b", 1, 1)])
+    for name in ("one", "two", "three"):
+        memory.put(name, tree)
+    assert [memory.get(name) for name in ("one", "two", "three")] == [None, tree, tree]
+
+
 @pytest.mark.parametrize(
     ("prefix", "end"),
     [(b"", None), (b"a", b"b"), (b"a\xff", b"b"), (b"\xff\xff", None), (b"a/", b"a0")],

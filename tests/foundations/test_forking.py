@@ -76,7 +76,7 @@ def held(lock: Lock) -> Iterator[None]:
 LOCKS = {
     "tables": lambda stores: stores.ranges.cache,
     "ranges": lambda stores: stores.ranges,
-    "metaranges": lambda stores: stores.ranges.metaranges,
+    "metaranges": lambda stores: stores.ranges.cache.metaranges,
     "commits": lambda stores: stores.refs.commits,
 }
 
