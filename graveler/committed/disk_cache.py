@@ -33,6 +33,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from errno import ENOMEM
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from mmap import mmap
 from pathlib import Path
@@ -69,12 +70,14 @@ class FlatFile(NamedTuple):
     """The local form of a table, as found in the folder.
 
     Attributes:
-        buffer: The whole file.
+        buffer: The whole file. A file of another user, or one that cannot be mapped, is read.
         own: Whether this user or root wrote it.
+        full: Whether the process can map no more files.
     """
 
     buffer: bytes | mmap
     own: bool
+    full: bool = False
 
 
 class TablePair(NamedTuple):
@@ -152,13 +155,16 @@ class DiskCache:
             return None
         try:
             status = os.fstat(descriptor)
-            own = _is_own(status)
-            if not own:
-                with open(descriptor, "rb", closefd=False) as file:
-                    return FlatFile(file.read(), own)
-            with suppress(OSError):
-                os.utime(descriptor)  # eviction is in the order of use
-            return FlatFile(mapped(descriptor, status.st_size), own)
+            own, full = _is_own(status), False
+            if own:
+                with suppress(OSError):
+                    os.utime(descriptor)  # eviction is in the order of use
+                try:
+                    return FlatFile(mapped(descriptor, status.st_size), own)
+                except OSError as error:
+                    full = error.errno == ENOMEM
+            with open(descriptor, "rb", closefd=False) as file:
+                return FlatFile(file.read(), own, full)
         except (OSError, ValueError):  # ValueError: an empty file
             return None
         finally:

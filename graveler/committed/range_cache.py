@@ -160,6 +160,8 @@ class RangeCache:
         found = self._disk.load_flat(name)
         if found is None:
             return None
+        if found.full:
+            self.clear()  # so that the process can map memory again, as for threads
         try:
             table = _opened(found.buffer, identifier, kind, rebuild)
             if not found.own:

@@ -1,5 +1,6 @@
 """The local forms of tables in the cache folder: damaged, of another version, of another user."""
 
+import errno
 import os
 import resource
 from dataclasses import replace
@@ -117,6 +118,29 @@ def test_mapped_tables_leave_descriptors_to_the_process(tmp_path, monkeypatch):
     for info in infos:
         assert store.open(info.id).count == 2
     assert len(list(Path("/dev/fd").iterdir())) <= before + 10
+
+
+@pytest.mark.parametrize(("number", "dropped"), [(errno.ENOMEM, 2), (errno.ENODEV, 0)])
+def test_a_form_that_cannot_be_mapped_is_read(tmp_path, monkeypatch, number, dropped):
+    def refuse(*_args):
+        raise OSError(number, "refused")
+
+    forest = Forest()
+    first, second = (forest.tree(line) for line in ("a b", "c d"))
+    for tree in (first, second):
+        contents(RangeStore(forest.objects, RangeCache(tmp_path, MIB)), tree)
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    assert metarange.get(store, first, b"a") == record("a")[2]
+    before = maps_below(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("graveler.committed.disk_cache.mapped", refuse)
+        assert contents(store, second) == {"c": "1", "d": "1"}
+        assert maps_below(tmp_path) == before - dropped
+    assert store.stats.fetched == 0
+
+
+def maps_below(folder):
+    return sum(str(folder) in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
 def test_a_byte_flipped_in_a_local_form_changes_no_answer(tmp_path):
