@@ -10,6 +10,7 @@ from graveler.committed.flat import FlatTable, hashes_of, slots_of
 from graveler.committed.metarange import read
 from graveler.committed.range_store import RangeStore
 from graveler.committed.tree import Tree
+from graveler.process import held_off
 
 _FEW: Final = 64
 _LENGTH_BITS: Final = 16
@@ -78,7 +79,8 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     tree = read(store, metarange)
     if len(keys) <= _FEW:
         return _find_few(store, tree, keys)
-    import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
+    with held_off:  # a child would wait forever for an import by a thread of its parent
+        import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
 
     # keys of the same range and the same length are looked up together
     lengths = numpy.fromiter(map(len, keys), numpy.uint64, len(keys))

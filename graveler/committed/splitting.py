@@ -25,6 +25,7 @@ from xxhash import xxh64_digest
 from xxhash import xxh64_intdigest as xxh64
 
 from graveler.errors import InvalidInputError
+from graveler.process import held_off
 from graveler.records import Fields
 
 HASH_SEED: Final = 42
@@ -343,7 +344,8 @@ class Cutter:
         if not many:
             seed, low_bits = self._seed, self._low_bits
             return [place for place, key in enumerate(keys) if not xxh64(key, seed) & low_bits]
-        import numpy  # noqa: PLC0415 - loading it takes longer than hashing a few thousand keys
+        with held_off:  # a child would wait forever for an import by a thread of its parent
+            import numpy  # noqa: PLC0415 - loading it takes longer than hashing some keys
 
         digests = b"".join(map(xxh64_digest, keys, repeat(self._seed)))
         low = numpy.frombuffer(digests, ">u8") & numpy.uint64(self._low_bits)
@@ -373,6 +375,7 @@ def _slashes(keys: Sequence[bytes], *, many: bool) -> int:
     joined = b"".join(keys)
     if not many or len(keys) <= _FIRST_WIDTH:
         return joined.count(b"/")
-    import numpy  # noqa: PLC0415 - as above
+    with held_off:
+        import numpy  # noqa: PLC0415 - as above
 
     return int(numpy.count_nonzero(numpy.frombuffer(joined, numpy.uint8) == _SLASH))

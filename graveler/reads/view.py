@@ -39,7 +39,7 @@ from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Change, Commit, Entry, Prefix, Transfer
 from graveler.names import path_key, path_keys
 from graveler.parallel import thread_count
-from graveler.process import Progress, no_progress
+from graveler.process import Progress, held_off, no_progress
 from graveler.reads.changes import change_of
 from graveler.reads.files import open_entry, read_entry
 from graveler.reads.found import FoundEntries
@@ -182,7 +182,8 @@ class View(RefLike):
         Raises:
             MissingDependencyError: pyarrow is not installed.
         """
-        from graveler.reads import table  # noqa: PLC0415 - it needs pyarrow
+        with held_off:  # a child would wait forever for an import by a thread of its parent
+            from graveler.reads import table  # noqa: PLC0415 - it needs pyarrow
 
         first = first_key(prefix_text(prefix, "prefix"))
         return table.reader(self._snapshot(first, first), first)

@@ -200,6 +200,13 @@ def test_a_signal_handler_that_raises_during_a_fork_stops_nobody() -> None:
     assert output == "hooks cut short\n"
 
 
+@pytest.mark.parametrize("module", ["numpy", "pyarrow"])
+def test_a_child_does_not_wait_for_an_import_of_its_parent(tmp_path, module):
+    folder = tmp_path / "lake"
+    output = output_of("foundations.programs.forked_import", folder, module, warnings=FORKS)
+    assert output.split() == ["0"]
+
+
 def test_a_fork_within_a_call_of_its_thread_works_on_both_sides() -> None:
     def fork_again() -> None:
         call()
