@@ -9,15 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench.calibration import calibration
-from tests.bench.changes import changes, hours
 from tests.bench.contention import contention
-from tests.bench.files import files
 from tests.bench.growth import growth
 from tests.bench.interference import interference
 from tests.bench.latency import latency
 from tests.bench.measure import Result
 from tests.bench.network import network
-from tests.bench.ranges import ranges
 from tests.bench.reads import reads
 from tests.bench.runs import runs
 from tests.bench.staged_writes import staged_writes
@@ -29,13 +26,9 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "staged_writes": staged_writes,
     "reads": reads,
     "interference": interference,
-    "ranges": ranges,
-    "changes": changes,
-    "hours": hours,
     "contention": contention,
     "runs": runs,
     "network": network,
-    "files": files,
     "growth": growth,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
@@ -45,7 +38,7 @@ SCALE = "<!-- at scale -->"
 INTRODUCTION = """\
 # Benchmarks
 
-`make bench` writes this page. `make bench ARGS=hours` runs one part.
+`make bench` writes this page. `make bench ARGS=growth` runs one part.
 
 The benchmarks use the settings that a user gets, the splitting of trees into ranges included. A
 change writes the range that holds its path. This takes the same time in any tree of several ranges, and

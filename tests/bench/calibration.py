@@ -3,10 +3,13 @@
 import os
 import sqlite3
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import Final
+
+import numpy
 
 from tests.bench.measure import Result, clocked, ms, percentile, progress, reported, timed
 from tests.bench.startup import python
@@ -36,6 +39,14 @@ def calibration(folder: Path) -> list[Result]:
         ),
         reported("scan", f"{ROWS / scan:,.0f} rows/s", f"{ROWS:,} rows of 200 bytes in SQLite"),
     ]
+
+
+def random_read() -> float:
+    """Return the nanoseconds of a read at a random place of 200 MB, the present speed of the memory."""
+    numbers = numpy.arange(25_000_000)
+    places = numpy.random.default_rng(1).integers(0, len(numbers), 1_000_000)
+    seconds = median(clocked(partial(numbers.take, places)) for _ in range(5))
+    return seconds / len(places) * 1e9
 
 
 def bare_step() -> float:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from rocksdict import BlockBasedOptions, DBCompressionType, Options, SstFileWriter
+
 import graveler
 from graveler.committed import RangeWriter
 from graveler.committed.flat import Record
@@ -12,7 +14,6 @@ from graveler.names import path_key
 from graveler.testing.world import link_unseen
 from graveler.values import stage_entry, staged_changes
 from tests.bench.measure import Result, progress
-from tests.bench.ranges import bare_writer
 from tests.bench.scale.children import in_child, on_one_core
 from tests.bench.scale.place import Place, entry_of
 from tests.bench.scale.table import at_least
@@ -34,9 +35,23 @@ def _chunks(entries: int) -> Iterator[list[Record]]:
         ]
 
 
+def _bare_writer(path: Path) -> SstFileWriter:
+    """Return RocksDB's writer with the options of graveler's tables."""
+    options = Options(raw_mode=True)
+    options.set_compression_type(DBCompressionType.snappy())
+    table = BlockBasedOptions()
+    table.set_format_version(5)
+    table.set_block_size(32 * 1024)
+    table.set_block_restart_interval(16)
+    options.set_block_based_table_factory(table)
+    writer = SstFileWriter(options)
+    writer.open(str(path))
+    return writer
+
+
 def _write_bare(path: Path, records: list[Record]) -> float:
     began = time.perf_counter()
-    writer = bare_writer(path)
+    writer = _bare_writer(path)
     for key, _, value in records:
         writer[key] = value
     writer.finish()

@@ -86,8 +86,9 @@ def _together(run: Callable[..., Any], count: int, *arguments: Any) -> list[Any]
         for process in processes:
             process.terminate()  # a process that waits for a dead one would wait for an hour
         raise
-    for process in processes:
-        process.join()
+    finally:
+        for process in processes:
+            process.join()
     for failed, answer in found:
         if failed:
             raise ChildError(answer)

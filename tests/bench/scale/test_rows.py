@@ -115,10 +115,10 @@ def test_a_limit_is_shown_in_the_unit_of_its_figure():
 def test_the_part_of_the_page_begins_with_its_mark():
     plot = Plot("hourly", "A < B", ("commit", "ranges"), {"graveler": [1, 2], "other": [2.5]})
     limited = [at_most("a row", 1, 2, " ms")]
-    text = section(ENTRIES, ["2026-01-01"], {"stat": 51.7}, limited, {"hourly": "A < B"})
+    text = section(ENTRIES, ["2026-01-01"], {"stat": (51.7, 9.6)}, limited, {"hourly": "A < B"})
     assert text.startswith(SCALE)
     assert "| a row | 1 ms | at most 2 ms | yes |" in text
-    assert "in nanoseconds: stat 52." in text
+    assert "in nanoseconds: stat 52 and 10." in text
     assert "(images/bench-hourly.svg)" in text
     assert "A &lt; B" in plot.svg()
 

@@ -1,23 +1,29 @@
 """Rows of many files and of whole operations over a simulated network."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
+from subprocess import PIPE, Popen
 from typing import Any, Final
 
 import graveler
+from graveler.config import load_config, write_default_config
 from graveler.lake import Repository
+from graveler.lake.factory import connect
 from graveler.testing.process import Call, Process
 from tests.bench.lakes import watched_lake
 from tests.bench.measure import Result, clocked, ms, progress
 from tests.bench.scale.place import Place
 from tests.bench.scale.table import at_most
 
+_SERVER: Final = Path(__file__).parents[1] / "programs" / "slow_s3.py"
 FILE_BYTES: Final = 100 << 10
 OBJECTS_S: Final = 0.030
 RECORDS_S: Final = 0.001
@@ -72,14 +78,39 @@ def _far(folder: Path) -> Iterator[tuple[Repository, Process, _Distance]]:
         yield lake.repository("bench"), process, distance
 
 
+@contextmanager
+def _slow_s3(seconds: float) -> Iterator[int]:
+    """Run the server as a separate process, and yield its port."""
+    with Popen([sys.executable, str(_SERVER), str(seconds)], stdout=PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.terminate()
+
+
+@contextmanager
+def _lake_on_s3(folder: Path, port: int) -> Iterator[Repository]:
+    write_default_config(folder)
+    options = {
+        "endpoint_url": f"http://127.0.0.1:{port}",
+        "region": "us-east-1",
+        "access_key": "key",
+        "secret_key": "secret",
+    }
+    config = replace(load_config(folder), storage_uri="s3://bucket/lake", storage_options=options)
+    with connect(config) as lake:
+        yield lake.create_repository("bench")
+
+
 def many_files(place: Place) -> list[Result]:
     """Put and get a thousand files by one call each, with an S3 that answers late."""
-    files, far = place.entries // 10_000, import_module("tests.bench.files")
+    files = place.entries // 10_000
     progress(f"put_many and get_many of {files:,} files")
     bodies = {f"input/{number:05d}": os.urandom(FILE_BYTES) for number in range(files)}
     with (
-        far._slow_s3(OBJECTS_S) as port,
-        far._lake_on_s3(place.scratch / "files", port) as repo,
+        _slow_s3(OBJECTS_S) as port,
+        _lake_on_s3(place.scratch / "files", port) as repo,
     ):
         branch: Any = repo.branch("main")
         branch.put_many({"first": b"connections are open from here on"})
