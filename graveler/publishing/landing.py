@@ -2,8 +2,9 @@
 
 A *landing* reads the branch's record, builds a commit on its head, lets the required gates judge the
 commit, and replaces the record by compare-and-set. After a lost race it reads, builds and judges again.
-Movers take turns after a lost race. A process that lost a race recently takes a turn at once. Turns make
-further lost races rare, but correctness depends only on the compare-and-set.
+Movers take turns after a lost race. A process that lost a race recently, or found that another one moves
+the branch, too, takes a turn at once. Turns make further lost races rare, but correctness depends only
+on the compare-and-set.
 
 No reader sees a change before the compare-and-set, and each step before it may be repeated. A
 process that dies before it leaves objects and commit records that no branch names.
@@ -209,6 +210,7 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
             tip = look(stores, name, fence=fence, rules=guarded)
         else:
             tip = first
+        refs.found_at(name, tip.head.id)
         judged = tip.rules.check(name, guard) if guard and tip.rules is not None else False
         try:
             record = build(tip)
@@ -221,7 +223,10 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         if judged and commit.id != tip.head.id:
             enforce(stores, action, name, commit, tip.head)
         moved = advance(refs, record, tip.predicate, action=action, landed=landed)
-        return Landed(tip, commit) if moved else None
+        if not moved:
+            return None
+        refs.moved_to(name, commit.id)
+        return Landed(tip, commit)
 
     with owned(name, fence), ExitStack() as turn:
         return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)

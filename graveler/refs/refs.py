@@ -133,6 +133,8 @@ def _commit_id(name: str, raw: bytes) -> str:
 _PATIENCE_S: Final = 10.0
 _BUSY: Final = timedelta(seconds=10)
 """The time for which a branch counts as busy after a lost race."""
+_MOST_LEFT: Final = 64
+"""The number of branches whose last move by this process is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class Refs:
         self._kv = kv
         self._uid = uid
         self._races: dict[str, datetime] = {}
+        self._left: dict[str, tuple[str, datetime]] = {}
         self.clock = clock
         self.ids = ids
         self.together = Together(kv)
@@ -277,8 +280,25 @@ class Refs:
         """Note that a race for `branch` has just been lost."""
         self._races[branch] = self.clock.now()
 
+    def moved_to(self, branch: str, commit: str) -> None:
+        """Note that this process has moved `branch` to a commit."""
+        while len(self._left) >= _MOST_LEFT:
+            self._left.pop(next(iter(self._left)), None)
+        self._left[branch] = commit, self.clock.now()
+
+    def found_at(self, branch: str, commit: str) -> None:
+        """Note the head that a move of `branch` begins with.
+
+        If another process has moved the branch since this process did, in the last ten seconds, this
+        process takes turns, too. A process that happens to win its races would otherwise pass those
+        that wait for their turn, again and again.
+        """
+        left, when = self._left.pop(branch, (commit, self.clock.now()))
+        if left != commit and abs(self.clock.now() - when) <= _BUSY:
+            self._races[branch] = self.clock.now()
+
     def is_busy(self, branch: str) -> bool:
-        """Return whether a race for `branch` was lost in the last ten seconds."""
+        """Return whether others have moved `branch` beside this process in the last ten seconds."""
         lost = self._races.get(branch)
         if lost is None:
             return False

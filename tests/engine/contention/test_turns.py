@@ -28,8 +28,7 @@ class Merger:
         self.repo = world.open().create_repository("repo")
         self.other = world.open().repository("repo")
         self.events = events
-        self.repo.branch("main").put("k", b"0")
-        self.repo.branch("main").commit("begin")
+        self._commit("begin")
 
     def merge(self, name, *, races):
         self.repo.create_branch(name, source="main").put("k", name.encode())
@@ -48,9 +47,11 @@ class Merger:
         return list(self.events)
 
     def _commit(self, name):
+        before = len(self.events)
         main = self.other.branch("main")
         main.put("k", b"main: " + name.encode())
         main.commit(name)
+        del self.events[before:]  # those of the other process
 
 
 def test_a_turn_is_taken_after_a_race_and_at_once_soon_after(events):
@@ -62,3 +63,25 @@ def test_a_turn_is_taken_after_a_race_and_at_once_soon_after(events):
     assert merger.merge("four", races=1) == ["turn", "build", "build"]
     world.clock.advance(timedelta(seconds=11))
     assert merger.merge("five", races=0) == ["build"]
+
+
+def test_a_turn_is_taken_while_another_process_moves_the_branch(events):
+    world = World()
+    merger = Merger(world, events)
+    assert merger.merge("one", races=0) == ["build"]
+    assert merger.merge("two", races=0) == ["build"]  # it finds the commit of the other process
+    assert merger.merge("three", races=0) == ["turn", "build"]
+    world.clock.advance(timedelta(seconds=11))
+    assert merger.merge("four", races=0) == ["build"]
+
+
+def test_a_process_alone_takes_no_turn(events):
+    repo = World().open().create_repository("repo")
+    main = repo.branch("main")
+    for number in range(100):
+        main.put("k", b"%d" % number)
+        main.commit("alone")
+        repo.create_branch(f"b{number}", source="main").put("k", b"b")
+        repo.branch(f"b{number}").commit("beside")
+        repo.merge(f"b{number}", into="main")
+    assert events == []
