@@ -134,7 +134,7 @@ _PATIENCE_S: Final = 10.0
 _BUSY: Final = timedelta(seconds=10)
 """The time for which a branch counts as busy after a lost race."""
 _MOST_LEFT: Final = 64
-"""The number of branches whose last move by this process is kept."""
+"""The most branches whose last move by this process is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +282,8 @@ class Refs:
 
     def moved_to(self, branch: str, commit: str) -> None:
         """Note that this process has moved `branch` to a commit."""
-        while len(self._left) >= _MOST_LEFT:
-            self._left.pop(next(iter(self._left)), None)
+        if len(self._left) >= _MOST_LEFT:
+            self._left.clear()  # one step: several threads may note their moves
         self._left[branch] = commit, self.clock.now()
 
     def found_at(self, branch: str, commit: str) -> None:

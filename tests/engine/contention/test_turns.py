@@ -1,5 +1,7 @@
 """When an operation that moves a branch takes its turn."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -85,3 +87,19 @@ def test_a_process_alone_takes_no_turn(events):
         repo.branch(f"b{number}").commit("beside")
         repo.merge(f"b{number}", into="main")
     assert events == []
+
+
+def test_threads_note_moves_of_many_branches_at_once():
+    refs = World().open().create_repository("repo").stores.refs
+
+    def note(thread):
+        for number in range(20_000):
+            refs.moved_to(f"{thread}-{number}", "commit")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(note, range(4)))
+    finally:
+        sys.setswitchinterval(before)
