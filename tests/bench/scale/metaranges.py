@@ -5,6 +5,7 @@ For a lake of 10,000,000 entries the tree has 20,000 ranges, which corresponds t
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -33,9 +34,13 @@ def metaranges(place: Place) -> list[Result]:
     many = max(100, place.entries // 500)
     sizes = (many, max(2, many // 100))
     times = 3 * place.repeats
-    with graveler.init(place.scratch / "trees") as lake:
-        kept = place.scratch / "trees" / "cache"
-        trees = {size: _tree(lake.create_repository(f"of-{size}"), size, kept) for size in sizes}
+    with ExitStack() as lakes:
+        trees = {}
+        for size in sizes:
+            # a lake for each: repositories of equal numbers cut the real entries at the same keys
+            folder = place.scratch / f"trees-{size}"
+            lake = lakes.enter_context(graveler.init(folder))
+            trees[size] = _tree(lake.create_repository("trees"), size, folder / "cache")
         cost: dict[str, dict[int, list[float]]] = {}
         for number in range(times):
             progress(f"trees of {sizes} ranges, turn {number + 1} of {times}")
