@@ -7,7 +7,7 @@ files is replaced meanwhile, nothing lands.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,7 @@ from graveler.spark.ports import (
 from graveler.spark.pruning import prune
 from graveler.spark.reader import FileGroup, Source, data_files, read
 from graveler.spark.schemas import PARQUET, rows_of, stored_schema
+from graveler.spark.session import time_zone
 from graveler.spark.writer import save
 
 if TYPE_CHECKING:
@@ -114,11 +115,17 @@ def _packed(files: Files, target_bytes: int) -> Iterator[Files]:
 
 
 def small_files(
-    view: View, folder: str, where: Mapping[str, Any] | None, target_bytes: int
+    view: View,
+    spark: "SparkSession",
+    folder: str,
+    where: Mapping[str, Any] | None,
+    target_bytes: int,
 ) -> list[Bin]:
     """Return the bins that a compaction of a table would combine."""
     files: Files = table_entries(view, folder, nested=False)
-    return bins(prune(folder, files, where) if where and files else files, target_bytes)
+    if where and files:
+        files = prune(folder, files, where, partial(time_zone, spark))
+    return bins(files, target_bytes)
 
 
 def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) -> list[Entry]:

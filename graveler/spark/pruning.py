@@ -7,7 +7,7 @@ of its column: the number 1 matches ``month=1`` and ``month=01``, and the text "
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,14 +25,17 @@ _NUMBER: Final = re.compile(
 )
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 
+Zone = Callable[[], tzinfo]
 
-def prune(path: str, files: Files, where: Mapping[str, Any]) -> Files:
+
+def prune(path: str, files: Files, where: Mapping[str, Any], zone: Zone) -> Files:
     """Return the files whose partitions have the wanted values.
 
     Args:
         path: The table, for errors.
         files: All of its files.
         where: For each column a value or a list of values; None is the partition of nulls.
+        zone: Returns the time zone of times that state none, in paths and in `where`.
 
     Raises:
         InvalidInputError: A column is not a partition column, or a value has an unsupported type.
@@ -45,7 +48,7 @@ def prune(path: str, files: Files, where: Mapping[str, Any]) -> Files:
                 f"where: {name!r} is not a partition column of {path!r} ({known}): filter the frame by "
                 "the other columns"
             )
-    wanted = {name: [_test(name, value) for value in _several(where[name])] for name in where}
+    wanted = {name: [_test(name, value, zone) for value in _several(where[name])] for name in where}
     return [
         (relative, entry)
         for relative, entry in files
@@ -106,15 +109,18 @@ def _several(value: Any) -> Sequence[Any]:
     return list(value) if isinstance(value, list | tuple | set | frozenset | range) else [value]
 
 
-def _test(name: str, value: Any) -> Callable[[str | None], bool]:
+def _test(name: str, value: Any, zone: Zone) -> Callable[[str | None], bool]:
     """Return a function that compares the text of a path with a wanted value."""
     if value is None:
         return lambda text: text is None
+    if isinstance(value, datetime):
+        read_time = partial(_time, zone=zone())
+        return partial(_equals, read_time, read_time(str(value)))
     for kind, read in _READERS.items():
         if isinstance(value, kind):
             return partial(_equals, read, read(str(value)))
     raise InvalidInputError(
-        f"where: {name!r}={value!r}: give text, a number, a date, a time in UTC, True, False or "
+        f"where: {name!r}={value!r}: give text, a number, a date, a time, True, False or "
         "None, or a list of them"
     )
 
@@ -142,18 +148,17 @@ def _date(text: str) -> date:
     return date(*map(int, parts.groups()))
 
 
-def _time(text: str) -> datetime:
+def _time(text: str, zone: tzinfo) -> datetime:
     time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=time.tzinfo or UTC)
+    return time.replace(tzinfo=time.tzinfo or zone).astimezone(UTC)
 
 
 _READERS: Final[Mapping[type, Callable[[str], Any]]] = {
     str: str,
     bool: str.lower,
-    datetime: _time,
     date: _date,
     int: _number,
     float: _number,
     Decimal: _number,
 }
-"""Functions that parse a text, by the type of the wanted value; a bool is an int, a datetime a date."""
+"""Functions that parse a text, by the type of the wanted value; a bool is an int."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeGuard, cast
 
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
@@ -35,7 +35,7 @@ from graveler.spark.ports import (
 )
 from graveler.spark.pruning import prune, seen_values
 from graveler.spark.schemas import PARQUET, have_same_columns, stored_schema
-from graveler.spark.session import running
+from graveler.spark.session import running, time_zone
 from graveler.spark.verified import verify_files
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
         path: A file, or a folder.
         where: Only these partitions: for each column a value or a list of values; None is the
             partition of nulls. Spark does not see the other files. Text is compared with the text
-            in the path, a number with a number, a date or a time (in UTC) with a date or a time.
+            in the path, a number with a number, a date or a time with a date or a time. A time that
+            states no zone is in the session's, in a path as in `where`.
         columns: Only these columns, in this order.
         format: Spark's name of the file format.
         schema: Columns and types, partition columns among them; with one, an empty folder is
@@ -189,7 +190,8 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     if schema is None and format == PARQUET:
         schema = stored_schema(entries)
     if where and entries:
-        every, entries = entries, prune(path, entries, where)
+        spark = spark or running()
+        every, entries = entries, prune(path, entries, where, partial(time_zone, spark))
         if not entries and schema is None:
             raise ObjectNotFoundError(
                 f"no file of {path!r} has {dict(where)}: there are {seen_values(every, [*where])}; "

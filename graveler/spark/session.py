@@ -1,12 +1,15 @@
 """A Spark session that starts on a laptop without settings."""
 
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta, timezone, tzinfo
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graveler.arguments import expand_home
 from graveler.config import environment, load_config, set_environment
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
 _LOCALHOST: Final = "127.0.0.1"
 _CONNECT: Final = "sc://"
 
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
+_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT|Z)?(?:([+-])([0-9]{1,2})(?::([0-9]{2}))?)?")
 _IN_SESSIONS: Final = {
     # times must not depend on the time zone of the driver
-    "spark.sql.session.timeZone": "UTC",
+    _TIME_ZONE: "UTC",
 }
 
 _ANYWHERE: Final[Mapping[str, str]] = {
@@ -123,6 +128,26 @@ def _prepare(master: str) -> None:
         set_environment("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local") and not environment("SPARK_LOCAL_IP"):
         set_environment("SPARK_LOCAL_IP", _LOCALHOST)
+
+
+def time_zone(spark: "SparkSession") -> tzinfo:
+    """Return the time zone in which a session writes and reads times.
+
+    Raises:
+        InvalidInputError: Only Java knows the zone, as with ``PST``.
+    """
+    name = spark.conf.get(_TIME_ZONE) or ""
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        sign, hours, minutes = offset.groups("0")
+        east = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-east if sign == "-" else east)
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        raise InvalidInputError(
+            f"{_TIME_ZONE} is {name!r}: set a region such as Europe/Berlin or an offset such as +02:00"
+        ) from error
 
 
 def _active() -> "SparkSession | None":

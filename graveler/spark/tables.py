@@ -621,7 +621,7 @@ class Tables:
         folder = f"{path_text(path, 'path').rstrip('/')}/"
         count(target_bytes, "target_bytes", least=1)
         message = text(message, "message", empty=True)
-        due = small_files(self.repository.ref(branch), folder, where, target_bytes)
+        due = small_files(self.repository.ref(branch), self.spark, folder, where, target_bytes)
         if not due:
             return Compaction(None, 0, 0, 0, 0, 0)
         files = sum(len(one.files) for one in due)
@@ -635,7 +635,7 @@ class Tables:
             txn=None,
             landed=self._landed,
         ) as tx:
-            due = small_files(self.repository.ref(tx.base), folder, where, target_bytes)
+            due = small_files(self.repository.ref(tx.base), self.spark, folder, where, target_bytes)
             old = [entry for one in due for _, entry in one.files]
             made = tx._rewrite(folder, due) if due else []
         return Compaction(

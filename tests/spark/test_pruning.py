@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -18,8 +19,9 @@ def table(*folders):
     return [(f"{folder}/a", Entry(f"t/{folder}/a", "data/x", 1)) for folder in folders]
 
 
-def pruned(files, **where: Any):
-    return [relative.removesuffix("/a") for relative, _ in prune("t/", files, where)]
+def pruned(files, zone=UTC, **where: Any):
+    found = prune("t/", files, where, lambda: zone)
+    return [relative.removesuffix("/a") for relative, _ in found]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,19 @@ def test_a_partition_is_compared_as_what_is_asked_for(folder, value, other):
     assert pruned(table(folder, "v=zzz"), v=other) == []
 
 
+def test_a_time_is_compared_in_the_zone_of_the_session():
+    folders = (
+        "v=2026-07-01 05%3A00%3A00",
+        "v=2026-07-01 07%3A00%3A00",
+        "v=2026-07-01T07%3A00%3A00Z",
+    )
+    files = table(*folders)
+    berlin = ZoneInfo("Europe/Berlin")
+    for time in (datetime(2026, 7, 1, 5, tzinfo=UTC), datetime(2026, 7, 1, 7)):  # noqa: DTZ001
+        assert pruned(files, berlin, v=time) == [folders[1]]
+    assert pruned(files, berlin, v=datetime(2026, 7, 1, 9)) == [folders[2]]  # noqa: DTZ001
+
+
 def test_all_columns_must_match_and_one_of_their_values():
     files = table("dt=1/h=1", "dt=1/h=2", "dt=1/h=3", "dt=2/h=1")
     assert pruned(files, dt=1, h=[1, 3]) == ["dt=1/h=1", "dt=1/h=3"]
@@ -59,7 +74,7 @@ def test_a_column_that_is_in_no_path_is_named():
     ):
         pruned(table("dt=1/h=1"), amount=5)
     with pytest.raises(InvalidInputError, match="the table has none"):
-        prune("t/", [("a", Entry("t/a", "data/x", 1))], {"dt": 1})
+        prune("t/", [("a", Entry("t/a", "data/x", 1))], {"dt": 1}, lambda: UTC)
 
 
 def test_a_value_of_no_type_of_paths_is_named():

@@ -1,6 +1,6 @@
 """Tables by ref: which version and which files are read, and views of one commit."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +13,7 @@ from graveler.errors import (
 )
 
 DAYS = "id int, amount double, dt string"
+ZONE = "spark.sql.session.timeZone"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 
@@ -68,6 +69,40 @@ def test_spark_sees_only_the_partitions_and_columns_asked_for(lake, loaded):
     with pytest.raises(InvalidInputError, match="'id' is not a partition column"):
         lake.read("main", "t/", where={"id": 1})
     assert ids(lake.read("main", "t/", where={"dt": "2027-01-01"})) == []
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "-05:30", "GMT+3"])
+def test_an_hour_is_found_in_the_zone_of_any_session(repo, lake, spark, zone):
+    before = spark.conf.get(ZONE)
+    spark.conf.set(ZONE, zone)
+    try:
+        frame = spark.sql("select 5 id, timestamp'2026-07-01 05:00:00Z' hour")
+        later = spark.sql("select 7 id, timestamp'2026-07-01 07:00:00Z' hour")
+        with lake.transaction("main", message="hours") as tx:
+            tx.write(frame.union(later), "h/", partition_by=["hour"])
+        hours = [datetime(2026, 7, 1, hour, tzinfo=UTC) for hour in (5, 6, 7)]
+        found = [ids(lake.read("main", "h/", where={"hour": hour})) for hour in hours]
+    finally:
+        spark.conf.set(ZONE, before)
+    assert found == [[5], [], [7]]
+
+
+def test_a_zone_that_only_java_knows_is_named(repo, lake, spark):
+    gs.write(
+        repo.branch("main"),
+        spark.createDataFrame([(1, "a")], "id int, hour string"),
+        "h/",
+        partition_by=["hour"],
+    )
+    repo.branch("main").commit("an hour")
+    before = spark.conf.get(ZONE)
+    spark.conf.set(ZONE, "PST")
+    try:
+        assert ids(lake.read("main", "h/", where={"hour": "a"})) == [1]
+        with pytest.raises(InvalidInputError, match="is 'PST': set a region such as Europe/Berlin"):
+            lake.read("main", "h/", where={"hour": datetime(2026, 7, 1, tzinfo=UTC)})
+    finally:
+        spark.conf.set(ZONE, before)
 
 
 def test_without_a_schema_the_values_that_are_there_are_named(repo, lake):
