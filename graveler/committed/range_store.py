@@ -26,7 +26,7 @@ from graveler.committed.table import (
 from graveler.errors import CorruptionError, InternalError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
-from graveler.process import watch
+from graveler.process import keep_freed_memory, watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
@@ -160,6 +160,7 @@ class RangeStore:
         table = cache.get(*asked, rebuild, keep=keep)
         if table is not None:
             return table
+        keep_freed_memory()
         with cache.single(identifier):
             return (
                 cache.get(*asked, rebuild, keep=keep)
