@@ -7,8 +7,10 @@ of the same rows.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, Self, overload
+
+from xxhash import xxh3_128_digest
 
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
@@ -22,6 +24,9 @@ from graveler.values import (
 
 _STEP: Final = RECORD_ID_BYTES
 _LONGEST_RUN: Final = 2_048
+_BLOCK: Final = 1_024
+"""The number of consecutive ranges that share a sum, with which long trees are compared."""
+_SUM: Final = 16
 _LOOKUPS: Final = 16
 """The number of lookups by key after which the keys are copied out of the local form."""
 
@@ -86,7 +91,7 @@ class RowList:
 class _Decoded:
     """Rows and the decoded ranges, shared by all views."""
 
-    __slots__ = ("_record_ids", "infos", "keys", "lookups", "rows")
+    __slots__ = ("_record_ids", "_sums", "infos", "keys", "lookups", "rows")
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -94,11 +99,23 @@ class _Decoded:
         self.keys: Sequence[bytes] | None = None
         self.lookups = 0
         self._record_ids: bytes | None = None
+        self._sums: bytes | None = None
 
     def record_ids(self) -> bytes:
         if self._record_ids is None:
             self._record_ids = self.rows.record_ids()
         return self._record_ids
+
+    def sums(self) -> bytes:
+        """Return the sums of the blocks of record ids, computed once.
+
+        Record ids are SHA-256, which cannot be chosen, so that a fast hash suffices.
+        """
+        if self._sums is None:
+            ids, size = memoryview(self.record_ids()), _STEP * _BLOCK
+            blocks = [ids[at : at + size] for at in range(0, len(ids), size)]
+            self._sums = b"".join(map(xxh3_128_digest, blocks))
+        return self._sums
 
     def info(self, row: int) -> RangeInfo:
         info = self.infos.get(row)
@@ -224,6 +241,12 @@ class Tree(Sequence[RangeInfo]):
         """Return the record ids of the ranges in the metarange, 32 bytes each."""
         return self._decoded.record_ids()[_STEP * self._start : _STEP * self._stop]
 
+    def sums(self) -> bytes:
+        """Return the sums of the blocks of a whole tree of many ranges; empty for any other."""
+        decoded = self._decoded
+        whole = len(self) == decoded.rows.count > 2 * _BLOCK
+        return decoded.sums() if whole else b""
+
     def placed_ids(self) -> tuple[bytes, int, int]:
         """Return all record ids of the metarange, uncopied, and start and stop of these ranges."""
         return self._decoded.record_ids(), self._start, self._stop
@@ -293,53 +316,72 @@ def tree_of(infos: Sequence[RangeInfo]) -> Tree:
 
 def shared_ends(*trees: Tree) -> tuple[int, int]:
     """Return how many ranges all trees share at the start, and how many of the rest at the end."""
-    least = min(map(len, trees))
+    head, tail = _shared_blocks(*trees)
+    rest = min(map(len, trees)) - head - tail
     (ids, at, stop), *others = (tree.placed_ids() for tree in trees)
-    head = min(
-        (shared_start(ids, other, least, at, start) for other, start, _ in others), default=0
-    )
-    least -= head
-    tail = min((_shared_end(ids, other, least, stop, end) for other, _, end in others), default=0)
-    return head, tail
+    starts = (shared_start(ids, other, rest, at + head, start + head) for other, start, _ in others)
+    head += (more := min(starts, default=0))
+    rest -= more
+    ends = (_shared_end(ids, other, rest, stop - tail, end - tail) for other, _, end in others)
+    return head, tail + min(ends, default=0)
 
 
-def shared_start(one: bytes, other: bytes, most: int, at: int = 0, other_at: int = 0) -> int:
-    """Return how many record ids are equal from the rows `at` and `other_at` on, up to `most`."""
-    view = memoryview(other)  # avoids copies
+def _shared_blocks(*trees: Tree) -> tuple[int, int]:
+    """Return what `shared_ends` returns, in whole blocks, so that few bytes are read.
 
-    def same(start: int, stop: int) -> bool:
-        part = view[_STEP * (other_at + start) : _STEP * (other_at + stop)]
-        return one.startswith(part, _STEP * (at + start))
-
-    return _same_run(same, most)
-
-
-def _shared_end(one: bytes, other: bytes, most: int, end: int, other_end: int) -> int:
-    """Return how many record ids are equal before the rows `end` and `other_end`, up to `most`."""
-    view = memoryview(other)
-
-    def same(start: int, stop: int) -> bool:
-        part = view[_STEP * (other_end - stop) : _STEP * (other_end - start)]
-        return one.startswith(part, _STEP * (end - stop))
-
-    return _same_run(same, most)
+    Blocks at the end are compared if the trees have the same number of ranges.
+    """
+    sums, *others = (tree.sums() for tree in trees)
+    if not sums or not all(others):
+        return 0, 0
+    count = len(trees[0])
+    most = min(map(len, trees)) // _BLOCK
+    head = min((shared_start(sums, other, most, size=_SUM) for other in others), default=0)
+    if any(len(tree) != count for tree in trees):
+        return head * _BLOCK, 0
+    blocks = len(sums) // _SUM
+    ends = (_shared_end(sums, other, blocks - head, blocks, blocks, _SUM) for other in others)
+    tail = min(ends, default=0)
+    return head * _BLOCK, count - (blocks - tail) * _BLOCK if tail else 0
 
 
-def _same_run(same: Callable[[int, int], bool], most: int) -> int:
-    """Return how many positions are equal from the first on, up to `most`.
+def shared_start(
+    one: bytes, other: bytes, most: int, at: int = 0, other_at: int = 0, size: int = _STEP
+) -> int:
+    """Return how many items are equal from the rows `at` and `other_at` on, up to `most`.
+
+    Items are record ids, or have another `size` in bytes.
+    """
+    return _same_run(one, other, most, size * at, size * other_at, size, back=False)
+
+
+def _shared_end(
+    one: bytes, other: bytes, most: int, end: int, other_end: int, size: int = _STEP
+) -> int:
+    """Return how many items are equal before the rows `end` and `other_end`, up to `most`."""
+    return _same_run(one, other, most, size * end, size * other_end, size, back=True)
+
+
+def _same_run(  # noqa: PLR0913 - two places
+    one: bytes, other: bytes, most: int, at: int, other_at: int, size: int, *, back: bool
+) -> int:
+    """Return how many items are equal from the bytes `at` and `other_at` on, or before them.
 
     Whole runs are compared. They grow, so that a distant difference costs little more than a near
     one. Their growth is limited, so that little is read after the difference.
     """
-    low, step = 0, 1
-    while low < most and same(low, min(low + step, most)):
-        low, step = min(low + step, most), min(8 * step, _LONGEST_RUN)
-    if low == most:
-        return low
-    high = min(low + step, most)
+    view, same = memoryview(other), one.startswith  # no copies, and no calls of our own
+    low, high, step = 0, min(1, most), 1
+    while low < most:
+        first, last = (-high, -low) if back else (low, high)
+        if not same(view[other_at + size * first : other_at + size * last], at + size * first):
+            break
+        low, step = high, min(8 * step, _LONGEST_RUN)
+        high = min(low + step, most)
     while high - low > 1:
         middle = (low + high) // 2
-        if same(low, middle):
+        first, last = (-middle, -low) if back else (low, middle)
+        if same(view[other_at + size * first : other_at + size * last], at + size * first):
             low = middle
         else:
             high = middle

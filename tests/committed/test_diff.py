@@ -198,15 +198,23 @@ def numbered(*numbers, natural=True):
 SPOTS = st.lists(st.integers(0, 3_000), max_size=6)
 
 
-@given(st.lists(st.tuples(SPOTS, SPOTS, st.booleans()), min_size=2, max_size=3))
-def test_differences_are_found_wherever_they_are(sides):
+@given(
+    st.lists(st.tuples(SPOTS, SPOTS, SPOTS, st.booleans()), min_size=2, max_size=3),
+    st.sampled_from([1, 7, 64, 1_024]),
+)
+def test_differences_are_found_wherever_they_are(sides, block):
     trees, ids = [], []
-    for gone, others, natural in sides:
+    for gone, others, changed, natural in sides:
         numbers = sorted({*range(0, 2_000, 2), *others} - {*gone})
-        trees.append(tree_of([*numbered(*numbers[:-1]), *numbered(*numbers[-1:], natural=natural)]))
+        infos = [*numbered(*numbers[:-1]), *numbered(*numbers[-1:], natural=natural)]
+        for place in {number % len(infos) for number in changed}:
+            infos[place] = replace(infos[place], id=b"changed" + infos[place].id[7:])
+        trees.append(tree_of(infos))
         ids.append([info.id for info in trees[-1]])
     shared = set(ids[0]).intersection(*ids[1:])
-    rest = differing(*trees)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graveler.committed.tree._BLOCK", block)
+        rest = differing(*trees)
     assert [[info.id for info in side] for side in rest] == [
         [identifier for identifier in side if identifier not in shared] for side in ids
     ]
