@@ -1,9 +1,7 @@
 """Reachable names in a temporary database, so that tens of millions need little memory."""
 
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
@@ -37,16 +35,12 @@ class ListedFile(NamedTuple):
 
 
 class Scratch:
-    """Addresses and ids of tables; a context manager that removes its files."""
+    """Addresses and ids of tables; a context manager that removes them."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="graveler-gc-", ignore_cleanup_errors=True
-        )
         with held_off:
-            self._db = sqlite3.connect(
-                Path(self._folder.name) / "scratch.sqlite3", isolation_level=None
-            )
+            # a file without a name, which the system removes even after kill -9
+            self._db = sqlite3.connect("", isolation_level=None)
             self._db.executescript(_SCHEMA)
         self._waiting: list[tuple[bytes]] = []
 
@@ -61,7 +55,6 @@ class Scratch:
     ) -> None:
         with held_off:
             self._db.close()
-        self._folder.cleanup()
 
     def add_addresses(self, keys: Iterable[bytes]) -> None:
         """Note keys that something names."""

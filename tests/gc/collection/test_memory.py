@@ -1,12 +1,15 @@
 """A collection of ten times as many files takes little more memory."""
 
+import signal
+import subprocess
+import sys
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from graveler.config import LakeConfig
+from graveler.config import LakeConfig, program_environment
 from graveler.kv.sqlite import SQLiteKVStore
 from graveler.lake.lake import Lake
 from graveler.model import Entry
@@ -81,3 +84,27 @@ def test_memory_does_not_grow_with_what_is_reached(tmp_path):
     assert mark.kept["data"].count == 20_000
     # the blocks of one range are decoded together, up to 4 MiB
     assert many < few + 4 * MIB, (few, many)
+
+
+FILLED = """
+import os, signal, sys
+sys.path.insert(0, os.getcwd())
+from graveler.gc.reachability.scratch import Scratch
+with Scratch() as scratch:
+    scratch.add_addresses(number.to_bytes(100) for number in range(400_000))
+    print(scratch.counts(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_collection_leaves_no_temporary_files(tmp_path):
+    places = dict.fromkeys(("TMPDIR", "SQLITE_TMPDIR"), str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", FILLED],
+        env=program_environment(places),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "(0, 400000)\n"), done.stderr
+    assert list(tmp_path.iterdir()) == []
