@@ -88,7 +88,7 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     order = kinds.argsort()
     kinds, starts = kinds[order], (lengths.cumsum() - lengths)[order]
     joined = b"".join(keys)
-    inside = int(kinds.searchsorted(numpy.uint64(len(tree)) << _LENGTH_BITS))
+    inside = int(kinds.searchsorted(numpy.uint64(len(tree) << _LENGTH_BITS)))
     begins = numpy.flatnonzero(numpy.diff(kinds[:inside], prepend=numpy.uint64(0)))
     firsts = kinds[begins]
     widths = (firsts & ((1 << _LENGTH_BITS) - 1)).tolist()
