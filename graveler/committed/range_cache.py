@@ -340,11 +340,13 @@ def _check_records(table: FlatTable, identifier: bytes) -> None:
     bytes, because a false index would hide records.
     """
     keys, values = table.run().columns()
+    if not keys:
+        raise CorruptionError(f"cached {table.name} holds no record")
     form = Form()
     form.add(keys, values)
     ids = b"".join(map(record_id, keys, values)) if table.numbered else b""
     named = range_id((ids,)) == identifier if ids else form.digest()() == table.digest
-    if named and keys:
+    if named:
         made = form.finish(table.kind, identifier, ids, digest=table.digest)
         if b"".join(made) == bytes(table.buffer):
             return

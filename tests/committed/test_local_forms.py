@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from graveler.committed import disk_cache, metarange
 from graveler.committed.apply import apply
+from graveler.committed.flat import HEADER, MAGIC, VERSION
 from graveler.committed.form import Form
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_cache import RangeCache
@@ -344,4 +346,30 @@ def test_a_table_of_another_user_is_checked_before_it_is_used(tmp_path, monkeypa
     monkeypatch.setattr(disk_cache, "_is_own", lambda _descriptor: False)
     store = RangeStore(objects, RangeCache(tmp_path, MIB))
     assert store.open(identifier).records() == MANY
+    assert (store.stats.fetched, store.cache.damaged) == (1, 1)
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_form_of_another_user_without_records_is_refused(tmp_path, monkeypatch, numbered):
+    forest = Forest()
+    (info,) = metarange.read(forest.fresh(), forest.tree("a b c"))
+    index = bytes(8)  # no slot, and the end of the last row
+    known = (
+        MAGIC,
+        VERSION,
+        KINDS[TableKind.RANGE],
+        numbered,
+        info.id,
+        info.digest,
+        0,
+        0,
+        0,
+        bytes(16),
+    )
+    sums = xxh3_64_intdigest(index).to_bytes(8, "little")
+    head = HEADER.pack(*known, xxh3_128_digest(HEADER.pack(*known, bytes(16)) + sums))
+    (tmp_path / (info.id.hex() + ".flat")).write_bytes(head + sums + index)
+    monkeypatch.setattr(disk_cache, "_is_own", lambda _descriptor: False)
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    assert store.open_range(info, numbered=numbered).get(b"b") == record("b")[2]
     assert (store.stats.fetched, store.cache.damaged) == (1, 1)
