@@ -24,6 +24,7 @@ class Rows(Sequence[bytes | None]):
     """The joined key and value record of each key that was looked up, or None if it is missing.
 
     The bytes are copied out of their tables when they are read. Until then the tables stay open.
+    Pickled rows are a list of bytes.
 
     Args:
         tables: The tables in which keys were looked up.
@@ -38,6 +39,9 @@ class Rows(Sequence[bytes | None]):
         self._tables = tables
         self._table_of = table_of
         self._bounds = bounds
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)  # a copy has no tables
 
     def __len__(self) -> int:
         return len(self._bounds)

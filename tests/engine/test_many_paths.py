@@ -1,5 +1,7 @@
 """Many paths at once: `stat_many` and `table` have the same results as `stat` and `list`."""
 
+import pickle
+from copy import deepcopy
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count, islice
@@ -68,6 +70,13 @@ def test_each_path_has_the_entry_that_stat_gives(repo, main):
 def test_a_few_paths_and_many_give_the_same(main):
     paths = shuffled(PATHS)[:300]
     assert [main.stat_many([path])[0] for path in paths] == main.stat_many(paths)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_found_entries_can_go_to_another_process(main, count):
+    found = main.stat_many(PATHS[:count])
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert deepcopy(found[1:]) == found[1:]
 
 
 def test_a_path_may_come_twice_and_none_may_come_at_all(main):
