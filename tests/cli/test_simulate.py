@@ -74,7 +74,11 @@ def test_the_commits_of_a_branch_are_replayed(cli, history):
         (("--pattern", "hourly", "--policy", "other"), 2, "give hash or directory"),
         (("--pattern", "hourly", "--policy", "hash,size=3"), 2, "no parameter 'size'"),
         (("--pattern", "hourly", "--policy", "hash,max_bytes"), 2, "give NAME=VALUE"),
-        (("--pattern", "hourly", "--policy", "hash,max_bytes=big"), 2, "give a whole number"),
+        (
+            ("--pattern", "hourly", "--policy", "hash,max_bytes=big"),
+            2,
+            "--policy max_bytes= 'big': give a whole number",
+        ),
         (("--pattern", "hourly", "--policy", "hash,min_bytes=5MiB"), 2, "min_bytes 5242880"),
     ],
 )

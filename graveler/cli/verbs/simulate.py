@@ -161,7 +161,7 @@ def _policy(text: str) -> "Policy":
             raise UsageError(
                 f"--policy {text!r}: no parameter {parameter!r}: {', '.join(known)} are"
             )
-    numbers = {key: read_number("--policy", value) for key, value in given.items()}
+    numbers = {key: read_number(f"--policy {key}=", value) for key, value in given.items()}
     try:
         return Policy(text, Splitting(name, **numbers))
     except InvalidInputError as error:
