@@ -258,6 +258,17 @@ def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
         yield batch
 
 
+def submitted(pool: ThreadPoolExecutor, call: Callable[[], _T]) -> Callable[[], _T]:
+    """Let a thread of `pool` make a call. Return a function for its result.
+
+    That function makes the call itself if there are no more threads, or the interpreter is ending.
+    """
+    try:
+        return pool.submit(call).result
+    except RuntimeError:
+        return call
+
+
 @cache
 def keep_freed_memory() -> None:
     """Let the allocator of glibc keep up to 48 MiB of freed memory from now on.

@@ -26,7 +26,7 @@ from graveler.committed.table import (
 from graveler.errors import CorruptionError, InternalError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
-from graveler.process import keep_freed_memory, watch
+from graveler.process import keep_freed_memory, submitted, watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
@@ -237,7 +237,7 @@ class RangeStore:
                 return open_range
             if pool is None:
                 pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="graveler-get")
-            return pool.submit(open_range).result
+            return submitted(pool, open_range)
 
         try:
             yield later

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from graveler.committed.form import Form, Piece
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
+from graveler.process import submitted
 from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 from graveler.values import range_id, record_id
@@ -282,11 +283,11 @@ def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[P
         raise CorruptionError(f"{what} holds no record")
     info = RangeInfo(identifier, first, last, form.count, form.size)
     with ThreadPoolExecutor(1) as beside:  # SHA-256 of many bytes releases the GIL
-        found = beside.submit(form.digest())
+        found = submitted(beside, form.digest())
         file = form.finish(KINDS[TableKind.RANGE], identifier, digest=digest)
-    if found.result() != digest:
+    if (computed := found()) != digest:
         raise CorruptionError(
-            f"{what} holds {info.count} records of digest {found.result().hex()}, its metarange says "
+            f"{what} holds {info.count} records of digest {computed.hex()}, its metarange says "
             f"{digest.hex()}"
         )
     _check_properties(reader, TableKind.RANGE, info)

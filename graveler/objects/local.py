@@ -52,6 +52,7 @@ from graveler.objects.store import (
     folder_of_prefix,
 )
 from graveler.privacy import PRIVATE_FILE
+from graveler.process import submitted
 
 _TEMPORARY: Final = ".graveler-tmp"
 _ABANDONED_AFTER: Final = timedelta(days=1)  # and only without an owner, because a clock can jump
@@ -363,15 +364,12 @@ def _flush(files: Sequence[tuple[Path, _Staged]]) -> None:
         with storage_errors(f"write file://{path}", writing=True):
             os.fsync(staged.descriptor)
 
-    if len(files) < 2:
-        for path, staged in files:
-            flush(path, staged)
-        return
-    with ThreadPoolExecutor(min(_FLUSHERS, len(files) - 1), "graveler-flush") as pool:
-        others = [pool.submit(flush, *file) for file in files[1:]]
-        flush(*files[0])
-        for done in others:
-            done.result()
+    with ThreadPoolExecutor(_FLUSHERS, "graveler-flush") as pool:
+        others = [submitted(pool, partial(flush, *file)) for file in files[1:]]
+        for file in files[:1]:
+            flush(*file)
+        for result in others:
+            result()
 
 
 def _link(staged: Path, path: Path) -> bool:

@@ -7,7 +7,7 @@ of its column: the number 1 matches ``month=1`` and ``month=01``, and the text "
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +24,10 @@ _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|[+-]?inf(?:inity)?", re.IGNORECASE
 )
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Zone = Callable[[], tzinfo]
+"""Returns the time zone of a session. It is asked only if a time is compared."""
 
 
 def prune(path: str, files: Files, where: Mapping[str, Any], zone: Zone) -> Files:
@@ -148,9 +150,10 @@ def _date(text: str) -> date:
     return date(*map(int, parts.groups()))
 
 
-def _time(text: str, zone: tzinfo) -> datetime:
+def _time(text: str, zone: tzinfo) -> timedelta:
+    """Return the time since 1970, which is exact near the first and last year and a change of clocks."""
     time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=time.tzinfo or zone).astimezone(UTC)
+    return time.replace(tzinfo=time.tzinfo or zone) - _EPOCH
 
 
 _READERS: Final[Mapping[type, Callable[[str], Any]]] = {

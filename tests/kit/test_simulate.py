@@ -1,6 +1,5 @@
 """The kit accepts good pipelines, and reports wrong ones at the call where they go wrong."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Thread, local
@@ -14,6 +13,7 @@ from graveler.testing import SimulationError, simulate
 from graveler.testing.faults import ProcessDied
 from graveler.testing.process import Process, WatchedKV
 from tests.harness.programs import output_of
+from tests.harness.threads import raced
 
 HOUR = "input/2013/01/01/05:00"
 
@@ -164,13 +164,7 @@ def test_each_effect_is_seen_before_the_next_one():
             mine.value = b"%d:%d" % (thread, number)
             watched.set("p", b"last", mine.value)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(write, range(4)))
-    finally:
-        sys.setswitchinterval(before)
+    raced(write)
     assert missed == []
 
 

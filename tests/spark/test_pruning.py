@@ -61,6 +61,19 @@ def test_a_time_is_compared_in_the_zone_of_the_session():
     assert pruned(files, berlin, v=datetime(2026, 7, 1, 9)) == [folders[2]]  # noqa: DTZ001
 
 
+def test_the_first_and_last_times_and_a_second_hour():
+    berlin = ZoneInfo("Europe/Berlin")
+    twice = "2026-10-25 02%3A30%3A00"  # the clock shows it twice
+    folders = [
+        f"v={text}" for text in ("0001-01-01 00%3A00%3A00", "9999-12-31 23%3A59%3A59", twice)
+    ]
+    files = table(*folders)
+    for zone in (berlin, ZoneInfo("America/New_York")):
+        assert pruned(files, zone, v=datetime(1, 1, 1)) == folders[:1]  # noqa: DTZ001
+        assert pruned(files, zone, v=datetime(9999, 12, 31, 23, 59, 59)) == folders[1:2]  # noqa: DTZ001
+    assert pruned(files, berlin, v=datetime(2026, 10, 25, 0, 30, tzinfo=UTC)) == folders[2:]
+
+
 def test_all_columns_must_match_and_one_of_their_values():
     files = table("dt=1/h=1", "dt=1/h=2", "dt=1/h=3", "dt=2/h=1")
     assert pruned(files, dt=1, h=[1, 3]) == ["dt=1/h=1", "dt=1/h=3"]

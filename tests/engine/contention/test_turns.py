@@ -1,13 +1,12 @@
 """When an operation that moves a branch takes its turn."""
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 
 from graveler.refs import Refs
 from graveler.testing import World
+from tests.harness.threads import raced
 
 
 @pytest.fixture
@@ -96,10 +95,4 @@ def test_threads_note_moves_of_many_branches_at_once():
         for number in range(20_000):
             refs.moved_to(f"{thread}-{number}", "commit")
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(note, range(4)))
-    finally:
-        sys.setswitchinterval(before)
+    raced(note)
