@@ -6,7 +6,7 @@ their steps, by name. Other branches claim only paths of runs that they write ag
 content.
 
 A commit names its tree of claims, which is built, compared and merged like its tree of files. So
-a fork has the claims, a merge brings them, a revert takes them back, and a reset drops them with
+a fork has the claims, a merge brings them, a revert withdraws them, and a reset drops them with
 the commits. Keys and values, where ``h`` is SHA-256::
 
     <writer>/<path>       a claim. Identity: 16 bytes of the record id that was written and 16 of its
@@ -179,7 +179,7 @@ class Claims:
                 change = self._writers[path].discard if raw is None else self._writers[path].add
                 change(writer)
 
-    def take_back(
+    def withdraw(
         self, writer: str, path: bytes, now: bytes | None, to: bytes | None
     ) -> tuple[bytes | None, bool]:
         """Remove a claim, and return what becomes of the path, and whether others changed it.
@@ -282,7 +282,7 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
         if mine is not None and mine.is_at(path, was):
             under = mine.before
         elif mine is not None:
-            claims.take_back(writer, path, was, mine.before)
+            claims.withdraw(writer, path, was, mine.before)
         if now is not None or under is not None:
             own[path] = Claim.of(path, now, under)
             claims.put(writer, path, own[path])

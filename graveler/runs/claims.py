@@ -1,6 +1,6 @@
-"""What a run or a step has claimed on a branch, and how it is taken back.
+"""What a run or a step has claimed on a branch, and how it is withdrawn.
 
-A retry takes back the claims of its step. A rollback takes back the claims that a publish brought,
+A retry withdraws the claims of its step. A rollback withdraws the claims that a publish brought,
 and puts back those of its run that the publish replaced. ``docs/concepts/runs.md`` has the rules.
 """
 
@@ -42,7 +42,7 @@ def values_at(stores: Stores, tree: str, paths: Sequence[bytes]) -> Iterator[byt
 
 
 def without(stores: Stores, trees: Trees, writer: str, hold: Hold, *, fresh: bool = False) -> Trees:
-    """Return the trees with the claims of a step taken back. A path that others changed stays.
+    """Return the trees with the claims of a step withdrawn. A path that others changed stays.
 
     Args:
         stores: The repository.
@@ -60,7 +60,7 @@ def without(stores: Stores, trees: Trees, writer: str, hold: Hold, *, fresh: boo
     claims.look_up(paths)
     files: dict[bytes, bytes | None] = {}
     for path, now in zip(paths, values_at(stores, trees.files, paths), strict=True):
-        value, _ = claims.take_back(writer, path, now, own[path].before)
+        value, _ = claims.withdraw(writer, path, now, own[path].before)
         if value is not now:
             files[path] = value
     claims.put_stored(writer, b"", None)
@@ -104,7 +104,7 @@ def _keep_bytes(
 
 
 class RolledBack(NamedTuple):
-    """The result of taking back a publish.
+    """The result of withdrawing a publish.
 
     Attributes:
         trees: The trees of the target; the present ones if there are conflicts.
@@ -118,7 +118,7 @@ class RolledBack(NamedTuple):
 def rolled_back(
     stores: Stores, hold: Hold, *, run: str, published: Commit, before: Commit, head: Commit
 ) -> RolledBack:
-    """Take back on a branch what a publish brought to it.
+    """Withdraw on a branch what a publish brought to it.
 
     Args:
         stores: The repository.
@@ -144,7 +144,7 @@ def rolled_back(
         present = claims.get(writer, path) if path and right is not None else None
         if present is not None:
             to = present.before if left is None else earlier[path]
-            after[path], others = claims.take_back(writer, path, after[path], to)
+            after[path], others = claims.withdraw(writer, path, after[path], to)
             overwritten |= {path} if others else set()
         claims.put_stored(writer, path, left)
     for path in changed - claimed:

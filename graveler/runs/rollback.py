@@ -274,10 +274,10 @@ def _find_commit(stores: Stores, text: str) -> Commit | None:
 
 
 def _reverting(stores: Stores, record: RunRecord, publish: Publish) -> Commit | None:
-    """Return the commit on the target that took a publish back; None if the publish stands.
+    """Return the commit on the target that withdrew a publish; None if the publish stands.
 
     The claims of the target's head decide for the latest publish. The history is read for others, and
-    to find the commit that took one back.
+    to find the commit that withdrew one.
 
     Raises:
         RunStateError: The target has lost the publish by a reset or an undo.
@@ -383,7 +383,7 @@ def _check_latest(
         return
     if same_work(stores.ranges, claims_of(before), now, record.branch):
         raise RunStateError(
-            f"run {record.key!r}: a revert has taken back commit {published.id[:12]}: there is "
+            f"run {record.key!r}: a revert has withdrawn commit {published.id[:12]}: there is "
             "nothing to roll back"
         )
     later = next(

@@ -86,7 +86,7 @@ def _earlier(
 ) -> Commit | None:
     """Return the commit with which the work of the step that stands at the fork joined.
 
-    Only claims decide what is taken back. This commit is for readers. If the record no longer has
+    Only claims decide what is withdrawn. This commit is for readers. If the record no longer has
     the publish, the fork represents it.
     """
     joined = _find_step(stores, fork.id, key=record.key, step=step)
@@ -105,7 +105,7 @@ def _earlier(
 def _undone(
     stores: Stores, head: Commit, writer: str, earlier: Commit | None, hold: Hold, *, fresh: bool
 ) -> Trees:
-    """Return the trees of a commit with the work of a step taken back."""
+    """Return the trees of a commit with the work of a step withdrawn."""
     trees = trees_of(head)
     if earlier is None or WORK in earlier.metadata or "graveler.step" not in earlier.metadata:
         return without(stores, trees, writer, hold, fresh=fresh)

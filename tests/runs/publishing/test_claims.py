@@ -1,4 +1,4 @@
-"""What a retry replaces and a rollback takes back is what the head of the target claims."""
+"""What a retry replaces and a rollback withdraws is what the head of the target claims."""
 
 from datetime import timedelta
 
@@ -37,8 +37,8 @@ def files(repo, ref="main"):
 
 
 @pytest.fixture(params=["undo", "reset", "revert"])
-def taken_back(request, repo, main):
-    """Return how the latest commit of main is taken back."""
+def withdrawn(request, repo, main):
+    """Return how the latest commit of main is withdrawn."""
 
     def undo():
         repo.undo("main")
@@ -62,7 +62,7 @@ def test_a_run_that_published_to_another_branch_since_does_not_double(repo, main
 
 
 @pytest.mark.parametrize("back", ["undo", "revert"])
-def test_a_rollback_that_was_taken_back_lets_the_publish_stand(repo, main, back):
+def test_a_rollback_that_was_withdrawn_lets_the_publish_stand(repo, main, back):
     publish(repo, KEY, {"part-1": "1"})
     done = repo.runs.rollback(KEY)
     assert files(repo) == {}
@@ -74,10 +74,10 @@ def test_a_rollback_that_was_taken_back_lets_the_publish_stand(repo, main, back)
     assert files(repo) == {"part-2": "1"}
 
 
-def test_a_second_publish_that_was_taken_back_leaves_the_first_to_replace(repo, taken_back):
+def test_a_second_publish_that_was_withdrawn_leaves_the_first_to_replace(repo, withdrawn):
     publish(repo, KEY, {"part-1": "1"})
     publish(repo, KEY, {"part-2": "1"})
-    taken_back()
+    withdrawn()
     assert files(repo) == {"part-1": "1"}
     publish(repo, KEY, {"part-3": "1"})
     assert files(repo) == {"part-3": "1"}
