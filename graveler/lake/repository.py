@@ -663,6 +663,7 @@ class Repository:
         into: str | BranchLike = "main",
         gates: "Iterable[Gate | Check] | Gate | Check" = (),
         on_refusal: str = "hold",
+        on_conflict: str = "refuse",
     ) -> "Ingestion":
         """Return an ingestion branch: writers stage all the time, ticks publish by the hour.
 
@@ -672,12 +673,23 @@ class Repository:
             gates: Checks of the tree that `into` would get.
             on_refusal: ``hold`` publishes nothing until the change is repaired; ``quarantine``
                 moves the change of the refused hour to a branch of its own and continues.
+            on_conflict: What becomes of a write whose path others changed on `into` meanwhile.
+                ``refuse`` sets it aside in quarantine, and its hour is held or in quarantine by
+                `on_refusal`; ``target`` also sets it aside, and its hour is published; with
+                ``ingest`` the write wins. All other files are published.
         """
         branch = branch_text(branch, "branch", within=self.stores)
         into = branch_text(into, "into", within=self.stores)
         from graveler.ingest import Ingestion  # noqa: PLC0415 - only ingestion needs it
 
-        return Ingestion(self.stores, branch, into=into, gates=gates, on_refusal=on_refusal)
+        return Ingestion(
+            self.stores,
+            branch,
+            into=into,
+            gates=gates,
+            on_refusal=on_refusal,
+            on_conflict=on_conflict,
+        )
 
     def run(
         self,

@@ -1,0 +1,225 @@
+"""Changes of others on the target: the branch takes them before it commits.
+
+Paths that the branch changed, too, are set aside, or win, by the policy of the ingestion. Nothing
+here fails because of a conflict, so no other file waits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
+from graveler.committed.bases import Unresolved
+from graveler.committed.diff import RawChange, diff, same_content
+from graveler.committed.merge import staged
+from graveler.committed.units import log_of, units_of
+from graveler.errors import ExpiredError
+from graveler.ingest.hours import commit_hour
+from graveler.ingest.shelves import Shelves
+from graveler.ingest.unpublished import (
+    CAUGHT_UP,
+    FAR,
+    INGEST,
+    IngestBranch,
+    last_seen,
+    points,
+)
+from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.refs import is_ancestor, line_outside
+from graveler.repository.merges import find_bases, merge_trees
+from graveler.repository.strategies import Settlement
+
+_REVERT: Final = "graveler.revert"
+_Value = bytes | Unresolved | None
+
+
+class Theirs:
+    """What others changed on the target, since the branch last had everything on it.
+
+    Attributes:
+        exist: Whether the target has a commit of others.
+
+    Args:
+        branch: The branch.
+        since: A commit of its line.
+        target: A head of the target.
+    """
+
+    def __init__(self, branch: IngestBranch, since: Commit, target: Commit) -> None:
+        self._stores = branch.stores
+        self._since, self._target = since, target
+        commits = self._stores.refs.commits
+        new = line_outside(commits, target.id, last_seen(commits, since))
+        line = list(islice(new, FAR))
+        mine = [commit for commit in line if commit.metadata.get(INGEST) == branch.name]
+        self.exist = len(line) == FAR or len(mine) < len(line)
+        self._own = [*mine, *(one for one in line if self._takes_back(branch.name, one))]
+
+    def bases(self) -> Bases:
+        """Return the bases of branch and target."""
+        bases = find_bases(self._stores, self._since, self._target)
+        return bases or Bases.one(self._since.metarange)
+
+    def is_own(self, key: bytes, now: bytes | None) -> bool:
+        """Return whether the target has this value by a publish of the branch or a revert of one."""
+        return any(self._is_of(commit, key, now) for commit in self._own)
+
+    def sift(
+        self, shelves: Shelves, hour: str, changes: Iterator[StagedChange]
+    ) -> Iterator[StagedChange]:
+        """Yield the staged changes that may be committed, and set aside those that conflict.
+
+        A path that equals the branch is a write if others changed it on the target.
+        """
+        shelved = shelves.open()
+        ranges, left, right = self._stores.ranges, self._since.metarange, self._target.metarange
+        if not (shelved or self.exist):
+            yield from changes
+            return
+        values = BaseValues(ranges, self.bases())
+        moved = (log_of(change.key) for change in diff(ranges, left, right))
+        units = units_of(log for log in set(moved) if log is not None and self._is_new(values, log))
+        aside: dict[str, list[StagedChange]] = {}
+        theirs = diff(ranges, left, right)
+        there = next(theirs, None)
+        for change in changes:
+            key, _, value = change
+            while there is not None and there.key < key:
+                there = next(theirs, None)
+            name = next((shelf.name for shelf in shelved if shelf.takes(key)), None)
+            if name is None and key.startswith(units):
+                name = ""
+            elif name is None and there is not None and there.key == key:
+                now = there.right_value
+                if not same_content(now, value) and self._changed(values, key, now):
+                    name = ""
+            if name is None:
+                yield change
+            else:
+                aside.setdefault(name, []).append(change)
+        for name, writes in aside.items():
+            shelves.put(writes, {hour: [key for key, _, _ in writes]}, name)
+
+    def _changed(self, values: BaseValues, key: bytes, now: bytes | None) -> bool:
+        base = values.at(key)
+        same = base is not CONFLICT and same_content(base, now)
+        return not same and not self.is_own(key, now)
+
+    def _is_new(self, values: BaseValues, log: bytes) -> bool:
+        """Return whether others changed the log of a table."""
+        ranges, target = self._stores.ranges, self._target.metarange
+        changes = diff(ranges, self._since.metarange, target, prefix=log)
+        return any(self._changed(values, change.key, change.right_value) for change in changes)
+
+    def _takes_back(self, name: str, commit: Commit) -> bool:
+        reverted = self._stores.refs.commits.find(commit.metadata.get(_REVERT, ""))
+        return reverted is not None and reverted.metadata.get(INGEST) == name
+
+    def _is_of(self, commit: Commit, key: bytes, now: bytes | None) -> bool:
+        refs, ranges = self._stores.refs, self._stores.ranges
+        before = refs.commits.get(commit.parents[0])
+        try:
+            refs.expired.check_readable(commit.id)
+            refs.expired.check_readable(before.id)
+        except ExpiredError:
+            return False
+        then, after = (get(ranges, tree.metarange, key) for tree in (before, commit))
+        return same_content(after, now) and not same_content(then, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Brings an ingestion branch up to its target.
+
+    Attributes:
+        branch: The branch.
+        shelves: Its shelves.
+    """
+
+    branch: IngestBranch
+    shelves: Shelves
+
+    def is_due(self, target: Commit) -> bool:
+        """Return whether the target has changes of others, and the branch has work for it."""
+        branch = self.branch
+        if not Theirs(branch, branch.head(), target).exist:
+            return False
+        record, staging = branch.stores.refs.branches.get(branch.name), branch.stores.staging
+        tokens = (record.staging_token, *record.sealed_tokens)
+        return any(not staging.is_empty(token) for token in tokens) or bool(branch.unpublished())
+
+    def take(self) -> bool:
+        """Merge the target's head into the branch; staged writes stay staged.
+
+        Returns:
+            Whether the branch did not have it before.
+        """
+        branch, stores = self.branch, self.branch.stores
+
+        def build(tip: Tip) -> BranchRecord | None:
+            target = branch.target()
+            if is_ancestor(stores.refs.commits, target.id, tip.head.id):
+                return None
+            bases = find_bases(stores, target, tip.head)
+            if bases is None:
+                return None  # no history in common: publishing reports it
+            tree = self._merged(tip.head, target, bases)
+            pairs = {INGEST: branch.name, CAUGHT_UP: target.id}
+            spec = CommitSpec(f"{branch.name}: merge of {branch.into}", pairs)
+            return tip.at(make_commit(stores, tree=tree, parents=(tip.head, target), spec=spec))
+
+        return land(stores, branch.name, "merge", build).commit is not None
+
+    def _merged(self, head: Commit, target: Commit, bases: Bases) -> str:
+        """Return the merged tree, and set aside the changes of the branch that it does not have."""
+        theirs = Theirs(self.branch, head, target)
+
+        def settle(
+            key: bytes, _base: _Value, source: bytes | None, dest: bytes | None
+        ) -> bytes | Unresolved | None:
+            return dest if theirs.is_own(key, source) else CONFLICT
+
+        settlement = Settlement("source-wins", resolve=settle)
+        if self.branch.policy == "ingest":
+            settlement = Settlement("dest-wins")
+        tree = merge_trees(
+            self.branch.stores,
+            base=bases,
+            source=target.metarange,
+            dest=head.metarange,
+            strategy=settlement,
+            what=f"{self.branch.into} into {self.branch.name}",
+        )
+        if self.branch.policy != "ingest" and bases.trees != (head.metarange,):
+            self._set_aside(head, target, tree, BaseValues(self.branch.stores.ranges, bases))
+        return tree
+
+    def _set_aside(self, head: Commit, target: Commit, tree: str, values: BaseValues) -> None:
+        ranges = self.branch.stores.ranges
+        lost: dict[bytes, bytes | None] = {}
+        for key, ours, _ in diff(ranges, head.metarange, tree):
+            base = values.at(key)
+            if base is CONFLICT or not same_content(base, ours):
+                lost[key] = ours
+        for unit in units_of({log for key in lost if (log := log_of(key)) is not None}):
+            whole = diff(ranges, head.metarange, tree, prefix=unit)
+            lost.update({key: ours for key, ours, _ in whole})
+        if not lost:
+            return
+        hours: dict[str, list[bytes]] = {}
+        for point in points(self.branch.stores.refs.commits, head, target):
+            for change in point.changes:
+                before = self.branch.stores.refs.commits.get(change.parents[0])
+                keys = [
+                    key
+                    for key in sorted(lost)
+                    if not same_content(
+                        get(ranges, before.metarange, key), get(ranges, change.metarange, key)
+                    )
+                ]
+                if keys:
+                    hours.setdefault(commit_hour(change), []).extend(keys)
+        writes = [staged(RawChange(key, None, value)) for key, value in sorted(lost.items())]
+        self.shelves.put(writes, hours or {commit_hour(head): sorted(lost)})
