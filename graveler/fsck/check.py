@@ -95,7 +95,7 @@ class _Fsck:
         gone = {
             name for name, record in self._refs.expired.list() if record.gone or not has_tree(name)
         }
-        self._expired = gone & self._commits.keys()
+        self._expired = gone & self._commits.keys() - set(also.values())
         self._check_generations()
         trees = sorted(
             {

@@ -296,7 +296,9 @@ class Ingestion:
         """Return the id of the target's commit that contains a commit of the branch, or None."""
         commits = self._stores.refs.commits
         released = [
-            quarantine.released for quarantine in quarantines if identifier in quarantine.commits
+            quarantine.released
+            for quarantine in quarantines
+            if quarantine.released and identifier in quarantine.commits
         ]
         if released:
             there = is_ancestor(commits, released[-1], self._branch.target().id)

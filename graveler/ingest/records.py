@@ -185,6 +185,13 @@ class IngestRecords:
         return kind.update(name, changed, what=what, clock=self._stores.clock, ids=ids)
 
 
+def branches_of(stores: Stores) -> Iterator[str]:
+    """Yield the names of the ingestion branches that have had a tick."""
+    start = b"standing/"
+    for key, _ in stores.kv.scan_below(f"ingest:{stores.uid}", start):
+        yield key.removeprefix(start).decode()
+
+
 def encode(record: HourRecord | Quarantine | Standing) -> bytes:
     """Return a record as bytes."""
     return encode_json(_plain(asdict(record)))

@@ -90,7 +90,7 @@ class IngestBranch:
 
 def points(commits: Commits, head: Commit, target: Commit) -> tuple[Point, ...]:
     """Return the points of the branch at `head` that are not published, oldest first."""
-    line = _unpublished(commits, head, target)
+    line = unpublished_line(commits, head, target)
     removed = {name for commit in line for name in _removed(commit)}
     marks = [at for at, commit in enumerate(line) if _is_ours(commit)]
     first = marks[-1] if marks else 0
@@ -181,7 +181,8 @@ def _before(commits: Commits, commit: Commit) -> Commit | None:
     return commits.get(commit.parents[0]) if commit.parents else None
 
 
-def _unpublished(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
+def unpublished_line(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
+    """Return the commits of the line that the target does not have, oldest first."""
     line = []
     commit: Commit | None = head
     while commit is not None and not is_ancestor(commits, commit.id, target.id):

@@ -206,7 +206,13 @@ class Repository:
         from graveler.gc import GarbageCollector  # noqa: PLC0415 - only collection needs it
 
         self.check_kv()
-        return GarbageCollector(self.stores, runs=self.runs.needed_commits)
+        return GarbageCollector(self.stores, runs=self._needed_commits)
+
+    def _needed_commits(self) -> Iterator[str]:
+        from graveler.ingest.needs import needed_commits  # noqa: PLC0415 - only collection needs it
+
+        yield from self.runs.needed_commits()
+        yield from (commit for _, commit in needed_commits(self.stores))
 
     def fsck(
         self,
@@ -235,6 +241,7 @@ class Repository:
             InvalidInputError: `objects` or `rate` is not valid.
         """
         from graveler.fsck import fsck  # noqa: PLC0415 - only a check needs it
+        from graveler.ingest.needs import needed_commits  # noqa: PLC0415
         from graveler.reads.soundness import Depth  # noqa: PLC0415
 
         choice(objects, "objects", get_args(Depth)), flag(resume, "resume")
@@ -245,6 +252,8 @@ class Repository:
             for record in self.runs.list("PUBLISHING")
             if record.candidate
         }  # no branch holds them yet
+        for label, commit in needed_commits(self.stores):
+            candidates[f"{label}, {commit[:12]}"] = commit
         return fsck(
             self.stores,
             objects=objects,
