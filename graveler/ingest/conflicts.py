@@ -100,7 +100,9 @@ class Theirs:
             else:
                 aside.setdefault(name, []).append(change)
         for name, writes in aside.items():
-            shelves.put(writes, {hour: [key for key, _, _ in writes]}, name)
+            keys = [key for key, _, _ in writes]
+            shelved_units = () if name else tuple(one for one in units if _has(keys, one))
+            shelves.put(writes, {hour: keys}, name, (left, shelved_units))
 
     def _changed(self, values: BaseValues, key: bytes, now: bytes | None) -> bool:
         base = values.at(key)
@@ -127,6 +129,10 @@ class Theirs:
             return False
         then, after = (get(ranges, tree.metarange, key) for tree in (before, commit))
         return same_content(after, now) and not same_content(then, after)
+
+
+def _has(keys: list[bytes], unit: bytes) -> bool:
+    return any(key.startswith(unit) for key in keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +209,8 @@ class Taking:
             base = values.at(key)
             if base is CONFLICT or not same_content(base, ours):
                 lost[key] = ours
-        for unit in units_of({log for key in lost if (log := log_of(key)) is not None}):
+        units = units_of({log for key in lost if (log := log_of(key)) is not None})
+        for unit in units:
             whole = diff(ranges, head.metarange, tree, prefix=unit)
             lost.update({key: ours for key, ours, _ in whole})
         if not lost:
@@ -222,4 +229,5 @@ class Taking:
                 if keys:
                     hours.setdefault(commit_hour(change), []).extend(keys)
         writes = [staged(RawChange(key, None, value)) for key, value in sorted(lost.items())]
-        self.shelves.put(writes, hours or {commit_hour(head): sorted(lost)})
+        hours = hours or {commit_hour(head): sorted(lost)}
+        self.shelves.put(writes, hours, whole=(head.metarange, units))

@@ -17,6 +17,7 @@ from typing import Final
 from graveler.committed import StagedChange, get
 from graveler.committed.apply import apply
 from graveler.committed.diff import RawChange, diff, same_content
+from graveler.committed.merge import staged
 from graveler.committed.units import log_of, units_of
 from graveler.errors import FencedError, RefNotFoundError
 from graveler.ingest.quarantine import Quarantines, shelf_base
@@ -27,6 +28,8 @@ from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.repository.merges import merge_trees
 from graveler.runs.record import Refusal
+
+Whole = tuple[str, tuple[bytes, ...]]
 
 _NAMED: Final = 100
 _SHOWN: Final = 5
@@ -92,7 +95,11 @@ class Shelves:
         return waiting
 
     def put(
-        self, changes: Sequence[StagedChange], hours: Mapping[str, Sequence[bytes]], shelf: str = ""
+        self,
+        changes: Sequence[StagedChange],
+        hours: Mapping[str, Sequence[bytes]],
+        shelf: str = "",
+        whole: Whole = ("", ()),
     ) -> None:
         """Set writes aside. Afterwards they may be removed from the ingestion branch.
 
@@ -100,18 +107,23 @@ class Shelves:
             changes: The writes, in key order.
             hours: The hours to which they belong, with the paths of each.
             shelf: The shelf that they join; "" for the common one.
+            whole: A tree, and folders of tables that the shelf gets from it before the writes.
         """
         if not shelf:
             names = self.branch.records.standing().shelves
             shelf = next(filter(self._is_common, names), "")
         while True:
             with suppress(FencedError, RefNotFoundError):  # it is being released: make another one
-                self._join(shelf or self._create(max(hours)), changes, hours)
+                self._join(shelf or self._create(max(hours)), changes, hours, whole)
                 return
             shelf = ""
 
     def _join(
-        self, name: str, changes: Sequence[StagedChange], hours: Mapping[str, Sequence[bytes]]
+        self,
+        name: str,
+        changes: Sequence[StagedChange],
+        hours: Mapping[str, Sequence[bytes]],
+        whole: Whole,
     ) -> None:
         """Write to a shelf, and note in the records of the hours where their writes are.
 
@@ -138,6 +150,9 @@ class Shelves:
                     strategy="source-wins",
                     what=what,
                 )
+            for unit in whole[1]:
+                table = map(staged, diff(stores.ranges, tree, whole[0], prefix=unit))
+                tree = apply(stores.ranges, tree, table, stores.splitting).metarange
             tree = apply(stores.ranges, tree, changes, stores.splitting).metarange
             if tree == tip.head.metarange:
                 return None
