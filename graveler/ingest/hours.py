@@ -153,7 +153,7 @@ def hour_kinds(changes: Iterable[Change], hour: str) -> dict[str, HourKind]:
 
 
 def _kind(found: str, hour: str) -> HourKind:
-    if found == hour:
+    if hour in ("", found):
         return HourKind.ON_TIME
     return HourKind.LATE if found < hour else HourKind.EARLY
 
@@ -211,8 +211,8 @@ def commit_hours(
     *,
     prefix: str = "",
     kinds: Collection[HourKind | str] = ARRIVED,
-) -> tuple[datetime, ...]:
-    """Return the hours that a commit on the target is about, in UTC, each once, sorted.
+) -> dict[datetime, HourKind]:
+    """Return the hours that a commit on the target is about, in UTC, sorted, with their kinds.
 
     They are the hours of the folders ``YYYY/MM/DD/hh:mm/`` in which it changed files, and the hour
     of its tick. The changes are read page by page, and none is left out.
@@ -237,15 +237,9 @@ def commit_hours(
         found = hour_kinds(diff_commits(stores, parent, commit, prefix=prefix), hour)
     if hour and found.get(hour) is not HourKind.DELETED:
         found[hour] = HourKind.ON_TIME
-    elif not hour:
-        found = {
-            name: HourKind.ON_TIME if kind in ARRIVED else kind for name, kind in found.items()
-        }
-    return tuple(_utc(name) for name in sorted(found) if found[name] in kinds)
-
-
-def _utc(hour: str) -> datetime:
-    return datetime.fromisoformat(hour)
+    return {
+        datetime.fromisoformat(name): found[name] for name in sorted(found) if found[name] in kinds
+    }
 
 
 def file_hours(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
