@@ -1,38 +1,20 @@
-"""Changes of others on the target: the branch takes them before it commits.
-
-Paths that the branch changed, too, are set aside, or win, by the policy of the ingestion. Nothing
-here fails because of a conflict, so no other file waits.
-"""
+"""Changes of others on the target, and the staged writes that conflict with them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
-from graveler.committed.bases import Unresolved
-from graveler.committed.diff import RawChange, diff, same_content
-from graveler.committed.merge import staged
+from graveler.committed.diff import diff, same_content
 from graveler.committed.units import log_of, units_of
 from graveler.errors import ExpiredError
-from graveler.ingest.hours import commit_hour
 from graveler.ingest.shelves import Shelves
-from graveler.ingest.unpublished import (
-    CAUGHT_UP,
-    FAR,
-    INGEST,
-    IngestBranch,
-    last_seen,
-    points,
-)
-from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
-from graveler.refs import is_ancestor, line_outside
-from graveler.repository.merges import find_bases, merge_trees
-from graveler.repository.strategies import Settlement
+from graveler.ingest.unpublished import FAR, INGEST, IngestBranch, last_seen
+from graveler.model import Commit
+from graveler.refs import line_outside
+from graveler.repository.merges import find_bases
 
 _REVERT: Final = "graveler.revert"
-_Value = bytes | Unresolved | None
 
 
 class Theirs:
@@ -133,101 +115,3 @@ class Theirs:
 
 def _has(keys: list[bytes], unit: bytes) -> bool:
     return any(key.startswith(unit) for key in keys)
-
-
-@dataclass(frozen=True, slots=True)
-class Taking:
-    """Brings an ingestion branch up to its target.
-
-    Attributes:
-        branch: The branch.
-        shelves: Its shelves.
-    """
-
-    branch: IngestBranch
-    shelves: Shelves
-
-    def is_due(self, target: Commit) -> bool:
-        """Return whether the target has changes of others, and the branch has work for it."""
-        branch = self.branch
-        if not Theirs(branch, branch.head(), target).exist:
-            return False
-        record, staging = branch.stores.refs.branches.get(branch.name), branch.stores.staging
-        tokens = (record.staging_token, *record.sealed_tokens)
-        return any(not staging.is_empty(token) for token in tokens) or bool(branch.unpublished())
-
-    def take(self) -> bool:
-        """Merge the target's head into the branch; staged writes stay staged.
-
-        Returns:
-            Whether the branch did not have it before.
-        """
-        branch, stores = self.branch, self.branch.stores
-
-        def build(tip: Tip) -> BranchRecord | None:
-            target = branch.target()
-            if is_ancestor(stores.refs.commits, target.id, tip.head.id):
-                return None
-            bases = find_bases(stores, target, tip.head)
-            if bases is None:
-                return None  # no history in common: publishing reports it
-            tree = self._merged(tip.head, target, bases)
-            pairs = {INGEST: branch.name, CAUGHT_UP: target.id}
-            spec = CommitSpec(f"{branch.name}: merge of {branch.into}", pairs)
-            return tip.at(make_commit(stores, tree=tree, parents=(tip.head, target), spec=spec))
-
-        return land(stores, branch.name, "merge", build).commit is not None
-
-    def _merged(self, head: Commit, target: Commit, bases: Bases) -> str:
-        """Return the merged tree, and set aside the changes of the branch that it does not have."""
-        theirs = Theirs(self.branch, head, target)
-
-        def settle(
-            key: bytes, _base: _Value, source: bytes | None, dest: bytes | None
-        ) -> bytes | Unresolved | None:
-            return dest if theirs.is_own(key, source) else CONFLICT
-
-        settlement = Settlement("source-wins", resolve=settle)
-        if self.branch.policy == "ingest":
-            settlement = Settlement("dest-wins")
-        tree = merge_trees(
-            self.branch.stores,
-            base=bases,
-            source=target.metarange,
-            dest=head.metarange,
-            strategy=settlement,
-            what=f"{self.branch.into} into {self.branch.name}",
-        )
-        if self.branch.policy != "ingest" and bases.trees != (head.metarange,):
-            self._set_aside(head, target, tree, BaseValues(self.branch.stores.ranges, bases))
-        return tree
-
-    def _set_aside(self, head: Commit, target: Commit, tree: str, values: BaseValues) -> None:
-        ranges = self.branch.stores.ranges
-        lost: dict[bytes, bytes | None] = {}
-        for key, ours, _ in diff(ranges, head.metarange, tree):
-            base = values.at(key)
-            if base is CONFLICT or not same_content(base, ours):
-                lost[key] = ours
-        units = units_of({log for key in lost if (log := log_of(key)) is not None})
-        for unit in units:
-            whole = diff(ranges, head.metarange, tree, prefix=unit)
-            lost.update({key: ours for key, ours, _ in whole})
-        if not lost:
-            return
-        hours: dict[str, list[bytes]] = {}
-        for point in points(self.branch.stores.refs.commits, head, target):
-            for change in point.changes:
-                before = self.branch.stores.refs.commits.get(change.parents[0])
-                keys = [
-                    key
-                    for key in sorted(lost)
-                    if not same_content(
-                        get(ranges, before.metarange, key), get(ranges, change.metarange, key)
-                    )
-                ]
-                if keys:
-                    hours.setdefault(commit_hour(change), []).extend(keys)
-        writes = [staged(RawChange(key, None, value)) for key, value in sorted(lost.items())]
-        hours = hours or {commit_hour(head): sorted(lost)}
-        self.shelves.put(writes, hours, whole=(head.metarange, units))

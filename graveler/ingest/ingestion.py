@@ -9,12 +9,12 @@ from graveler.arguments import BranchLike, branch_text, choice, hour_name, text
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
-from graveler.ingest.conflicts import Taking
 from graveler.ingest.hours import Hour, Release, Status, Tick, commit_hour, tick_hour
 from graveler.ingest.quarantine import Quarantines
 from graveler.ingest.records import HourRecord, HourState, IngestRecords, Quarantine
 from graveler.ingest.release import Releases
 from graveler.ingest.shelves import Shelves
+from graveler.ingest.taking import Taking
 from graveler.ingest.ticker import Ticker
 from graveler.ingest.unpublished import IngestBranch, published_by
 from graveler.names import check_branch, check_caller_pairs

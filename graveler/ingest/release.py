@@ -25,12 +25,12 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.gates import Gate
-from graveler.ingest.conflicts import Taking
 from graveler.ingest.hours import commit_hour, hour_kinds, hour_pairs, hours_text, user_pairs
 from graveler.ingest.publishing import IngestCandidacy
 from graveler.ingest.quarantine import Quarantines, shelf_base
 from graveler.ingest.records import Quarantine
 from graveler.ingest.shelves import changes_on
+from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import INGEST, IngestBranch, published_by
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec

@@ -14,7 +14,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.gates import Gate
-from graveler.ingest.conflicts import Taking, Theirs
+from graveler.ingest.conflicts import Theirs
 from graveler.ingest.hours import (
     HourKind,
     commit_hour,
@@ -29,6 +29,7 @@ from graveler.ingest.publishing import IngestCandidacy
 from graveler.ingest.quarantine import Quarantines, before, refused_changes
 from graveler.ingest.records import HourRecord, Standing
 from graveler.ingest.release import Releases
+from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import (
     INGEST,
     TARGET,
@@ -74,6 +75,7 @@ class Ticker:
         self._note_target()
         self.quarantines.settle()
         self.releases.settle()
+        self.taking.follow_back()
         target = self.branch.target()
         if self.taking.is_due(target):
             self.taking.take()

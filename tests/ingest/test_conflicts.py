@@ -271,6 +271,28 @@ def test_conflicts_of_many_hours_use_one_branch(repo):
     assert len([one for one in repo.branches() if one.name.startswith("quarantine")]) == 1
 
 
+@pytest.mark.parametrize("published_first", [False, True])
+def test_a_tick_does_not_bring_back_what_an_undo_dropped(repo, published_first):
+    """The branch has taken a publish of others that the target then lost."""
+    ingestion = first_hour(repo)
+    before = repo.commit("main").id
+    run_of_others(repo, elsewhere="bad")
+    bad = repo.commit("main").id
+    ingestion.branch.put(Q, b"q")
+    gates = [] if published_first else [lambda _: "no"]
+    tick = repo.ingestion(gates=gates).tick(SIX)
+    assert (tick.state is HourState.PUBLISHED) == published_first
+    repo.protection.remove("main")
+    repo.branch("main").reset(before)
+    ingestion.branch.put(P, b"7")
+    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
+    assert published(repo) == {P: "7", Q: "q"}
+    assert bad not in {one.id for one in repo.log("main")}
+    assert ingestion.hour(SIX).state is HourState.PUBLISHED
+    assert ingestion.tick(SIX).state is HourState.PUBLISHED
+    assert ingestion.hour(FIVE).state is HourState.PUBLISHED
+
+
 def test_an_unknown_policy_is_refused(repo):
     with pytest.raises(InvalidInputError, match="on_conflict='mine'"):
         repo.ingestion(on_conflict="mine")
