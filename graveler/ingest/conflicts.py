@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
 
 from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
 from graveler.committed.diff import diff, same_content
@@ -13,8 +12,7 @@ from graveler.ingest.unpublished import FAR, INGEST, IngestBranch, last_seen
 from graveler.model import Commit
 from graveler.refs import line_outside
 from graveler.repository.merges import find_bases
-
-_REVERT: Final = "graveler.revert"
+from graveler.repository.reverts import REVERT
 
 
 class Theirs:
@@ -98,7 +96,7 @@ class Theirs:
         return any(self._changed(values, change.key, change.right_value) for change in changes)
 
     def _takes_back(self, name: str, commit: Commit) -> bool:
-        reverted = self._stores.refs.commits.find(commit.metadata.get(_REVERT, ""))
+        reverted = self._stores.refs.commits.find(commit.metadata.get(REVERT, ""))
         return reverted is not None and reverted.metadata.get(INGEST) == name
 
     def _is_of(self, commit: Commit, key: bytes, now: bytes | None) -> bool:

@@ -105,8 +105,14 @@ class Publish:
 
 
 def with_publish(publishes: Sequence[Publish], new: Publish) -> tuple[Publish, ...]:
-    """Return the publishes of a run with a new one, the newest last; at most 50."""
-    kept = (*publishes, new)[-_PUBLISHES_KEPT:]
+    """Return the publishes of a run with a new one, the newest last; at most 50.
+
+    A publish that changed nothing is dropped before one that did, because a rollback needs the latter.
+    """
+    kept = (*publishes, new)
+    if len(kept) > _PUBLISHES_KEPT:
+        spare = next((at for at, publish in enumerate(kept[:-1]) if not publish.changed), 0)
+        kept = kept[:spare] + kept[spare + 1 :]
     bare = tuple(replace(publish, verdicts=()) for publish in kept[:-_JUDGED])
     return bare + kept[-_JUDGED:]
 
@@ -129,6 +135,14 @@ def with_rollback(publishes: Sequence[Publish], commit: str, rollback: str) -> t
                 mine = not publish.changed and publish.rollback == reverted.rollback
         marked.append(replace(publish, rollback=rollback) if mine else publish)
     return tuple(marked)
+
+
+def latest_change(publishes: Sequence[Publish]) -> Publish | None:
+    """Return the latest publish that changed its target, and is on the target of the latest one."""
+    mine = (
+        item for item in reversed(publishes) if item.changed and item.into == publishes[-1].into
+    )
+    return next(mine, None)
 
 
 def last_change(publishes: Sequence[Publish]) -> Publish | None:
