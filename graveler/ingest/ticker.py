@@ -132,12 +132,13 @@ class Ticker:
         since = last_sealed(stores.refs.commits, head, records.standing().sealed)
 
         def sift(changes: Iterator[StagedChange]) -> Iterator[StagedChange]:
+            if self.branch.policy == "ingest":
+                return changes
             theirs = Theirs(self.branch, since, self.branch.target())
             return theirs.sift(self.taking.shelves, hour, changes)
 
         try:
-            keep_all = self.branch.policy == "ingest"
-            return commits.commit(stores, name, spec, sift=None if keep_all else sift)
+            return commits.commit(stores, name, spec, sift=sift)
         except NoChangesError:
             if since != head:  # what was staged before is on a shelf, or nothing was
                 records.change_standing(lambda now: replace(now, sealed=head.id))

@@ -125,16 +125,33 @@ def test_with_ingest_the_write_of_the_branch_wins(repo):
     assert ingestion.quarantined() == ()
 
 
-def test_a_write_that_equals_the_targets_version_is_no_conflict(repo):
+def test_a_write_that_equals_that_of_others_is_no_conflict(repo):
     ingestion = first_hour(repo)
     run_of_others(repo, p="3")
     ingestion.branch.put(P, b"3")
-    assert ingestion.tick(SIX).state is HourState.EMPTY
+    tick = ingestion.tick(SIX)
+    assert (tick.state, tick.set_aside) == (HourState.PUBLISHED, ())  # the branch brings it, too
     assert published(repo) == {P: "3"}
     assert ingestion.quarantined() == ()
 
 
-def test_a_write_after_the_branch_took_the_targets_version_is_published(repo):
+@pytest.mark.parametrize("on_conflict", ["refuse", "target", "ingest"])
+def test_equal_bytes_of_the_branch_stay_when_a_run_is_taken_back(repo, on_conflict):
+    ingestion = first_hour(repo, on_conflict=on_conflict)
+    run_of_others(repo, q="q")
+    ingestion.branch.put(Q, b"q")
+    ingestion.tick(SIX)
+    repo.runs.rollback("correction")
+    assert published(repo) == {P: "1", Q: "q"}
+    ingestion.branch.put(Q, b"q")
+    ingestion.tick(SEVEN)
+    before = repo.commit("ingest")
+    ingestion.branch.put(Q, b"q")
+    assert ingestion.tick("2013-01-01T08:00Z").state is HourState.EMPTY
+    assert repo.commit("ingest") == before
+
+
+def test_a_write_after_the_branch_took_theirs_is_published(repo):
     ingestion = first_hour(repo)
     run_of_others(repo, p="3")
     ingestion.branch.put(Q, b"q")
@@ -235,7 +252,7 @@ def test_a_tick_that_dies_loses_no_conflicting_write(repo, world, step):
     assert HourState.HELD in {ingestion.hour(SIX).state, ingestion.hour(SEVEN).state}
 
 
-def test_a_conflict_that_comes_between_commit_and_publish_is_set_aside(repo, monkeypatch):
+def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
     ingestion = first_hour(repo)
     ingestion.branch.put(P, b"2")
     ingestion.branch.put(Q, b"q")

@@ -106,7 +106,7 @@ def test_a_held_hour_that_was_reset_away_waits_no_longer(repo, holding):
     assert holding.tick(FIVE).state is HourState.EMPTY
 
 
-def test_a_quarantined_hour_whose_branch_is_deleted_waits_no_longer(repo, quarantining):
+def test_an_hour_whose_quarantine_is_deleted_waits_no_longer(repo, quarantining):
     quarantining.branch.put(path(5, "x.bad"), b"5")
     assert quarantining.tick(FIVE).state is HourState.QUARANTINED
     repo.delete_branch(SHELF)
@@ -116,7 +116,7 @@ def test_a_quarantined_hour_whose_branch_is_deleted_waits_no_longer(repo, quaran
     assert quarantining.hour(FIVE).state is HourState.QUARANTINED
 
 
-def test_an_hour_that_a_reset_of_the_target_took_away_is_published_again(repo, holding):
+def test_an_hour_that_the_target_lost_is_published_again(repo, holding):
     holding.branch.put(path(5), b"5")
     holding.tick(FIVE)
     repo.protection.remove("main")
@@ -129,7 +129,7 @@ def test_an_hour_that_a_reset_of_the_target_took_away_is_published_again(repo, h
     assert hour.published.id in {one.id for one in repo.log("main")}
 
 
-def test_a_released_hour_that_a_reset_took_away_is_not_published(repo, quarantining):
+def test_a_release_that_the_target_lost_is_not_published(repo, quarantining):
     quarantining.branch.put(path(5, "x.bad"), b"5")
     quarantining.tick(FIVE)
     quarantining.release(SHELF, gates=[])
