@@ -255,8 +255,8 @@ class Ingestion:
         else:
             state = HourState.EMPTY if published is None else HourState.PUBLISHED
             for quarantine in aside.values():
-                state = _ASIDE.get(quarantine.policy, state)
-                refused = quarantine.refusal
+                if quarantine.policy in _ASIDE:
+                    state, refused = _ASIDE[quarantine.policy], quarantine.refusal
         names = [quarantine.name for quarantine in (*inside, *aside.values())]
         return Hour(
             record.hour,

@@ -62,7 +62,7 @@ def test_later_hours_of_a_refused_table_follow_it(repo):
     assert whole(table(repo.ref("main")))
 
 
-def test_a_version_staged_meanwhile_joins_the_quarantine_of_its_table(repo):
+def test_a_version_staged_meanwhile_joins_its_quarantine(repo):
     ingestion = first(repo, on_refusal="quarantine")
     stage(ingestion, {**version(1), "input/x.bad": "x"})
     assert ingestion.tick(FIVE).state is HourState.QUARANTINED
