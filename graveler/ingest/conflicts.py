@@ -36,6 +36,7 @@ class Theirs:
         mine = [commit for commit in line if commit.metadata.get(INGEST) == branch.name]
         self.exist = len(line) == FAR or len(mine) < len(line)
         self._own = [*mine, *(one for one in line if self._takes_back(branch.name, one))]
+        self._others = None if len(line) == FAR else [one for one in line if one not in self._own]
 
     def bases(self) -> Bases:
         """Return the bases of branch and target."""
@@ -85,6 +86,8 @@ class Theirs:
             shelves.put(writes, {hour: keys}, name, (left, shelved_units))
 
     def _changed(self, values: BaseValues, key: bytes, now: bytes | None) -> bool:
+        if self._others is not None and not any(_covers(one, key) for one in self._others):
+            return False
         base = values.at(key)
         same = base is not CONFLICT and same_content(base, now)
         return not same and not self.is_own(key, now)
@@ -109,6 +112,11 @@ class Theirs:
             return False
         then, after = (get(ranges, tree.metarange, key) for tree in (before, commit))
         return same_content(after, now) and not same_content(then, after)
+
+
+def _covers(commit: Commit, key: bytes) -> bool:
+    """Return whether the commit can differ from its first parent at a key."""
+    return commit.spans is None or any(first <= key <= last for first, last in commit.spans)
 
 
 def _has(keys: list[bytes], unit: bytes) -> bool:

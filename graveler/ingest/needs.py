@@ -35,7 +35,7 @@ def _waiting(branch: IngestBranch, sealed: str) -> Iterator[str]:
     commits, head, target = branch.stores.refs.commits, branch.head(), branch.target()
     for commit in unpublished_line(commits, head, target):
         yield from _with_parents(commit)
-    since = last_sealed(commits, head, sealed)
+    since = last_sealed(commits, head, lambda: sealed)
     yield since.id
     yield from (base.id for base in merge_bases(commits, since.id, target.id))
 

@@ -71,12 +71,13 @@ class Quarantines:
 
         records.change_standing(change)
 
-    def settle(self) -> None:
-        """Carry out the decision that is not finished, if there is one."""
+    def settle(self) -> Standing:
+        """Carry out the decision that is not finished, if there is one; return the standing."""
         records = self.branch.records
-        taking = records.standing().taking
+        standing = records.standing()
+        taking = standing.taking
         if taking is None:
-            return
+            return standing
         if self._stands(taking):
             quarantine = records.change_quarantine(replace(taking, nonce=""))
             self.make_branch(quarantine)
@@ -90,7 +91,7 @@ class Quarantines:
             names = (*standing.shelves, taking.name) if taking.units else standing.shelves
             return replace(standing, taking=None, shelves=tuple(dict.fromkeys(names)))
 
-        records.change_standing(change)
+        return records.change_standing(change)
 
     def free_name(self, hour: str) -> str:
         """Return a branch name for the change of an hour that no branch or quarantine ever had."""

@@ -43,10 +43,17 @@ class Taking:
     branch: IngestBranch
     shelves: Shelves
 
-    def is_due(self, target: Commit) -> bool:
-        """Return whether the target has changes of others, and the branch has work for it."""
+    def bring_up(self, target: Commit) -> None:
+        """Take what others changed on the target, if the branch has work for it."""
+        head = self.branch.head()
+        if self._is_lost(head, target):
+            self._follow_back()
+        elif self._is_due(head, target):
+            self.take()
+
+    def _is_due(self, head: Commit, target: Commit) -> bool:
         branch = self.branch
-        if not Theirs(branch, branch.head(), target).exist:
+        if not Theirs(branch, head, target).exist:
             return False
         record, staging = branch.stores.refs.branches.get(branch.name), branch.stores.staging
         tokens = (record.staging_token, *record.sealed_tokens)
@@ -72,8 +79,15 @@ class Taking:
 
         return land(stores, branch.name, "merge", build).commit is not None
 
-    def follow_back(self) -> None:
-        """Make the waiting commits again on the target, if it has lost a commit that they are on.
+    def _is_lost(self, head: Commit, target: Commit) -> bool:
+        """Return whether waiting commits are on a commit that the target has no more."""
+        commits = self.branch.stores.refs.commits
+        line = unpublished_line(commits, head, target)
+        taken = (one.metadata[CAUGHT_UP] for one in line if CAUGHT_UP in one.metadata)
+        return not all(is_ancestor(commits, one, target.id) for one in taken)
+
+    def _follow_back(self) -> None:
+        """Make the waiting commits again on the target.
 
         Otherwise their publish would bring back what an undo or a reset of the target has dropped.
         """
@@ -83,9 +97,7 @@ class Taking:
         def build(tip: Tip) -> BranchRecord | None:
             made.clear()
             target = branch.target()
-            line = unpublished_line(commits, tip.head, target)
-            taken = (one.metadata[CAUGHT_UP] for one in line if CAUGHT_UP in one.metadata)
-            if all(is_ancestor(commits, one, target.id) for one in taken):
+            if not self._is_lost(tip.head, target):
                 return None
             head = self._mark(target.metarange, (target,), target)
             for point in points(commits, tip.head, target):

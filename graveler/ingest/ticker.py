@@ -72,21 +72,18 @@ class Ticker:
 
     def tick(self, hour: str, metadata: Mapping[str, str]) -> None:
         """Commit staged writes once as `hour`, and publish everything that can be published."""
-        self._note_target()
-        self.quarantines.settle()
-        self.releases.settle()
-        self.taking.follow_back()
+        self._settle()
         target = self.branch.target()
-        if self.taking.is_due(target):
-            self.taking.take()
+        self.taking.bring_up(target)
         self._commit(hour, {**metadata, TARGET: target.id})
         self._publish()
 
-    def _note_target(self) -> None:
-        """Record the target: collection keeps what waits for it."""
+    def _settle(self) -> None:
+        """Finish what was interrupted, and record the target: collection keeps what waits for it."""
         into = self.branch.into
-        if self.branch.records.standing().into != into:
+        if self.quarantines.settle().into != into:
             self.branch.records.change_standing(lambda now: replace(now, into=into))
+        self.releases.settle()
 
     def waits(self, change: str) -> bool:
         """Return whether a commit of the branch is neither published nor quarantined."""
@@ -129,7 +126,7 @@ class Ticker:
         stores, name = self.branch.stores, self.branch.name
         spec = CommitSpec(f"{name} {hour}", {**metadata, "hour": hour, INGEST: name})
         head, records = self.branch.head(), self.branch.records
-        since = last_sealed(stores.refs.commits, head, records.standing().sealed)
+        since = last_sealed(stores.refs.commits, head, lambda: records.standing().sealed)
 
         def sift(changes: Iterator[StagedChange]) -> Iterator[StagedChange]:
             if self.branch.policy == "ingest":
@@ -177,9 +174,8 @@ class Ticker:
 
     def _publish(self) -> None:
         for _ in range(_ROUNDS):
-            self.quarantines.settle()
+            standing = self.quarantines.settle()
             points = self.branch.unpublished()
-            standing = self.branch.records.standing()
             if not points:
                 self._hold(standing, None)
                 return

@@ -8,6 +8,7 @@ by commit.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -143,12 +144,13 @@ def published_by(commits: Commits, commit: Commit, target: Commit) -> Commit | N
     return line[without - 1]
 
 
-def last_sealed(commits: Commits, head: Commit, known: str) -> Commit:
+def last_sealed(commits: Commits, head: Commit, known: Callable[[], str]) -> Commit:
     """Return the commit of the line after which the present staged writes came.
 
-    It is the last one of staged writes, or `known`, if a tick found then that nothing was left.
+    It is the last one of staged writes, or `known()`, if a tick found then that nothing was left.
     """
-    while head.id != known and _is_ours(head) and (older := _before(commits, head)):
+    ended = known() if _is_ours(head) else ""
+    while head.id != ended and _is_ours(head) and (older := _before(commits, head)):
         head = older
     return head
 
