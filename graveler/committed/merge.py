@@ -167,12 +167,13 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     tree = merged.metarange
     for unit, winner in winners.items():
         side = source if winner == "source-wins" else dest
-        changes = map(_staged, diff(store, tree, side, prefix=unit))
+        changes = map(staged, diff(store, tree, side, prefix=unit))
         tree = apply(store, tree, changes, splitting).metarange
     return Merged(tree, whole=tuple(map(name_of, winners)))
 
 
-def _staged(change: RawChange) -> StagedChange:
+def staged(change: RawChange) -> StagedChange:
+    """Return the change that brings the right value."""
     key, _, value = change
     return key, None if value is None else record_id(key, value), value
 
