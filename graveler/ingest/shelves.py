@@ -10,7 +10,6 @@ without its latest version cannot be appended to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -70,9 +69,8 @@ class Shelves:
     def open(self) -> tuple[Shelf, ...]:
         """Return the shelves that are neither released nor deleted, and have a write."""
         stores, standing = self.branch.stores, self.branch.records.standing()
-        names, shelves = standing.shelves, []
-        if standing.taking is not None:
-            names = (*names, standing.taking.name)
+        taking, shelves = standing.taking, []
+        names = standing.shelves if taking is None else (*standing.shelves, taking.name)
         for quarantine, head in filter(None, map(self._find, names)):
             units = tuple(unit.encode("utf-8", "surrogateescape") for unit in quarantine.units)
             keys: frozenset[bytes] = frozenset()
@@ -112,11 +110,10 @@ class Shelves:
         if not shelf:
             names = self.branch.records.standing().shelves
             shelf = next(filter(self._is_common, names), "")
-        while True:
-            with suppress(FencedError, RefNotFoundError):  # it is being released: make another one
-                self._join(shelf or self._create(max(hours)), changes, hours, whole)
-                return
-            shelf = ""
+        try:
+            self._join(shelf or self._create(max(hours)), changes, hours, whole)
+        except (FencedError, RefNotFoundError):  # it is being released: make another one
+            self._join(self._create(max(hours)), changes, hours, whole)
 
     def _join(
         self,
@@ -176,11 +173,8 @@ class Shelves:
 
     def _create(self, hour: str) -> str:
         """Make a shelf without writes, and return its name."""
-        stores, name, target = (
-            self.branch.stores,
-            self.quarantines.free_name(hour),
-            self.branch.target(),
-        )
+        stores, target = self.branch.stores, self.branch.target()
+        name = self.quarantines.free_name(hour)
         pairs = {INGEST: self.branch.name, QUARANTINE: name}
         spec = CommitSpec(f"{self.branch.name} {hour}: set aside", pairs)
         head = make_commit(stores, tree=target.metarange, parents=(target,), spec=spec)
@@ -195,18 +189,14 @@ class Shelves:
                 policy=self.branch.policy,
             )
         )
-        self.add(name)
-        self.quarantines.make_branch(quarantine)
-        return name
-
-    def add(self, name: str) -> None:
-        """Let later writes join a quarantine; forget those that are over."""
 
         def change(standing: Standing) -> Standing:
-            names = (*filter(self._find, standing.shelves), name)
+            names = (*filter(self._find, standing.shelves), name)  # without those that are over
             return replace(standing, shelves=tuple(dict.fromkeys(names)))
 
         self.branch.records.change_standing(change)
+        self.quarantines.make_branch(quarantine)
+        return name
 
     def _note(self, hour: str, name: str, keys: Sequence[bytes]) -> None:
         paths = tuple(key.decode("utf-8", "backslashreplace") for key in keys[:_NAMED])

@@ -9,6 +9,7 @@ from graveler.ingest import HourState
 from graveler.repository import commits
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.worlds import tree
+from tests.ingest.many_hours import play
 
 FIVE = "2013-01-01T05:00Z"
 SIX = "2013-01-01T06:00Z"
@@ -271,21 +272,13 @@ def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
     assert tick.published is not None
 
 
-def test_conflicts_of_many_hours_use_one_branch(repo):
+@pytest.mark.parametrize("policy", ["hold", "quarantine"])
+def test_conflicts_of_many_hours_use_one_branch(policy):
     """A writer sends a corrected file each hour, and so does a run."""
-    ingestion = first_hour(repo, on_refusal="quarantine")
-    for hour in range(6, 106):
-        run_of_others(repo, f"correction {hour}", p=f"run {hour}")
-        ingestion.branch.put(P, b"writer %d" % hour)
-        ingestion.branch.put(f"input/{hour}", b"good")
-        tick = ingestion.tick(f"2013-01-{1 + hour // 24:02}T{hour % 24:02}:00Z")
-        assert tick.state is HourState.QUARANTINED
-        assert tick.published is not None
-    assert published(repo)[P] == "run 105"
-    assert sum(path.startswith("input/1") for path in published(repo)) >= 6
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(P) == b"writer 105"
-    assert len([one for one in repo.branches() if one.name.startswith("quarantine")]) == 1
+    rows = play(50, policy)
+    assert {branches for _, branches in rows} == {3}
+    calls = [calls for calls, _ in rows]
+    assert max(calls[40:]) <= calls[5] + 8, calls
 
 
 @pytest.mark.parametrize("published_first", [False, True])
