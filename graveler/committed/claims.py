@@ -19,6 +19,7 @@ The record id tells whose write stands at a path, because it covers address and 
 equal content leaves the record of the first writer in place.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
@@ -38,6 +39,7 @@ _PATHS: Final = b"="
 _HALF: Final = RECORD_ID_BYTES // 2
 _NOTHING: Final = bytes(_HALF)
 _PRESENT: Final = encode_value(bytes(RECORD_ID_BYTES), b"")
+_RUN: Final = re.compile(r"run-.*?-[0-9a-f]{8}(?=\.|$)")
 _NEAR: Final = 64
 """The number of rows that are read over to reach the next path; farther ones are looked up."""
 
@@ -117,9 +119,13 @@ class Claims:
 
     def get(self, writer: str, path: bytes) -> Claim | None:
         """Return the claim of a writer at a path, or None."""
-        key = _key(writer, path)
-        raw = self._changes[key] if key in self._changes else get(self._store, self._tree, key)
+        raw = self.stored(writer, path)
         return None if raw is None else _decode(raw)
+
+    def stored(self, writer: str, path: bytes) -> bytes | None:
+        """Return the claim of a writer at a path in its stored form, or None."""
+        key = _key(writer, path)
+        return self._changes[key] if key in self._changes else get(self._store, self._tree, key)
 
     def of(self, writer: str) -> dict[bytes, Claim]:
         """Return the stored claims of a writer by path, in key order; changes are left out."""
@@ -244,6 +250,31 @@ class Claims:
             others, first = (changed if first else others), False
         return value, others
 
+    def stack(
+        self,
+        path: bytes,
+        under: bytes | None,
+        value: bytes | None,
+        claims: Sequence[tuple[str, Claim]],
+    ) -> None:
+        """Put claims on top of those of a path.
+
+        Args:
+            path: The path.
+            under: The value record on which they stand.
+            value: The value record that they leave at the path.
+            claims: Writers and claims. The last one to write has the content of `value`.
+        """
+        for writer, claim in sorted(claims, key=lambda each: each[1].equals(value)):
+            beneath = (other.is_at(path, claim.before) for _, other in claims if other != claim)
+            before = claim.before if claim.before is not None and any(beneath) else under
+            final = claim.equals(value)
+            self.put(
+                writer,
+                path,
+                Claim.of(path, value, before) if final else claim._replace(before=before),
+            )
+
     def pass_on(self, path: bytes, now: bytes | None, to: bytes | None, earlier: "Claims") -> bool:
         """Let later equal claims of a path stand on another value; return whether there are any.
 
@@ -261,6 +292,69 @@ class Claims:
         for writer, claim in later.items():
             self.put(writer, path, claim._replace(before=to))
         return bool(later)
+
+    def lost(self, path: bytes, value: bytes | None, now: bytes | None, later: "Claims") -> bool:
+        """Return whether a path is as it was before a claim that was withdrawn.
+
+        Args:
+            path: The path.
+            value: The content that the claim has.
+            now: The present value record.
+            later: The present claims.
+        """
+        return any(
+            claim.equals(value)
+            and same_content(claim.before, now)
+            and later.get(writer, path) is None
+            for writer, claim in self._others(path, set()).items()
+        )
+
+    def value_of(self, path: bytes, claim: Claim, top: bytes | None) -> bytes | None:
+        """Return the value record of a claim: that at the path, or the one before a later claim."""
+        if claim.equals(top):
+            return top
+        others = self._others(path, set()).values()
+        return next((other.before for other in others if claim.equals(other.before)), top)
+
+    def top(
+        self, path: bytes, claims: Mapping[str, Claim], top: bytes | None, now: "Claims"
+    ) -> str | None:
+        """Return which of some claims is the latest; None if a later one of others still stands.
+
+        Args:
+            path: The path.
+            claims: The claims, by writer.
+            top: The value record at the path.
+            now: The present claims.
+        """
+        others = self._others(path, claims)
+        for writer, claim in sorted(claims.items(), key=lambda each: not each[1].equals(top)):
+            above = [
+                other
+                for other, theirs in others.items()
+                if claim.is_at(path, theirs.before) and not theirs.equals(theirs.before)
+            ]
+            standing = (now.get(other, path) for other in above)
+            if not any(
+                theirs is not None and theirs.content == others[other].content
+                for other, theirs in zip(above, standing, strict=True)
+            ):
+                return writer
+        return None
+
+    def insert(self, writer: str, path: bytes, claim: Claim, value: bytes | None) -> None:
+        """Put a claim beneath those that stood on what it wrote."""
+        for other, theirs in self._others(path, {writer}).items():
+            if same_content(theirs.before, claim.before):
+                self.put(other, path, theirs._replace(before=value))
+        self.put(writer, path, claim)
+
+    def same_at(self, path: bytes, other: "Claims") -> bool:
+        """Return whether a path has the same claims in another tree."""
+        writers = self.writers(path)
+        return writers == other.writers(path) and all(
+            self.stored(writer, path) == other.stored(writer, path) for writer in writers
+        )
 
     def is_claimed(self, path: bytes, value: bytes | None) -> bool:
         """Return whether any writer claims this content of a path."""
@@ -343,6 +437,8 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     if step is None:
         claims.look_up(unchanged)
         unchanged = [path for path in unchanged if claims.writers(path) - {writer}]
+        sides = (find_many(store, each, unchanged) for each in (before or tree, tree))
+        unchanged = [path for path, was, now in zip(unchanged, *sides, strict=True) if was == now]
     for path, row in zip(unchanged, find_many(store, tree, unchanged), strict=True):
         mine = claims.get(writer, path) if stored is None else own.get(path)
         value = None if row is None else row[len(path) :]
@@ -365,8 +461,28 @@ def titles(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str, str]]:
     """Yield the writer and the name of each step of a run that has claims."""
     start, stop = _of_run(run)
     for key, raw in scan(store, tree, start, stop):
-        if key.endswith(b"/") and key.count(b"/") == 1:
+        if is_title(key):
             yield key[:-1].decode(), decode_value(raw)[1].decode("utf-8", "surrogatepass")
+
+
+def is_title(key: bytes) -> bool:
+    """Return whether a key of a tree of claims has the title of a step."""
+    return key.endswith(b"/") and key.count(b"/") == 1
+
+
+def run_of(writer: str) -> str:
+    """Return the branch of the run of a writer; "" for a writer that is no run and no step."""
+    found = _RUN.match(writer)
+    return "" if found is None else found[0]
+
+
+def claims_of_run(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str, bytes, Claim]]:
+    """Yield writer, path and claim of a run and of its steps."""
+    start, stop = _of_run(run)
+    for key, raw in scan(store, tree, start, stop):
+        writer, _, path = key.partition(b"/")
+        if path:
+            yield writer.decode(), path, _decode(raw)
 
 
 def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:
@@ -374,27 +490,52 @@ def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:
     return value_identity(get(store, tree, _key(writer, b"")))
 
 
-def differing_claims(
-    store: RangeStore, left: str, right: str, run: str
-) -> Iterator[tuple[str, bytes, bytes | None, bytes | None]]:
-    """Yield writer, path, left and right stored claim of a run where two trees of claims differ."""
+class ClaimChange(NamedTuple):
+    """A claim that differs between two trees of claims.
+
+    Attributes:
+        writer: The writer.
+        path: The path; b"" for the title of a step.
+        left: The claim on the left, or None; None for a title.
+        right: The same on the right.
+        same: Whether both sides claim the same content.
+    """
+
+    writer: str
+    path: bytes
+    left: Claim | None
+    right: Claim | None
+    same: bool
+
+
+def claim_changes(store: RangeStore, left: str, right: str, run: str = "") -> Iterator[ClaimChange]:
+    """Yield the claims that differ between two trees of claims, by writer and path.
+
+    Args:
+        store: Where the trees are.
+        left: Metarange id.
+        right: Metarange id.
+        run: Only the claims of this run and of its steps.
+    """
     if left == right:
         return
-    start, stop = _of_run(run)
+    start, stop = _of_run(run) if run else (b"", None)
     sides = (read(store, tree).within(start, stop) for tree in (left, right))
     for key, was, now in diff_ranges(store, *sides, start=start, stop=stop):
         writer, _, path = key.partition(b"/")
-        yield writer.decode(), path, was, now
+        if writer.startswith(_PATHS):
+            continue
+        left_claim, right_claim = (
+            None if raw is None or not path else _decode(raw) for raw in (was, now)
+        )
+        contents = [claim and claim.content for claim in (left_claim, right_claim)]
+        same = contents[0] == contents[1]
+        yield ClaimChange(writer.decode(), path, left_claim, right_claim, same)
 
 
 def same_work(store: RangeStore, left: str, right: str, run: str) -> bool:
     """Return whether a run and its steps claim the same paths with the same contents in two trees."""
-    return all(
-        was is not None
-        and now is not None
-        and (not path or _decode(was).content == _decode(now).content)
-        for _, path, was, now in differing_claims(store, left, right, run)
-    )
+    return all(change.same for change in claim_changes(store, left, right, run))
 
 
 def _of_run(run: str) -> tuple[bytes, bytes]:

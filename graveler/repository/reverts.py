@@ -13,15 +13,18 @@ from graveler.committed import same_records
 from graveler.committed.claims import claims_of
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merge_claims
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import log
-from graveler.repository.merges import merge_trees, refuse_unpublished
+from graveler.repository.merges import merge_trees, reconciled, refuse_unpublished
+from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 
 REVERT: Final = "graveler.revert"
 """Metadata of a commit that reverts another one: its id."""
 
+PUBLISHED: Final = "graveler.published"
+"""Metadata of a commit by which a run was published."""
 CHERRY_PICK: Final = "graveler.cherry-pick"
 """Metadata of a commit: the commit whose changes it repeats."""
 _OURS: Final = "graveler."
@@ -138,7 +141,7 @@ def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
 
 def _is_parent_clear(stores: Stores, commit: Commit, on: str) -> bool:
     """Return whether the changes of a merge are clearly those that it brought to its branch."""
-    if "graveler.published" in commit.metadata:
+    if PUBLISHED in commit.metadata:
         return True
     commits = stores.refs.commits
     line = log(commits, stores.refs.branches.get(on).commit_id, first_parent=True) if on else ()
@@ -158,22 +161,29 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
 ) -> Commit:
     """Merge `source` over `base` into the branch."""
     what = f"{action} on {name}"
+    # a publish and what lies before it were checked when it landed
+    published = PUBLISHED in pick.commit.metadata and pick.commit.parents[0] in (base.id, source.id)
 
     def build(tip: Tip) -> BranchRecord:
         pick.accepts(tip.head)
         for commit in (base, source):
-            refuse_unpublished(stores, commit, tip.head)
+            if not published:
+                refuse_unpublished(stores, commit, tip.head)
             stores.refs.expired.check_nameable(commit.id)
+        lines = (None, tip.head)
+        sides = map(trees_of, (base, source, tip.head))
+        returns = action == "revert"
+        both = Reconciliation.of(stores, settled, *sides, strict=True, returns=returns)
         tree = merge_trees(
             stores,
             base=base.metarange,
             source=source.metarange,
             dest=tip.head.metarange,
-            strategy=settled,
+            strategy=both.settled,
             what=what,
-            lines=(None, tip.head),
+            lines=lines,
         )
-        claims = merge_claims(stores, *map(claims_of, (base, source, tip.head)))
+        tree, claims = reconciled(stores, both, tree, what=what, lines=lines)
         same = claims == claims_of(tip.head) and same_records(
             stores.ranges, tip.head.metarange, tree
         )

@@ -1,15 +1,14 @@
 """The rollback of a published run by one revert commit on its target."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from graveler.committed import RawConflict, get
+from graveler.committed import get
 from graveler.committed.claims import claims_of, same_work
 from graveler.committed.diff import diff
-from graveler.committed.merge import SHOWN
 from graveler.committed.units import names_unit
 from graveler.errors import (
     MergeConflictError,
@@ -18,15 +17,12 @@ from graveler.errors import (
     RunNotFoundError,
     RunStateError,
 )
-from graveler.model import BranchRecord, Commit, Conflict
+from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
-from graveler.repository.borrowed import holding
-from graveler.repository.merges import describe
-from graveler.repository.reverts import REVERT
-from graveler.runs.claims import rolled_back, trees_of
+from graveler.repository import reverts
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
@@ -39,7 +35,6 @@ from graveler.runs.state import (
     with_rollback,
 )
 from graveler.runs.targets import Line, Targets, has_work
-from graveler.values import value_identity
 
 _NAMED: Final = 5
 _RACES: Final = 5
@@ -147,9 +142,7 @@ def _rollback(
             already = True
     record = _note(records, record, publish, commit)
     publish = replace(publish, rollback=commit.id)
-    return Rollback(
-        commit, record, publish, _readers(records, record, published, publish.into), already
-    )
+    return Rollback(commit, record, publish, _readers(records, record, published), already)
 
 
 def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> RollbackPlan:
@@ -168,7 +161,7 @@ def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> Rollba
 def readers(records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
     """Return the runs that have read the output of a published run, by key."""
     record, publish = _published(records, key_or_commit, None, observe_publish)
-    return _readers(records, record, records.stores.refs.commits.get(publish.commit), publish.into)
+    return _readers(records, record, records.stores.refs.commits.get(publish.commit))
 
 
 def on_targets(records: RunRecords, runs: Iterable[RunRecord]) -> Iterator[RunRecord]:
@@ -287,54 +280,38 @@ def _revert(
             **{key: published.metadata[key] for key in _HOURS if key in published.metadata},
             **metadata,
             "graveler.rollback": record.key,
-            REVERT: published.id,
         },
     )
 
-    def build(tip: Tip) -> BranchRecord:
+    def accepts(head: Commit) -> None:
         for commit in (before, published):
             stores.refs.expired.check_nameable(commit.id)
-        _check_latest(stores, record, published, before, tip.head)
-        done = rolled_back(
-            stores, hold, run=record.branch, published=published, before=before, head=tip.head
-        )
-        if done.conflicts:
-            raise _overlap(stores, record, published, done.conflicts, tip.head)
-        if done.trees == trees_of(tip.head):
-            raise NoChangesError(f"run {record.key!r}: a rollback would change nothing")
-        files, claims = done.trees
-        return tip.at(
-            make_commit(stores, tree=files, parents=(tip.head,), spec=spec, claims=claims)
-        )
+        _check_latest(stores, record, published, before, head)
 
-    with holding(stores) as hold:
-        return land(stores, publish.into, "revert", build, guard="revert").head
+    pick = reverts.Pick(published, parent=1, accepts=accepts)
+    try:
+        return reverts.revert(stores, publish.into, pick, spec)
+    except _NotLatest:
+        raise
+    except MergeConflictError as error:
+        raise _overlap(record, published, error) from error
 
 
-def _overlap(
-    stores: Stores,
-    record: RunRecord,
-    published: Commit,
-    conflicts: Sequence[RawConflict],
-    head: Commit,
-) -> MergeConflictError:
+def _overlap(record: RunRecord, published: Commit, error: MergeConflictError) -> MergeConflictError:
     """Return the error of a rollback whose paths others have changed since."""
-    named = describe(stores, conflicts[:SHOWN], source=None, dest=head)
-    shown = ", ".join(map(_changed_by, named[:_NAMED]))
-    more = len(conflicts) - _NAMED
-    tables = [conflict.path for conflict in named if names_unit(conflict.path)]
+    shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
+    more = error.count - _NAMED
     way_out = ": roll those back first, the latest before the others"
-    if tables:
-        way_out = (
-            f": the log of a table has later versions, and a table is rolled back as a whole: undo "
-            f"those first, or write a version without these rows by RESTORE or DELETE "
-            f"({', '.join(tables[:_NAMED])})"
+    if any(names_unit(conflict.path) for conflict in error.conflicts):
+        way_out += (
+            "; the log of a table has later versions, and a table is rolled back as a whole: undo those "
+            "first, or write a version without these rows by RESTORE or DELETE"
         )
     return MergeConflictError(
         f"run {record.key!r} cannot be rolled back: later changes overlap with commit "
         f"{published.id[:12]}: {shown}" + (f" and {more} more" if more > 0 else "") + way_out,
-        named,
-        len(conflicts),
+        error.conflicts,
+        error.count,
     )
 
 
@@ -386,9 +363,12 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
     The run is ROLLED_BACK if its present attempt is published, and that publish is the reverted one.
     """
 
+    def rests(later: Publish) -> bool:
+        return records.stores.refs.commits.get(later.commit).generation < revert.generation
+
     def change(record: RunRecord | None) -> RunRecord:
         record = record or records.get(key)
-        marked = with_rollback(record.publishes, publish.commit, revert.id)
+        marked = with_rollback(record.publishes, publish.commit, revert.id, rests)
         if marked == record.publishes:
             return record
         record = replace(record, publishes=marked)
@@ -401,10 +381,8 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
     return records.update(key, change)
 
 
-def _readers(
-    records: RunRecords, record: RunRecord, published: Commit, into: str
-) -> tuple[RunRecord, ...]:
-    paths = _PublishedPaths(records.stores, into, published)
+def _readers(records: RunRecords, record: RunRecord, published: Commit) -> tuple[RunRecord, ...]:
+    paths = _PublishedPaths(records.stores, published)
     downstream = (
         other
         for other in records.list()
@@ -416,45 +394,29 @@ def _readers(
 class _PublishedPaths:
     """The paths that a commit changed, compared with the inputs of other runs."""
 
-    def __init__(self, stores: Stores, into: str, published: Commit) -> None:
+    def __init__(self, stores: Stores, published: Commit) -> None:
         self._stores = stores
         self._published = published
         self._known: dict[Input, bool] = {}
-        self._below: dict[str, bool] = {}
-        self._into = into
 
     def is_read_by(self, read: Input) -> bool:
-        """Return whether an input includes a path in the version of the commit."""
+        """Return whether an input includes a path as the commit wrote it."""
         if read not in self._known:
-            self._known[read] = self._is_below(read.commit) and self._holds(read)
+            commit = self._stores.refs.commits.find(read.commit)
+            later = commit is not None and commit.generation >= self._published.generation
+            self._known[read] = later and self._holds(read)
         return self._known[read]
 
-    def _is_below(self, identifier: str) -> bool:
-        """Return whether the published commit is in the history of another commit."""
-        if identifier == self._published.id or identifier in self._since:
-            return True
-        if identifier not in self._below:
-            commits = self._stores.refs.commits
-            commit = commits.find(identifier)
-            self._below[identifier] = (
-                commit is not None
-                and commit.generation > self._published.generation
-                and is_ancestor(commits, self._published.id, identifier)
-            )
-        return self._below[identifier]
-
     def _holds(self, read: Input) -> bool:
-        """Return whether a path below the prefix has the version of the published commit."""
+        """Return whether a path below the prefix has the record of the published commit."""
         tree = self._stores.refs.commits.get(read.commit).metarange
-        if read.commit == self._published.id:
-            return any(self._changes_below(read.prefix))
         return any(
-            value_identity(get(self._stores.ranges, tree, key)) == left
-            for key, left in self._changes_below(read.prefix)
+            get(self._stores.ranges, tree, key) == value
+            for key, value in self._changes_below(read.prefix)
         )
 
     def _changes_below(self, prefix: str) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the changes below the prefix: keys, with the identities in the commit."""
+        """Yield the changes below the prefix: keys, with the value records in the commit."""
         start = prefix.encode()
         first = bisect_left(self._changed, start, key=lambda change: change[0])
         for at in range(first, len(self._changed)):
@@ -464,25 +426,9 @@ class _PublishedPaths:
 
     @cached_property
     def _changed(self) -> list[tuple[bytes, bytes | None]]:
-        """The keys that the commit changed, in order, with their identities in the commit."""
+        """The keys that the commit changed, in order, with their value records in the commit."""
         before = self._stores.refs.commits.get(self._published.parents[0])
         return [
-            (change.key, value_identity(change.right_value))
+            (change.key, change.right_value)
             for change in diff(self._stores.ranges, before.metarange, self._published.metarange)
         ]
-
-    @cached_property
-    def _since(self) -> frozenset[str]:
-        """The commits of the target since the publish, which most runs have read."""
-        commits = self._stores.refs.commits
-        target = self._stores.refs.branches.find(self._into)
-        if target is None:
-            return frozenset()
-        since: list[str] = []
-        for commit in log(commits, target.commit_id, first_parent=True):
-            if commit.generation < self._published.generation:
-                return frozenset()  # the target was reset
-            since.append(commit.id)
-            if commit.id == self._published.id:
-                return frozenset(since)
-        return frozenset()
