@@ -37,13 +37,7 @@ _HOURS: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A quarantine that takes later writes.
-
-    Attributes:
-        name: Its name.
-        keys: The paths that it has.
-        units: The folders of tables that it has.
-    """
+    """A quarantine that takes later writes to its paths and to its folders of tables."""
 
     name: str
     keys: frozenset[bytes]
@@ -56,12 +50,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Shelves:
-    """The shelves of one ingestion branch.
-
-    Attributes:
-        branch: The branch.
-        quarantines: Its quarantines.
-    """
+    """The shelves of one ingestion branch."""
 
     branch: IngestBranch
     quarantines: Quarantines
@@ -99,13 +88,10 @@ class Shelves:
         shelf: str = "",
         whole: Whole = ("", ()),
     ) -> None:
-        """Set writes aside. Afterwards they may be removed from the ingestion branch.
+        """Set writes aside, in key order. Afterwards they may be removed from the ingestion branch.
 
-        Args:
-            changes: The writes, in key order.
-            hours: The hours to which they belong, with the paths of each.
-            shelf: The shelf that they join; "" for the common one.
-            whole: A tree, and folders of tables that the shelf gets from it before the writes.
+        `hours` has the paths by hour. `shelf` is the one that they join; "" for the common one.
+        `whole` is a tree, and folders of tables that the shelf gets from it before the writes.
         """
         if not shelf:
             names = self.branch.records.standing().shelves
@@ -122,12 +108,7 @@ class Shelves:
         hours: Mapping[str, Sequence[bytes]],
         whole: Whole,
     ) -> None:
-        """Write to a shelf, and note in the records of the hours where their writes are.
-
-        Raises:
-            FencedError: The shelf is being released.
-            RefNotFoundError: It is released or deleted.
-        """
+        """Write to a shelf, and note in the records of the hours where their writes are."""
         stores, common = self.branch.stores, self._is_common(name)
         for hour, keys in hours.items():
             self._note(hour, name, keys)
