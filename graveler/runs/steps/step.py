@@ -47,14 +47,14 @@ from graveler.repository.reconciliation import (
 )
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, head_of, replace_branch, run_head
-from graveler.runs.claims import without
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
+from graveler.runs.steps.withdrawal import without
 
 
 class _How(TypedDict):
-    """How earlier work is withdrawn; see `graveler.runs.claims.without`."""
+    """How earlier work is withdrawn; see `graveler.runs.steps.withdrawal.without`."""
 
     fresh: bool
     keeps_tables: bool
@@ -447,7 +447,7 @@ class Step(RunBranch):
         trees = _undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
         what = f"step {self.step!r} of run {self.run.key!r}"
         start = trees_of(work.fork)
-        both = Reconciliation.of(stores, None, start, trees_of(done), trees)
+        both = Reconciliation.of(stores, None, start, trees_of(done), trees, joins=True)
         files = merge_trees(
             stores,
             base=start.files,
