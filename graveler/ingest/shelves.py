@@ -93,13 +93,11 @@ class Shelves:
         `hours` has the paths by hour. `shelf` is the one that they join; "" for the common one.
         `whole` is a tree, and folders of tables that the shelf gets from it before the writes.
         """
-        if not shelf:
-            names = self.branch.records.standing().shelves
-            shelf = next(filter(self._is_common, names), "")
+        name = shelf or self._common(max(hours))
         try:
-            self._join(shelf or self._create(max(hours)), changes, hours, whole)
+            self._join(name, changes, hours, whole)
         except (FencedError, RefNotFoundError):  # it is being released: make another one
-            self._join(self._create(max(hours)), changes, hours, whole)
+            self._join(self._common(max(hours), without=name), changes, hours, whole)
 
     def _join(
         self,
@@ -109,7 +107,8 @@ class Shelves:
         whole: Whole,
     ) -> None:
         """Write to a shelf, and note in the records of the hours where their writes are."""
-        stores, common = self.branch.stores, self._is_common(name)
+        found, stores = self._find(name), self.branch.stores
+        common = found is not None and bool(found[0].policy)
         for hour, keys in hours.items():
             self._note(hour, name, keys)
         paths = [key.decode("utf-8", "backslashreplace") for key, _, _ in changes]
@@ -149,34 +148,44 @@ class Shelves:
         return quarantine, refs.commits.get(record.commit_id)
 
     def _is_common(self, name: str) -> bool:
-        found = self._find(name)
-        return found is not None and bool(found[0].policy)
+        """Return whether a shelf is the common one, or is about to be made."""
+        quarantine = self.branch.records.quarantine(name)
+        if quarantine is None or not quarantine.hours:
+            return quarantine is None or bool(quarantine.policy)
+        return bool(quarantine.policy) and self._find(name) is not None
 
-    def _create(self, hour: str) -> str:
-        """Make a shelf without writes, and return its name."""
+    def _common(self, hour: str, without: str = "") -> str:
+        """Return the name of the common shelf, which is made if it does not exist."""
         stores, target = self.branch.stores, self.branch.target()
-        name = self.quarantines.free_name(hour)
-        pairs = {INGEST: self.branch.name, QUARANTINE: name}
-        spec = CommitSpec(f"{self.branch.name} {hour}: set aside", pairs)
-        head = make_commit(stores, tree=target.metarange, parents=(target,), spec=spec)
-        quarantine = self.branch.records.change_quarantine(
-            Quarantine(
+        free = self.quarantines.free_name(hour)
+
+        def common(standing: Standing) -> Iterator[str]:
+            return (one for one in standing.shelves if one != without and self._is_common(one))
+
+        def change(standing: Standing) -> Standing:
+            if any(common(standing)):
+                return standing
+            names = (*filter(self._find, standing.shelves), free)  # without those that are over
+            return replace(standing, shelves=tuple(dict.fromkeys(names)))
+
+        name = next(common(self.branch.records.change_standing(change)))
+        if self._find(name) is None:
+            spec = CommitSpec(
+                f"{self.branch.name} {hour}: set aside",
+                {INGEST: self.branch.name, QUARANTINE: name},
+            )
+            head = make_commit(stores, tree=target.metarange, parents=(target,), spec=spec)
+            now = stores.clock.now()
+            quarantine = Quarantine(
                 name=name,
                 hours=(),
                 commits=(),
                 head=head.id,
-                refusal=Refusal(stores.clock.now(), "set aside", ()),
-                created=stores.clock.now(),
+                refusal=Refusal(now, "set aside", ()),
+                created=now,
                 policy=self.branch.policy,
             )
-        )
-
-        def change(standing: Standing) -> Standing:
-            names = (*filter(self._find, standing.shelves), name)  # without those that are over
-            return replace(standing, shelves=tuple(dict.fromkeys(names)))
-
-        self.branch.records.change_standing(change)
-        self.quarantines.make_branch(quarantine)
+            self.quarantines.make_branch(self.branch.records.change_quarantine(quarantine))
         return name
 
     def _note(self, hour: str, name: str, keys: Sequence[bytes]) -> None:
