@@ -66,6 +66,10 @@ class Claim(NamedTuple):
         """Return whether the value is the one that the writer wrote."""
         return self.record == _record(path, value)
 
+    def same_content(self, other: "Claim | None") -> bool:
+        """Return whether another claim has the same content."""
+        return other is not None and self.content == other.content
+
     def equals(self, value: bytes | None) -> bool:
         """Return whether the value has the content that the writer wrote."""
         return self.content == _content(value)
@@ -174,6 +178,24 @@ class Claims:
             work = b"".join(len(path).to_bytes(4) + path + content for path, content in rows)
             title = encode_value(sha256(work).digest(), step.encode("utf-8", "surrogatepass"))
         self.put_stored(writer, b"", title)
+
+    def retitle(self, writer: str, other: "Claims") -> None:
+        """Make the title of a step agree with its claims.
+
+        Args:
+            writer: The branch of the step.
+            other: Claims that have the name of the step if these have none.
+        """
+        title = self.stored(writer, b"") or other.stored(writer, b"")
+        if title is not None:
+            start = _key(writer, b"")
+            own = self.of(writer)
+            for key, raw in self._changes.items():
+                if key.startswith(start) and key != start:
+                    own.pop(key[len(start) :], None)
+                    if raw is not None:
+                        own[key[len(start) :]] = _decode(raw)
+            self.title(writer, decode_value(title)[1].decode("utf-8", "surrogatepass"), own)
 
     def put_stored(self, writer: str, path: bytes, raw: bytes | None) -> None:
         """Set or remove a claim, or the title for the path b"", in its stored form."""

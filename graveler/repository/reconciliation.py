@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, starmap
 from typing import Literal, NamedTuple
 
 from graveler.committed import CONFLICT, EMPTY_METARANGE, RawConflict, Unresolved, differing_spans
@@ -215,31 +215,33 @@ class Reconciliation:
             Claims(ranges, self.stores.splitting, tree)
             for tree in (claims, self.base.claims, self.source.claims, self.dest.claims)
         )
-        paths = list(self.rows)
         for each in (work, before, source, theirs):
-            each.look_up(paths)
-        sides = (
-            values_at(self.stores, tree, paths)
-            for tree in (self.base.files, self.source.files, self.dest.files, files)
-        )
-        changed: dict[bytes, bytes | None] = {}
-        returning: dict[bytes, bytes | None] = {}
+            each.look_up(self.rows)
+        values: dict[_Path, bytes | None] = {}
         conflicts = []
-        for path, was, ours, now, merged in zip(paths, *sides, strict=True):
-            for writer in work.writers(path) | theirs.writers(path):
-                work.put_stored(writer, path, theirs.stored(writer, path))
-            at = _Path(path, was, ours, now, merged)
-            value, conflict = self._replayed(work, before, source, at)
-            if conflict or path in self.clashes:
-                conflicts.append(RawConflict(path, was, ours, now))
-            if value != merged:
-                changed[path] = value
-                if value not in (None, was, ours, now):
-                    returning[path] = value
+        for at in self._paths(files):
+            for writer in work.writers(at.path) | theirs.writers(at.path):
+                work.put_stored(writer, at.path, theirs.stored(writer, at.path))
+            values[at], conflict = self._replayed(work, before, source, at)
+            if conflict or at.path in self.clashes:
+                conflicts.append(RawConflict(at.path, at.was, at.ours, at.now))
+        for writer in {row.writer for rows in self.rows.values() for row in rows}:
+            work.retitle(writer, source)
+        changed = {at.path: value for at, value in values.items() if value != at.merged}
+        known = {at.path: (None, at.was, at.ours, at.now, at.merged) for at in values}
+        returning = {path: value for path, value in changed.items() if value not in known[path]}
         if returning and not conflicts:
             # the rows that keep the bytes stay until garbage collection finds them unused
             keep_bytes(self.stores, returning, Hold(self.stores))
         return Trees(applied(self.stores, files, changed), work.tree()), conflicts
+
+    def _paths(self, files: str) -> Iterator["_Path"]:
+        paths = list(self.rows)
+        sides = (
+            values_at(self.stores, tree, paths)
+            for tree in (self.base.files, self.source.files, self.dest.files, files)
+        )
+        return starmap(_Path, zip(paths, *sides, strict=True))
 
     def _replayed(
         self, work: Claims, before: Claims, source: Claims, at: "_Path"
@@ -261,6 +263,13 @@ class Reconciliation:
                 self.returns and work.pass_on(path, at.now, at.ours, before)
             )
             return (at.now if stays else at.merged), False
+        rows = [
+            row
+            for row in rows
+            if row.source is None
+            or not row.source.equals(at.now)
+            or not row.source.same_content(work.get(row.writer, path))
+        ]
         value = work.withdraw_all([row.writer for row in rows], path, at.now)
         added = {row.writer: row.source for row in rows if row.source is not None}
         if not added:
