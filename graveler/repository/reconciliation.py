@@ -229,7 +229,9 @@ class Reconciliation:
             work.retitle(writer, source)
         changed = {at.path: value for at, value in values.items() if value != at.merged}
         known = {at.path: (None, at.was, at.ours, at.now, at.merged) for at in values}
-        returning = {path: value for path, value in changed.items() if value not in known[path]}
+        returning: dict[bytes, bytes | None] = {
+            path: value for path, value in changed.items() if value not in known[path]
+        }
         if returning and not conflicts:
             # the rows that keep the bytes stay until garbage collection finds them unused
             keep_bytes(self.stores, returning, Hold(self.stores))
