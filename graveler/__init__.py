@@ -55,47 +55,4 @@ if TYPE_CHECKING:
     from graveler.runs import RunState as RunState
     from graveler.runs import Step as Step
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.errors": (
-            "AlreadyExistsError",
-            "ConflictError",
-            "CorruptionError",
-            "ExpiredError",
-            "FencedError",
-            "GateFailedError",
-            "GravelerError",
-            "InvalidInputError",
-            "MergeConflictError",
-            "NoChangesError",
-            "NotFoundError",
-            "OutcomeUnknownError",
-            "ProtectedBranchError",
-            "RetryableError",
-            "RunStateError",
-        ),
-        "graveler.gates": ("Candidate", "Gate", "Verdict", "gate"),
-        "graveler.lake.attachment": ("attach",),
-        "graveler.lake.factory": ("init", "open"),
-        "graveler.lake.lake": ("Lake",),
-        "graveler.lake.repository": ("Repository",),
-        "graveler.model": ("Change", "Commit", "Conflict", "Entry", "Transfer"),
-        "graveler.reads": ("Ref",),
-        "graveler.repository": ("Branch", "MergePreview", "MergeResult"),
-        "graveler.runs": (
-            "OpenStep",
-            "Origin",
-            "PublishResult",
-            "Run",
-            "RunHandle",
-            "RunRecord",
-            "RunState",
-            "Step",
-        ),
-    },
-    modules=(
-        "graveler.errors",
-        "graveler.gates.checks",
-    ),
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

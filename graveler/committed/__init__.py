@@ -45,33 +45,4 @@ if TYPE_CHECKING:
     from graveler.committed.verify import verify_range as verify_range
     from graveler.committed.verify import verify_tree as verify_tree
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.committed.apply": ("Applied", "StagedChange", "keeping", "reapply"),
-        "graveler.committed.bases": (
-            "CONFLICT",
-            "LEVELS",
-            "Base",
-            "Bases",
-            "BaseValues",
-            "Unresolved",
-        ),
-        "graveler.committed.diff": ("RawChange", "differing_spans", "same_records"),
-        "graveler.committed.merge": (
-            "Earlier",
-            "Merged",
-            "RawConflict",
-            "Resolve",
-            "Whole",
-            "merge_changes",
-        ),
-        "graveler.committed.metarange": ("EMPTY_METARANGE", "get", "scan"),
-        "graveler.committed.pack": ("Backlog", "Packed", "Packer", "backlog", "badly_cut"),
-        "graveler.committed.range_cache": ("RangeCache",),
-        "graveler.committed.range_store": ("RangeStore", "Rescue", "StoreStats"),
-        "graveler.committed.range_writer": ("RangeWriter",),
-        "graveler.committed.splitting": ("Splitting", "changed", "initial"),
-        "graveler.committed.verify": ("Problem", "verify_metarange", "verify_range", "verify_tree"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -23,12 +23,4 @@ if TYPE_CHECKING:
     from graveler.lake.shared import share_lake as share_lake
 
 # addresses work without fsspec
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.fs.address": ("storage_options", "url"),
-        "graveler.fs.filesystem": ("GravelerFileSystem",),
-        "graveler.fs.transaction": ("CommitTransaction",),
-        "graveler.lake.shared": ("close_lakes", "share_lake"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

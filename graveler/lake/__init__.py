@@ -35,37 +35,4 @@ if TYPE_CHECKING:
     from graveler.runs import Step as Step
     from graveler.runs import Why as Why
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.lake.attachment": ("attach",),
-        "graveler.lake.factory": ("init", "open"),
-        "graveler.lake.lake": ("Lake",),
-        "graveler.lake.maintenance": ("BranchState", "Maintenance"),
-        "graveler.lake.repository": ("Repository",),
-        "graveler.reads": ("Ref",),
-        "graveler.repository": ("Branch", "MergePreview", "MergeResult"),
-        "graveler.runs": (
-            "Input",
-            "OpenStep",
-            "Origin",
-            "Publish",
-            "PublishResult",
-            "Reaped",
-            "Refusal",
-            "Rollback",
-            "RollbackPlan",
-            "Run",
-            "RunHandle",
-            "RunRecord",
-            "RunState",
-            "Runs",
-            "Step",
-            "Why",
-        ),
-    },
-    modules=(
-        "graveler.lake.maintenance",
-        "graveler.lake.places",
-    ),
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

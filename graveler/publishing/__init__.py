@@ -12,11 +12,4 @@ if TYPE_CHECKING:
     from graveler.publishing.panel import RequiredGates as RequiredGates
     from graveler.publishing.panel import enforce as enforce
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.publishing.candidacy": ("Candidacy", "land"),
-        "graveler.publishing.landing": ("CommitSpec",),
-        "graveler.publishing.panel": ("Panel", "RequiredGates", "enforce"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

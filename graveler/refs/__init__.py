@@ -34,31 +34,4 @@ if TYPE_CHECKING:
     from graveler.refs.selection import Selection as Selection
     from graveler.refs.settings import Protection as Protection
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.refs.branches": ("Branches",),
-        "graveler.refs.commits": ("Commits",),
-        "graveler.refs.epochs": ("Epoch", "Epochs"),
-        "graveler.refs.expression": (
-            "resolve",
-            "resolve_beside",
-            "resolve_to_name",
-            "resolve_to_read",
-        ),
-        "graveler.refs.history": (
-            "is_ancestor",
-            "line_outside",
-            "log",
-            "merge_bases",
-            "outside",
-            "walk",
-        ),
-        "graveler.refs.mover": ("advance", "move", "moved", "remove"),
-        "graveler.refs.reflog": ("RefMove", "all_moves", "branch_moves", "moves_ago", "tag_moves"),
-        "graveler.refs.refs": ("Refs", "Tags"),
-        "graveler.refs.selection": ("Selection",),
-        "graveler.refs.settings": ("Protection",),
-    },
-    modules=("graveler.refs.dump",),
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -19,20 +19,4 @@ if TYPE_CHECKING:
     from graveler.repository.merges import MergeResult as MergeResult
     from graveler.repository.preview import MergePreview as MergePreview
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.repository.branch": ("Branch",),
-        "graveler.repository.merges": ("MergeResult",),
-        "graveler.repository.preview": ("MergePreview",),
-    },
-    modules=(
-        "graveler.repository.branches",
-        "graveler.repository.dumps",
-        "graveler.repository.merges",
-        "graveler.repository.packing",
-        "graveler.repository.preview",
-        "graveler.repository.reverts",
-        "graveler.repository.strategies",
-    ),
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -29,25 +29,4 @@ if TYPE_CHECKING:
     from graveler.runs.steps.environment import step_variables as step_variables
     from graveler.runs.steps.step import Step as Step
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.runs.history": ("JoinedStep",),
-        "graveler.runs.opener": ("RunTerms",),
-        "graveler.runs.provenance": ("Origin", "Why"),
-        "graveler.runs.publishing": ("PublishResult",),
-        "graveler.runs.reaper": ("Reaped",),
-        "graveler.runs.record": ("LEASE", "TTL", "Input", "Refusal", "RunHandle", "RunRecord"),
-        "graveler.runs.rollback": ("Rollback", "RollbackPlan"),
-        "graveler.runs.run": ("Run",),
-        "graveler.runs.runs": ("Runs",),
-        "graveler.runs.state": ("Publish", "RunState"),
-        "graveler.runs.steps.environment": (
-            "OpenStep",
-            "StepEnvironment",
-            "StepHandle",
-            "step_variables",
-        ),
-        "graveler.runs.steps.step": ("Step",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

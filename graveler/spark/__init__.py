@@ -24,20 +24,7 @@ if TYPE_CHECKING:
     from graveler.spark.transactions import Transaction as Transaction
     from graveler.spark.writer import write as write
 
-__getattr__, _names, _lazy = lazy_names(
-    __name__,
-    {
-        "graveler.spark.collection": ("collector",),
-        "graveler.spark.compaction": ("Compaction",),
-        "graveler.spark.functions": ("register_sql",),
-        "graveler.spark.imports": ("import_", "import_frame"),
-        "graveler.spark.reader": ("read",),
-        "graveler.spark.submission": ("submit_settings", "submitted_step"),
-        "graveler.spark.tables": ("Tables", "attach"),
-        "graveler.spark.transactions": ("Transaction",),
-        "graveler.spark.writer": ("write",),
-    },
-)
+__getattr__, _names, _lazy = lazy_names(__name__)
 __all__ = sorted([*_lazy, "preflight", "session"])  # noqa: PLE0605 - a list
 
 

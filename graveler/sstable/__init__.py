@@ -14,7 +14,4 @@ if TYPE_CHECKING:
     from graveler.sstable.writer import TableWriter as TableWriter
 
 # cramjam, xxhash and rocksdict are imported with the first table, not with graveler
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {"graveler.sstable.reader": ("TableReader",), "graveler.sstable.writer": ("TableWriter",)},
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

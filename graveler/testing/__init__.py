@@ -22,11 +22,4 @@ if "pytest" in sys.modules:
     # a failing assert in a suite then shows its values
     pytest.register_assert_rewrite("graveler.testing.kv_suite", "graveler.testing.objects_suite")
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "graveler.testing.clock": ("FakeClock",),
-        "graveler.testing.pipeline": ("Simulation", "SimulationError", "simulate"),
-        "graveler.testing.world": ("World",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

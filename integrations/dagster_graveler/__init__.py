@@ -30,23 +30,4 @@ if TYPE_CHECKING:
     from dagster_graveler.sources import build_freshness_checks as build_freshness_checks
     from dagster_graveler.sources import build_source_asset as build_source_asset
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "component": ("GravelerComponent",),
-        "definitions": ("graveler_definitions",),
-        "gates": ("graveler_gates",),
-        "ingestion": ("build_ingest_asset", "build_ingest_schedule"),
-        "io_managers.base": ("GravelerIOManager",),
-        "io_managers.handlers": ("TypeHandler",),
-        "lifecycle": ("build_lifecycle_hook", "build_lifecycle_sensors", "build_reaper_sensor"),
-        "maintenance": ("build_maintenance_job",),
-        "publish": ("build_publish_asset",),
-        "resource": ("GravelerResource", "GravelerS3"),
-        "rollback": ("build_rollback_job",),
-        "sensors.branches": ("build_branch_sensor", "deployment_branch"),
-        "sensors.commits": ("build_commit_sensor",),
-        "sources": ("build_freshness_checks", "build_source_asset"),
-    },
-    needs="dagster",
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, needs="dagster")

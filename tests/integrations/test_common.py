@@ -1,7 +1,7 @@
 """The shared code of the integrations, without an orchestrator."""
 
+import importlib
 import sys
-from types import ModuleType
 
 import pytest
 
@@ -102,25 +102,34 @@ def test_errors_that_may_pass_are_not_final(error, final):
 def test_a_missing_orchestrator_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "dagster", None)
     monkeypatch.delitem(sys.modules, "dagster_graveler.rollback", raising=False)
-    load, _, _ = lazy_names("dagster_graveler", {"rollback": ("job",)}, needs="dagster")
+    importlib.import_module("dagster_graveler")  # its face needs nothing
+    load, _, _ = lazy_names("dagster_graveler", needs="dagster")
     with pytest.raises(
         errors.MissingDependencyError, match=r"job needs dagster: pip .*graveler\[dagster\]"
     ):
         load("job")
-    other, _, _ = lazy_names("dagster_graveler", {"rollback": ("job",)}, needs="airflow")
+    other, _, _ = lazy_names("dagster_graveler", needs="airflow")
     with pytest.raises(ModuleNotFoundError):
         other("job")
 
 
-def test_lazy_names_load_on_first_use(monkeypatch):
-    package = ModuleType("lazy_package")
-    home = ModuleType("lazy_package.home")
-    home.__dict__["answer"] = 42
-    monkeypatch.setitem(sys.modules, "lazy_package", package)
-    monkeypatch.setitem(sys.modules, "lazy_package.home", home)
-    load, names, everything = lazy_names("lazy_package", {"home": ("answer",)})
-    assert names() == everything == ["answer"]
+def test_lazy_names_load_on_first_use(monkeypatch, tmp_path):
+    folder = tmp_path / "lazy_package"
+    folder.mkdir()
+    (folder / "home.py").write_text("answer = 42\n")
+    (folder / "__init__.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from graveler.exports import lazy_names\n"
+        "if TYPE_CHECKING:\n"
+        "    from lazy_package import home as home\n"
+        "    from lazy_package.home import answer as answer  # noqa: A004\n"
+        "__getattr__, __dir__, __all__ = lazy_names(__name__)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    package = importlib.import_module("lazy_package")
+    assert dir(package) == package.__all__ == ["answer", "home"]
     assert "answer" not in vars(package)
-    assert load("answer") == vars(package)["answer"] == 42
+    assert package.answer == vars(package)["answer"] == 42
+    assert package.home.answer == 42
     with pytest.raises(AttributeError, match="no attribute 'other'"):
-        load("other")
+        _ = package.other

@@ -5,35 +5,13 @@ from datetime import timedelta
 import pytest
 
 from graveler.errors import ExpiredError, MergeConflictError, NoChangesError, RunStateError
-
-KEY = "hourly 05"
+from tests.harness.operations.claims import KEY, files, publish
 
 
 @pytest.fixture
 def main(repo):
     repo.protection.remove("main")
     return repo.branch("main")
-
-
-def publish(repo, key, files, *, into="main", step="work"):
-    """Publish files by a step; None deletes a path."""
-    run = repo.runs.open(key, into=into)
-    with run.step(step) as work:
-        for path, text in files.items():
-            if text is None:
-                work.delete(path)
-            else:
-                work.put(path, text.encode())
-    return run.publish().commit
-
-
-def files(repo, ref="main"):
-    view = repo.ref(ref)
-    return {
-        entry.path: view.get(entry.path).decode()
-        for entry in view.list()
-        if entry.path != "settled"
-    }
 
 
 @pytest.fixture(params=["undo", "reset", "revert"])
@@ -376,7 +354,7 @@ def test_a_claim_above_equal_ones_keeps_what_they_wrote(repo, main):
     assert files(repo) == {"p": "1", "q": "1"}
 
 
-def test_a_writer_that_changes_a_shared_file_leaves_it_to_the_other(repo, main):
+def test_a_writer_that_changes_a_shared_file_leaves_it(repo, main):
     run = repo.runs.open("A")
     run.put("p", b"1")
     run.commit("direct")

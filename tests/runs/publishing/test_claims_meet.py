@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import MergeConflictError, NoChangesError
-from tests.runs.publishing.test_claims import KEY, files, publish
+from tests.harness.operations.claims import KEY, files, publish
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_merge_never_returns_what_a_writer_stopped_writing(repo):
     assert files(repo) == {"q": "1", "z": "1"}
 
 
-def test_a_rollback_returns_a_shared_file_of_the_replaced_publish(repo):
+def test_a_rollback_returns_a_shared_file_of_an_earlier_publish(repo):
     publish(repo, "B", {"u": "1", "S": "x"})
     publish(repo, "A", {"S": "x"})
     publish(repo, "B", {"u": "2"})
@@ -99,7 +99,7 @@ def test_a_file_goes_when_every_publish_is_rolled_back(repo):
     assert files(repo) == {}
 
 
-def test_a_deletion_passes_on_what_its_writer_withdraws_meanwhile(repo):
+def test_a_deletion_passes_on_what_is_withdrawn_meanwhile(repo):
     publish(repo, "A", {"p": "1", "a": "1"})
     run = again(repo, "A", {"p2": "1"})
     publish(repo, "B", {"p": None})
@@ -117,7 +117,7 @@ def test_a_rollback_above_an_open_attempt_returns_nothing_old(repo):
     assert files(repo) == {"p2": "1"}
 
 
-def test_a_revert_returns_nothing_that_its_writer_stopped_writing(repo):
+def test_a_revert_returns_nothing_its_writer_stopped_writing(repo):
     publish(repo, "A", {"p": "A"})
     published = publish(repo, "C", {"p": "C"})
     publish(repo, "A", {"q": "1"})
@@ -158,7 +158,7 @@ def test_an_equal_write_over_a_change_of_others_is_refused(repo, main):
         run.publish()
 
 
-def test_a_revert_of_an_older_publish_leaves_the_later_work_known(repo):
+def test_a_revert_of_an_older_publish_leaves_later_work_known(repo):
     first = publish(repo, "A", {"p": "1"})
     publish(repo, "A", {"b": "1"})
     with pytest.raises(NoChangesError):
@@ -167,7 +167,7 @@ def test_a_revert_of_an_older_publish_leaves_the_later_work_known(repo):
 
 
 @pytest.mark.parametrize("back", ["undo", "revert"])
-def test_a_run_that_rests_on_a_rolled_back_publish_is_rolled_back(repo, back):
+def test_a_run_that_rests_on_a_rolled_back_one_is_rolled_back(repo, back):
     published = publish(repo, KEY, {"p": "1"})
     done = repo.runs.rollback(KEY)
     if back == "undo":
@@ -216,7 +216,7 @@ def test_a_picked_publish_comes_whole(repo):
     assert files(repo, "pr2") == {"same": "1", "k": "3"}
 
 
-def test_a_merged_publish_comes_whole_where_an_earlier_one_is_gone(repo):
+def test_a_merged_publish_comes_whole_where_one_is_gone(repo):
     repo.create_branch("dev", source="main")
     publish(repo, "B", {"S": "x", "b": "1"})
     repo.merge("main", into="dev")
@@ -288,7 +288,7 @@ def test_two_runs_hold_an_equal_version_of_a_table(repo, main):
     assert set(files(repo)) == {log.format(0)}
 
 
-def test_a_claim_made_again_below_a_rollback_goes_with_its_writer(repo):
+def test_a_claim_made_again_below_a_rollback_goes(repo):
     first, other = (again(repo, key, {"S": "x", key: "1"}) for key in "CB")
     other.publish()
     first.publish()
