@@ -99,34 +99,46 @@ def test_errors_that_may_pass_are_not_final(error, final):
     assert is_final(error) is final
 
 
-def test_a_missing_orchestrator_names_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dagster", None)
-    monkeypatch.delitem(sys.modules, "dagster_graveler.rollback", raising=False)
-    importlib.import_module("dagster_graveler")  # its face needs nothing
-    load, _, _ = lazy_names("dagster_graveler", needs="dagster")
-    with pytest.raises(
-        errors.MissingDependencyError, match=r"job needs dagster: pip .*graveler\[dagster\]"
-    ):
-        load("job")
-    other, _, _ = lazy_names("dagster_graveler", needs="airflow")
-    with pytest.raises(ModuleNotFoundError):
-        other("job")
+@pytest.fixture
+def lazily(monkeypatch, tmp_path):
+    """Return a package that exports a name of its module, by this import in the module."""
 
+    def make(name, first, face):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "home.py").write_text(f"{first}\nanswer = 42\n")
+        (folder / "__init__.py").write_text(
+            "from typing import TYPE_CHECKING\n"
+            "if TYPE_CHECKING:\n"
+            f"    from {name} import home as home\n"
+            f"    from {name}.home import answer as answer  # noqa: A004\n"
+            f"{face}\n"
+        )
+        return importlib.import_module(name)
 
-def test_lazy_names_load_on_first_use(monkeypatch, tmp_path):
-    folder = tmp_path / "lazy_package"
-    folder.mkdir()
-    (folder / "home.py").write_text("answer = 42\n")
-    (folder / "__init__.py").write_text(
-        "from typing import TYPE_CHECKING\n"
-        "from graveler.exports import lazy_names\n"
-        "if TYPE_CHECKING:\n"
-        "    from lazy_package import home as home\n"
-        "    from lazy_package.home import answer as answer  # noqa: A004\n"
-        "__getattr__, __dir__, __all__ = lazy_names(__name__)\n"
-    )
     monkeypatch.syspath_prepend(tmp_path)
-    package = importlib.import_module("lazy_package")
+    return make
+
+
+def test_a_missing_orchestrator_names_its_extra(monkeypatch, lazily):
+    monkeypatch.setitem(sys.modules, "dagster", None)
+    lazily("lazy_dagster", "import dagster", "")
+    load, _, _ = lazy_names("lazy_dagster", needs="dagster")
+    with pytest.raises(
+        errors.MissingDependencyError, match=r"answer needs dagster: pip .*graveler\[dagster\]"
+    ):
+        load("answer")
+    other, _, _ = lazy_names("lazy_dagster", needs="airflow")
+    with pytest.raises(ModuleNotFoundError):
+        other("answer")
+
+
+def test_lazy_names_load_on_first_use(lazily):
+    face = (
+        "from graveler.exports import lazy_names\n"
+        "__getattr__, __dir__, __all__ = lazy_names(__name__)"
+    )
+    package = lazily("lazy_package", "", face)
     assert dir(package) == package.__all__ == ["answer", "home"]
     assert "answer" not in vars(package)
     assert package.answer == vars(package)["answer"] == 42
