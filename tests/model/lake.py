@@ -1,0 +1,584 @@
+"""The model of a repository: its history, its runs, and what each operation makes of them.
+
+An operation changes the model and raises nothing, or raises `Fails` with the name of the error that
+the product must raise, or `Skip` if it means something that does not exist.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count, permutations
+
+from tests.model.versions import Conflict, Draft, Version, content, contents, merged, written
+
+Writes = Mapping[str, str | None]
+LEASE, TTL = 0, 14 * 24
+"""Hours that an attempt may be silent (any passing of time is more), and that a run stays parked."""
+
+
+class Fails(Exception):  # noqa: N818 - an outcome of the model
+    """The operation fails with the error of this name, or of one of these."""
+
+
+class Skip(Exception):  # noqa: N818 - an outcome of the model
+    """The operation means something that does not exist: it does nothing."""
+
+
+@dataclass(eq=False)
+class Commit:
+    """A commit.
+
+    Attributes:
+        version: What it has.
+        parents: Its parents.
+        publishes: The key of the run that it published, or "".
+        reverts: The commit that it reverts, or None.
+        made: The hour in which it was made.
+        hidden: Whether it is on the branch of a run.
+        number: Its place among all commits.
+    """
+
+    version: Version
+    parents: tuple["Commit", ...] = ()
+    publishes: str = ""
+    reverts: "Commit | None" = None
+    made: int = 0
+    hidden: bool = False
+    number: int = field(default_factory=count().__next__)
+
+    def __post_init__(self) -> None:
+        self.ancestors: frozenset[Commit] = frozenset([self]).union(
+            *(parent.ancestors for parent in self.parents)
+        )
+
+    def line(self) -> Iterable["Commit"]:
+        """Yield the commit and its first parents."""
+        here: Commit | None = self
+        while here is not None:
+            yield here
+            here = here.parents[0] if here.parents else None
+
+    @property
+    def below(self) -> Version:
+        """The version of the first parent."""
+        return self.parents[0].version if self.parents else Version()
+
+
+def standing_reverts(head: Commit) -> dict[Commit, Commit]:
+    """Return the commits that a line reverts, each with the revert that nothing reverts."""
+    found: dict[Commit, Commit] = {}
+    undone: set[Commit] = set()
+    for commit in head.line():
+        if commit.reverts is not None and commit not in undone:
+            undone.add(commit.reverts)
+            found.setdefault(commit.reverts, commit)
+    return found
+
+
+@dataclass
+class Branch:
+    """A user's branch: its head and its staged writes."""
+
+    head: Commit
+    staged: dict[str, str | None] = field(default_factory=dict)
+
+    def files(self) -> dict[str, str]:
+        """Return the content with the staged writes."""
+        return contents(written(self.head.version.files, self.staged))
+
+
+@dataclass(eq=False)
+class Publish:
+    """A publish: its commit, its target, and whether it changed a file or a claim."""
+
+    commit: Commit
+    into: str
+    changed: bool
+
+
+@dataclass
+class Run:
+    """The latest attempt of a run, and all publishes."""
+
+    key: str
+    into: str
+    base: Commit
+    head: Commit
+    state: str = "OPEN"
+    attempt: int = 0
+    ended: bool = False
+    drop: bool = False
+    worked: int = 0
+    parked: int = 0
+    tries: dict[str, int] = field(default_factory=dict)
+    publishes: list[Publish] = field(default_factory=list)
+
+    def steps(self) -> set[str]:
+        """Return the steps whose work is on the run's branch."""
+        return {step for (_, step), _ in self.head.version.of(self.key) if step}
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What the opener of an attempt passes on."""
+
+    key: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Try:
+    """A try of a step that was begun."""
+
+    handle: Handle
+    step: str
+    fork: Version
+    start: Version
+
+
+class Lake:
+    """The repository and its runs."""
+
+    def __init__(self) -> None:
+        root = Commit(Version())
+        self.hour = 0
+        self.branches: dict[str, Branch] = {}
+        self.moves: dict[str, list[Commit | None]] = {}
+        self.runs: dict[str, Run] = {}
+        self.handles: dict[int, Handle] = {}
+        self.tries: dict[int, Try] = {}
+        self.made: dict[int, Commit] = {}
+        self._start("main", root)
+        self._start("pr", root)
+
+    # what operations have in common
+
+    def _start(self, name: str, commit: Commit) -> None:
+        self.branches[name] = Branch(commit)
+        self.moves.setdefault(name, []).append(commit)
+
+    def move(self, name: str, commit: Commit) -> None:
+        if self.branches[name].head is not commit:
+            self.branches[name].head = commit
+            self.moves[name].append(commit)
+
+    def branch(self, name: str) -> Branch:
+        if name not in self.branches:
+            raise Fails("RefNotFoundError")
+        return self.branches[name]
+
+    def commit_of(self, label: int) -> Commit:
+        if label not in self.made:
+            raise Skip
+        return self.made[label]
+
+    def make(self, version: Version, *parents: Commit, **marks: object) -> Commit:
+        return Commit(version, parents, made=self.hour, **marks)  # type: ignore[arg-type]
+
+    def apply(self, label: int, name: str, arguments: Mapping[str, object]) -> str:
+        """Apply an operation; return "" or the error that the product must raise, or "skip"."""
+        try:
+            made = getattr(self, name)(**arguments)
+        except Fails as error:
+            return str(error)
+        except Skip:
+            return "skip"
+        except Conflict:
+            return "MergeConflictError"
+        if isinstance(made, Commit):
+            self.made[label] = made
+        elif isinstance(made, Handle):
+            self.handles[label] = made
+        elif isinstance(made, Try):
+            self.tries[label] = made
+            self.runs[made.handle.key].tries[made.step] = label
+        return ""
+
+    # branches of users
+
+    def stage(self, branch: str, writes: Writes) -> None:
+        self.branch(branch).staged.update(writes)
+
+    def write(self, branch: str, writes: Writes) -> Commit:
+        self.stage(branch, writes)
+        return self.commit(branch)
+
+    def commit(self, branch: str) -> Commit:
+        there = self.branch(branch)
+        draft = Draft(there.head.version)
+        draft.write_equal(("", branch), there.staged)
+        version = draft.version()
+        there.staged = {}
+        if version.same_files(there.head.version) and version.claims == there.head.version.claims:
+            raise Fails("NoChangesError")
+        self.move(branch, self.make(version, there.head))
+        return there.head
+
+    def copy(self, branch: str, source: str, old: str, new: str) -> None:
+        self.branch(branch)
+        files = self.branch(source).files()
+        if old not in files:
+            raise Fails("ObjectNotFoundError")
+        self.stage(branch, {new: files[old]})
+
+    def rename(self, branch: str, old: str, new: str) -> None:
+        self.copy(branch, branch, old, new)
+        self.stage(branch, {old: None})
+
+    def fork(self, branch: str, source: str) -> Commit:
+        head = self.branch(source).head
+        if branch in self.branches:
+            raise Fails("AlreadyExistsError")
+        self._start(branch, head)
+        return head
+
+    def delete(self, branch: str) -> None:
+        self.branch(branch)
+        del self.branches[branch]
+        self.moves[branch].append(None)
+
+    def undo(self, branch: str) -> None:
+        moves = self.moves.get(branch, [])
+        if len(moves) < 2 or moves[-2] is None:
+            raise Fails("RefNotFoundError")
+        if branch in self.branches:
+            self.move(branch, moves[-2])
+        else:
+            self._start(branch, moves[-2])
+
+    def reset(self, branch: str, to: int) -> None:
+        commit = self.commit_of(to)
+        self.branch(branch).staged = {}
+        self.move(branch, commit)
+
+    def pack(self, branch: str) -> Commit:
+        there = self.branch(branch)
+        self.move(branch, self.make(there.head.version, there.head))
+        return there.head
+
+    def unpack(self, label: int, branch: str) -> None:
+        del self.made[label]
+        self.moves[branch].pop()
+        self.branches[branch].head = self.branches[branch].head.parents[0]
+
+    def merge(self, source: str, into: str) -> Commit:
+        one, other = self.branch(source).head, self.branch(into).head
+        if one in other.ancestors:
+            return other
+        bases, unsure = self.bases(one, other)
+        version = merged(bases, one.version, other.version, unsure=unsure)
+        self.move(into, self.make(version, other, one))
+        return self.branches[into].head
+
+    def bases(self, source: Commit, dest: Commit) -> tuple[Version, set[str]]:
+        best = _best([source], dest)
+        if len(best) == 1:
+            return best[0].version, set()
+        files, unsure = {}, set()
+        for path in {path for one in best for path in one.version.files}:
+            found = _outcomes(best, path)
+            text = found.pop() if len(found) == 1 else _UNSURE
+            if text is _UNSURE:
+                unsure.add(path)
+            for one in best:
+                value = one.version.files.get(path)
+                if value is not None and value.content == text:
+                    files[path] = value
+        claims = {place: claim for one in best for place, claim in one.version.claims.items()}
+        return Version(files, claims), unsure
+
+    def revert(self, commit: int, on: str) -> Commit:
+        target = self.commit_of(commit)
+        if not target.parents:
+            raise Skip
+        return self._pick(on, target.version, target.below, reverts=target)
+
+    def pick(self, commit: int, onto: str) -> Commit:
+        target = self.commit_of(commit)
+        if not target.parents:
+            raise Skip
+        return self._pick(onto, target.below, target.version)
+
+    def _pick(self, name: str, base: Version, source: Version, **marks: Commit) -> Commit:
+        head = self.branch(name).head
+        version = merged(base, source, head.version)
+        if version.same_files(head.version) and version.claims == head.version.claims:
+            raise Fails("NoChangesError")
+        self.move(name, self.make(version, head, **marks))
+        return self.branches[name].head
+
+    def gc(self) -> None:
+        pass
+
+    def new_lake(self) -> None:
+        pass
+
+    def time(self, hours: int) -> None:
+        self.hour += hours
+
+    # runs
+
+    def _run(self, who: int) -> tuple[Run, Handle, bool]:
+        """Return the run of a handle, and whether the handle may work."""
+        if who not in self.handles:
+            raise Skip
+        handle = self.handles[who]
+        run = self.runs[handle.key]
+        return run, handle, self._present(run, handle) and run.state == "OPEN"
+
+    def _present(self, run: Run, handle: Handle) -> bool:
+        return handle.attempt == run.attempt and not run.ended
+
+    def _working(self, who: int) -> Run:
+        run, _, alive = self._run(who)
+        if not alive:
+            raise Fails("FencedError")
+        run.worked = self.hour
+        return run
+
+    def _park(self, run: Run, *, gone: bool = False) -> None:
+        run.state, run.parked = ("REAPED" if gone else "PARKED"), self.hour
+
+    def _has_fork(self, run: Run) -> bool:
+        """Return whether the target has the fork of a run, and the run's claims as then."""
+        target = self.branches.get(run.into)
+        return target is None or (
+            run.base in target.head.ancestors
+            and run.base.version.work(run.key) == target.head.version.work(run.key)
+        )
+
+    def reap(self) -> None:
+        for run in self.runs.values():
+            late = run.state == "OPEN" and self.hour > run.worked
+            if late or (run.state == "PARKED" and self.hour >= run.parked + TTL):
+                run.ended = True
+                self._park(run, gone=run.drop or run.state == "PARKED")
+
+    def open(self, key: str, into: str, drop: bool) -> Handle:
+        self.reap()
+        target = self.branch(into).head
+        run = self.runs.get(key)
+        if run is None:
+            run = self.runs[key] = Run(key, into, target, target, state="NONE")
+        resumes = run.state in ("OPEN", "PARKED") and self._has_fork(run)
+        if resumes and run.into != into:
+            raise Fails("InvalidInputError")
+        if not resumes or run.head is run.base:
+            run.base = run.head = target
+        run.into, run.state, run.drop, run.ended = into, "OPEN", drop, False
+        run.attempt += 1
+        run.worked, run.tries = self.hour, {}
+        return Handle(key, run.attempt)
+
+    def begin(self, who: int, step: str) -> Try:
+        run = self._working(who)
+        start = Draft(run.head.version)
+        start.take_back_step(run.key, step)
+        return Try(self.handles[who], step, run.head.version, start.version())
+
+    def join(self, attempt: int, writes: Writes) -> Commit | None:
+        if attempt not in self.tries:
+            raise Skip
+        work = self.tries[attempt]
+        run = self.runs[work.handle.key]
+        alive = self._present(run, work.handle) and run.state == "OPEN"
+        if not alive or run.tries.get(work.step) != attempt:
+            raise Fails("FencedError")
+        run.worked = self.hour
+        del run.tries[work.step]
+        return self._join(run, work, writes)
+
+    def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
+        done = written(work.start.files, writes)
+        head = run.head.version
+        clashes = [
+            path
+            for path, text in writes.items()
+            if content(head.files.get(path)) not in (content(work.fork.files.get(path)), text)
+            and content(done.get(path)) != content(work.fork.files.get(path))
+        ]
+        if clashes:
+            raise Conflict(*clashes)
+        draft = Draft(head)
+        draft.take_back_step(run.key, work.step)
+        draft.write((run.key, work.step), writes)
+        version = draft.version()
+        earlier = head.of(run.key, work.step)
+        if not earlier and version.same_files(head) and version.claims == head.claims:
+            return None
+        run.head = self.make(version, run.head, hidden=True)
+        return run.head
+
+    def step(self, who: int, step: str, writes: Writes) -> Commit | None:
+        work = self.begin(who, step)
+        run = self.runs[work.handle.key]
+        run.tries.pop(step, None)
+        return self._join(run, work, writes)
+
+    def failing_step(self, who: int, step: str, writes: Writes) -> None:
+        del writes
+        self._working(who).tries.pop(step, None)
+
+    def undo_step(self, who: int, step: str) -> Commit | None:
+        return self.step(who, step, {})
+
+    def direct(self, who: int, writes: Writes) -> Commit:
+        run = self._working(who)
+        draft = Draft(run.head.version)
+        draft.write((run.key, ""), writes)
+        version = draft.version()
+        head = run.head.version
+        if version.same_files(head) and version.work(run.key) == head.work(run.key):
+            raise Fails("NoChangesError")
+        run.head = self.make(version, run.head, hidden=True)
+        return run.head
+
+    def publish(self, who: int, refuse: bool) -> Commit | None:
+        run, handle, alive = self._run(who)
+        if not alive:
+            if self._present(run, handle) and run.state == "PUBLISHED":
+                return run.publishes[-1].commit
+            raise Fails("FencedError|RunStateError")
+        run.worked = self.hour
+        target = self.branch(run.into).head
+        try:
+            version = self._merged_run(run, target)
+        except Conflict:
+            self._park(run)
+            raise
+        differs = not version.same_files(target.version)
+        if refuse and not differs:
+            raise Skip
+        if refuse:
+            self._park(run)
+            raise Fails("GateFailedError")
+        commit = target
+        if run.head is not run.base:
+            commit = self.make(version, target, run.head, publishes=run.key)
+            self.move(run.into, commit)
+        changed = differs or version.work(run.key) != target.version.work(run.key)
+        run.publishes.append(Publish(commit, run.into, changed))
+        run.state = "PUBLISHED"
+        return commit if commit is not target else None
+
+    def _merged_run(self, run: Run, target: Commit) -> Version:
+        if not self._has_fork(run):
+            raise Conflict
+        return merged(run.base.version, run.head.version, target.version)
+
+    def close(self, who: int) -> None:
+        run, handle, alive = self._run(who)
+        if alive or (self._present(run, handle) and run.state == "PARKED"):
+            self._park(run, gone=run.drop)
+
+    def park(self, who: int) -> None:
+        run, handle, alive = self._run(who)
+        over = run.state in ("PARKED", "PUBLISHED", "ROLLED_BACK")
+        if not alive and not (handle.attempt == run.attempt and over):
+            raise Fails("FencedError")
+        if alive:
+            self._park(run)
+
+    def abandon(self, key: str) -> None:
+        run = self._known(key)
+        if run.state in ("PUBLISHED", "ROLLED_BACK"):
+            raise Fails("RunStateError")
+        run.ended = True
+        self._park(run, gone=True)
+
+    def _known(self, key: str) -> Run:
+        if key not in self.runs:
+            raise Fails("RunNotFoundError")
+        return self.runs[key]
+
+    def rollback(self, key: str, into: str = "") -> Commit:
+        run = self._known(key)
+        mine = [publish for publish in run.publishes if into in ("", publish.into)]
+        if not mine:
+            raise Fails("RunStateError")
+        return self._roll_back(run, mine)
+
+    def rollback_commit(self, commit: int) -> Commit:
+        made = self.commit_of(commit)
+        if not made.publishes:
+            raise Fails("RunNotFoundError")
+        run = self.runs[made.publishes]
+        mine = [publish for publish in run.publishes if publish.commit is made]
+        return self._roll_back(run, mine[:1])
+
+    def _roll_back(self, run: Run, mine: list[Publish]) -> Commit:
+        last = mine[-1]
+        if last.into not in self.branches:
+            raise Fails("RunStateError|RefNotFoundError|NoChangesError")
+        head = self.branches[last.into].head
+        if last.commit not in head.ancestors:
+            raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
+        reverts = standing_reverts(head)
+        changed = [
+            one
+            for one in mine
+            if one.changed and one.into == last.into and one.commit in head.ancestors
+        ]
+        if not changed:
+            raise Fails("NoChangesError")
+        publish = changed[-1]
+        if publish.commit in reverts:
+            self._note(run, publish, last)
+            return reverts[publish.commit]
+        for commit in head.line():
+            if commit is publish.commit:
+                break
+            if commit.publishes == run.key and commit not in reverts and _changed(run, commit):
+                raise Fails("MergeConflictError")
+        draft = Draft(head.version)
+        draft.roll_back(run.key, publish.commit.version, publish.commit.below)
+        version = draft.version()
+        if version.same_files(head.version) and version.claims == head.version.claims:
+            raise Fails("NoChangesError")
+        commit = self.make(version, head, reverts=publish.commit)
+        self.move(publish.into, commit)
+        self._note(run, publish, last)
+        return commit
+
+    def _note(self, run: Run, publish: Publish, last: Publish) -> None:
+        if run.state == "PUBLISHED" and run.publishes[-1] in (publish, last):
+            run.state = "ROLLED_BACK"
+
+
+def _changed(run: Run, commit: Commit) -> bool:
+    return any(publish.commit is commit and publish.changed for publish in run.publishes)
+
+
+_UNSURE = "\0"
+
+
+def _best(several: list[Commit], other: Commit) -> list[Commit]:
+    common = other.ancestors.intersection(frozenset().union(*(one.ancestors for one in several)))
+    return sorted(
+        (
+            one
+            for one in common
+            if not any(one in two.ancestors for two in common if two is not one)
+        ),
+        key=lambda commit: commit.number,
+    )
+
+
+def _settled(base: str | None, one: str | None, other: str | None) -> str | None:
+    if _UNSURE in (one, other):
+        return _UNSURE
+    if other in (one, base):
+        return one
+    return other if base == one else _UNSURE
+
+
+def _outcomes(several: list[Commit], path: str) -> set[str | None]:
+    found: set[str | None] = set()
+    for first, *rest in permutations(several):
+        values, done = {content(first.version.files.get(path))}, [first]
+        for commit in rest:
+            bases = _outcomes(_best(done, commit), path)
+            new = content(commit.version.files.get(path))
+            values = {_settled(base, one, new) for base in bases for one in values}
+            done.append(commit)
+        found |= values
+    return found
