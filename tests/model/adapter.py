@@ -1,14 +1,17 @@
 """Carries out operations on a repository, and compares the result with the model."""
 
+import tempfile
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import Context
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from graveler.errors import GravelerError, NoChangesError
 from graveler.gates import gate
+from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.runs import RunHandle, Step
 from graveler.testing.faults import ProcessDied, dies
@@ -225,6 +228,18 @@ class Product:
 
     def gc(self):
         self.repo.gc.run(grace="0s", window="0s")
+
+    def keep(self, hours: int):
+        self.repo.gc.keep(days=hours / 24)
+
+    def restore(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "refs"
+            self.repo.dump_refs(file)
+            self.world.kv = MemoryKVStore()
+            self.world.lake(scripted=False).restore_repository(file, take_over=True)
+        self.handles, self.tries = {}, {}
+        self.new_lake()
 
     def new_lake(self):
         self.repo = self.world.repo(scripted=False)

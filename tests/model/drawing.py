@@ -70,6 +70,7 @@ class Drawer:
     def __init__(self, seed: int, lake: Lake) -> None:
         self.draw = Random(seed)
         self.lake = lake
+        self.retention = self.chance(0.4)
         self.weights = {
             kind: weight * self.draw.choice((0.3, 1, 1, 2)) for kind, weight in KINDS.items()
         }
@@ -84,7 +85,7 @@ class Drawer:
                 continue
             if kind in RACING and self.chance(0.04):
                 other = self.one(label + 1, self.draw.choice(RACING))
-                if other is not None:
+                if other is not None and not self.collide(operation, other):
                     call = self.draw.randint(1, 60)
                     return Operation(
                         label, "race", {"first": operation, "second": other, "call": call}
@@ -94,6 +95,11 @@ class Drawer:
                     label, "killed", {"what": operation, "call": self.draw.randint(1, 60)}
                 )
             return operation
+
+    def collide(self, one: Operation, other: Operation) -> bool:
+        """Return whether two processes would open one run, and one of them must be told to stop."""
+        keys = [part.arguments.get("key") for part in (one, other) if part.name == "open"]
+        return len(keys) > len(set(keys))
 
     def one(self, label: int, kind: str) -> Operation | None:
         """Return an operation of a kind, or None if none is likely valid."""
@@ -277,7 +283,7 @@ class Drawer:
 
     def copy(self) -> dict[str, Any] | None:
         name = self.branch()
-        files = sorted(self.lake.branches[name].files())
+        files = sorted(self.lake.branches[name].head.version.files)
         if not files:
             return None
         return {
@@ -348,6 +354,12 @@ class Drawer:
 
     new_lake = gc
 
+    def keep(self) -> dict[str, Any] | None:
+        return {"hours": self.draw.choice((24, 24 * 7))} if self.retention else None
+
+    def restore(self) -> dict[str, Any] | None:
+        return {} if self.chance(0.3) else None
+
 
 KINDS = {
     "open": 8.0,
@@ -380,6 +392,8 @@ KINDS = {
     "time": 0.6,
     "gc": 0.5,
     "new_lake": 0.5,
+    "keep": 0.5,
+    "restore": 0.3,
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, permutations
 
-from tests.model.versions import Conflict, Draft, Version, content, contents, merged, written
+from tests.model.versions import Conflict, Draft, Value, Version, content, contents, merged, written
 
 Writes = Mapping[str, str | None]
 LEASE, TTL = 0, 14 * 24
@@ -106,6 +106,7 @@ class Run:
     state: str = "OPEN"
     attempt: int = 0
     ended: bool = False
+    frozen: bool = False
     drop: bool = False
     worked: int = 0
     parked: int = 0
@@ -141,6 +142,10 @@ class Lake:
     def __init__(self) -> None:
         root = Commit(Version())
         self.hour = 0
+        self.commits = [root]
+        self.expired: set[Commit] = set()
+        self.lost: set[Value] = set()
+        self.keep_hours: int | None = None
         self.branches: dict[str, Branch] = {}
         self.moves: dict[str, list[Commit | None]] = {}
         self.runs: dict[str, Run] = {}
@@ -172,7 +177,13 @@ class Lake:
         return self.made[label]
 
     def make(self, version: Version, *parents: Commit, **marks: object) -> Commit:
-        return Commit(version, parents, made=self.hour, **marks)  # type: ignore[arg-type]
+        commit = Commit(version, parents, made=self.hour, **marks)  # type: ignore[arg-type]
+        self.commits.append(commit)
+        return commit
+
+    def _named(self, *commits: Commit) -> None:
+        if not self.expired.isdisjoint(commits):
+            raise Fails("ExpiredError")
 
     def apply(self, label: int, name: str, arguments: Mapping[str, object]) -> str:
         """Apply an operation; return "" or the error that the product must raise, or "skip"."""
@@ -215,14 +226,16 @@ class Lake:
 
     def copy(self, branch: str, source: str, old: str, new: str) -> None:
         self.branch(branch)
-        files = self.branch(source).files()
+        files = contents(self.branch(source).head.version.files)
         if old not in files:
             raise Fails("ObjectNotFoundError")
         self.stage(branch, {new: files[old]})
 
     def rename(self, branch: str, old: str, new: str) -> None:
-        self.copy(branch, branch, old, new)
-        self.stage(branch, {old: None})
+        files = self.branch(branch).files()
+        if old not in files:
+            raise Fails("ObjectNotFoundError")
+        self.stage(branch, {new: files[old], old: None})
 
     def fork(self, branch: str, source: str) -> Commit:
         head = self.branch(source).head
@@ -240,6 +253,7 @@ class Lake:
         moves = self.moves.get(branch, [])
         if len(moves) < 2 or moves[-2] is None:
             raise Fails("RefNotFoundError")
+        self._named(moves[-2])
         if branch in self.branches:
             self.move(branch, moves[-2])
         else:
@@ -247,7 +261,9 @@ class Lake:
 
     def reset(self, branch: str, to: int) -> None:
         commit = self.commit_of(to)
-        self.branch(branch).staged = {}
+        self.branch(branch)
+        self._named(commit)
+        self.branches[branch].staged = {}
         self.move(branch, commit)
 
     def pack(self, branch: str) -> Commit:
@@ -271,6 +287,11 @@ class Lake:
 
     def bases(self, source: Commit, dest: Commit) -> tuple[Version, set[str]]:
         best = _best([source], dest)
+        if not best:
+            raise Fails("ConflictError")
+        for commit in best:
+            if commit.version.files not in (source.version.files, dest.version.files):
+                self._named(commit)
         if len(best) == 1:
             return best[0].version, set()
         files, unsure = {}, set()
@@ -290,12 +311,14 @@ class Lake:
         target = self.commit_of(commit)
         if not target.parents:
             raise Skip
+        self._named(target, target.parents[0])
         return self._pick(on, target.version, target.below, reverts=target)
 
     def pick(self, commit: int, onto: str) -> Commit:
         target = self.commit_of(commit)
         if not target.parents:
             raise Skip
+        self._named(target, target.parents[0])
         return self._pick(onto, target.below, target.version)
 
     def _pick(self, name: str, base: Version, source: Version, **marks: Commit) -> Commit:
@@ -307,7 +330,41 @@ class Lake:
         return self.branches[name].head
 
     def gc(self) -> None:
-        pass
+        heads = {there.head for there in self.branches.values()}
+        live = [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]
+        heads.update(run.head for run in live)
+        kept = {*heads, *(run.base for run in live)}
+        if self.keep_hours is None:
+            kept.update(*(head.ancestors for head in heads))
+        else:
+            kept.update(*(_best([one], other) for one in heads for other in heads))
+            firsts = {commit.parents[0] for commit in self.commits if commit.parents}
+            merged_in = frozenset[Commit]().union(*(head.ancestors for head in heads)) - firsts
+            old = self.hour - self.keep_hours
+            for head in heads | {commit for commit in merged_in if commit.made > old}:
+                for commit in head.line():
+                    kept.add(commit)
+                    if commit.made <= old:
+                        break
+        kept -= self.expired
+        trees = [commit.version.files for commit in kept]
+        named = {value for files in trees for value in files.values()}
+        for commit in self.commits:
+            if commit not in kept and commit.version.files and commit.version.files not in trees:
+                self.expired.add(commit)
+            self.lost.update(set(commit.version.files.values()) - named)
+
+    def keep(self, hours: int) -> None:
+        self.keep_hours = hours
+
+    def restore(self) -> None:
+        """Lose the records, and restore a dump of the refs."""
+        root = self.make(Version())
+        self.runs, self.handles, self.tries = {}, {}, {}
+        self.keep_hours, self.moves = None, {}
+        for name, there in self.branches.items():
+            there.staged = {}
+            self.moves[name] = [root, there.head] if name == "main" else [there.head]
 
     def new_lake(self) -> None:
         pass
@@ -330,7 +387,7 @@ class Lake:
 
     def _working(self, who: int) -> Run:
         run, _, alive = self._run(who)
-        if not alive:
+        if not alive or run.frozen:
             raise Fails("FencedError")
         run.worked = self.hour
         return run
@@ -366,7 +423,7 @@ class Lake:
             run.base = run.head = target
         run.into, run.state, run.drop, run.ended = into, "OPEN", drop, False
         run.attempt += 1
-        run.worked, run.tries = self.hour, {}
+        run.worked, run.tries, run.frozen = self.hour, {}, False
         return Handle(key, run.attempt)
 
     def begin(self, who: int, step: str) -> Try:
@@ -381,7 +438,7 @@ class Lake:
         work = self.tries[attempt]
         run = self.runs[work.handle.key]
         alive = self._present(run, work.handle) and run.state == "OPEN"
-        if not alive or run.tries.get(work.step) != attempt:
+        if not alive or run.frozen or run.tries.get(work.step) != attempt:
             raise Fails("FencedError")
         run.worked = self.hour
         del run.tries[work.step]
@@ -438,7 +495,7 @@ class Lake:
             if self._present(run, handle) and run.state == "PUBLISHED":
                 return run.publishes[-1].commit
             raise Fails("FencedError|RunStateError")
-        run.worked = self.hour
+        run.worked, run.frozen = self.hour, True
         target = self.branch(run.into).head
         try:
             version = self._merged_run(run, target)
@@ -446,9 +503,7 @@ class Lake:
             self._park(run)
             raise
         differs = not version.same_files(target.version)
-        if refuse and not differs:
-            raise Skip
-        if refuse:
+        if refuse and (differs or run.head is run.base):
             self._park(run)
             raise Fails("GateFailedError")
         commit = target
@@ -501,7 +556,7 @@ class Lake:
         made = self.commit_of(commit)
         if not made.publishes:
             raise Fails("RunNotFoundError")
-        run = self.runs[made.publishes]
+        run = self._known(made.publishes)
         mine = [publish for publish in run.publishes if publish.commit is made]
         return self._roll_back(run, mine[:1])
 
