@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 PATH_BYTES: Final = 1024
 """Limit of a path, because DynamoDB accepts no longer key."""
+RANGE_KEY_BYTES: Final = PATH_BYTES + 256
+"""Limit of a key of a range: a path, or the path of a claim with its writer."""
 ADDRESS_BYTES: Final = 4096
 """Limit of an entry's address."""
 CHECKSUM_BYTES: Final = 256
@@ -43,6 +45,8 @@ because each key may share the beginning of the previous one."""
 BLOCK_BYTES: Final = 64 * 1024 * 1024
 """Limit of a decompressed block of a table. A record is never split."""
 
+CLAIMS: Final = "graveler.claims"
+"""Metadata of a commit: the metarange id of its claims, if it has any."""
 LONGEST_DURATION: Final = timedelta(days=36_500)
 """Limit of leases, times to live, windows and grace. Added to a time of `TIMES` it gives a time."""
 TIMES: Final = (datetime(1, 1, 2, tzinfo=UTC), datetime(9800, 1, 1, tzinfo=UTC))
@@ -278,6 +282,12 @@ class Commit:
     tokens: tuple[str, ...] = field(default=(), compare=False)
     spans: tuple[tuple[bytes, bytes], ...] | None = field(default=None, compare=False)
     by_other: bool = field(default=False, compare=False)
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        """The ids of its trees: that of the files, and that of the claims if it has any."""
+        claims = self.metadata.get(CLAIMS)
+        return (self.metarange,) if claims is None else (self.metarange, claims)
 
 
 class Move(NamedTuple):

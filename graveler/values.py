@@ -69,7 +69,7 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, NewerFormatError
-from graveler.model import ENTRY_BYTES, PATH_BYTES, Entry, RangeInfo
+from graveler.model import ENTRY_BYTES, RANGE_KEY_BYTES, Entry, RangeInfo
 from graveler.records import Fields, decode_plain, encode_json
 
 RECORD_ID_BYTES: Final = 32
@@ -405,7 +405,7 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
     identity, data = decode_value(raw)
     if len(identity) != RECORD_ID_BYTES:
         raise CorruptionError(f"{what} has an id of {len(identity)} bytes")
-    if not _RANGE.size < len(data) <= _RANGE.size + PATH_BYTES or data[_NATURAL] > 1:
+    if not _RANGE.size < len(data) <= _RANGE.size + RANGE_KEY_BYTES or data[_NATURAL] > 1:
         raise CorruptionError(f"{what} cannot be read: {data[:60]!r} ({len(data)} bytes)")
     return RangeInfo(identity, data[_RANGE.size :], key, *_RANGE.unpack_from(data))
 

@@ -23,7 +23,7 @@ from graveler.committed.table import (
     table_properties,
 )
 from graveler.errors import InvalidInputError, UnsortedKeysError
-from graveler.model import PATH_BYTES, RangeInfo
+from graveler.model import RANGE_KEY_BYTES, RangeInfo
 from graveler.processes import Task, Workers
 from graveler.sstable.writer import TableWriter
 from graveler.values import RECORD_ID_BYTES, RecordsDigest, range_id, total
@@ -248,9 +248,9 @@ def start_processes(count: int) -> Workers:
 def refuse_keys(keys: Iterable[bytes], last: bytes, cause: Exception | None = None) -> None:
     """Raise an error for the first key that is too long or not after its predecessor, if any."""
     for key in keys:
-        if not 1 <= len(key) <= PATH_BYTES:
+        if not 1 <= len(key) <= RANGE_KEY_BYTES:
             raise InvalidInputError(
-                f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {PATH_BYTES} bytes"
+                f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {RANGE_KEY_BYTES} bytes"
             ) from cause
         if key <= last:
             raise UnsortedKeysError(

@@ -15,7 +15,7 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import InternalError
-from graveler.model import ENTRY_BYTES, PATH_BYTES, RangeInfo
+from graveler.model import ENTRY_BYTES, RANGE_KEY_BYTES, RangeInfo
 from graveler.values import add_totals
 
 _Part = tuple[tuple[bytes, ...], bytes, tuple[RangeInfo, ...]]
@@ -233,7 +233,7 @@ def badly_cut(infos: Sequence[RangeInfo], splitting: Splitting) -> list[bool]:
         splitting: The policy.
     """
     # a range exceeds the largest size by one record at most
-    most = splitting.max_bytes + PATH_BYTES + ENTRY_BYTES
+    most = splitting.max_bytes + RANGE_KEY_BYTES + ENTRY_BYTES
     bad = [not info.natural or info.size > most for info in infos]
     if infos and infos[-1].size <= most:
         bad[-1] = bad[-1] and len(bad) > 1 and bad[-2]

@@ -32,7 +32,7 @@ from graveler.committed.splitting import MANY, Cutter, Splitting
 from graveler.committed.table import FinishedTable, Scratch, fits_in_memory
 from graveler.committed.tree import Tree, TreeBuilder
 from graveler.errors import StateError
-from graveler.model import PATH_BYTES, RangeInfo
+from graveler.model import RANGE_KEY_BYTES, RangeInfo
 from graveler.processes import Workers, spare_cores
 
 _WAITING_EACH: Final = 2
@@ -356,7 +356,7 @@ class RangeWriter:
         """Write records in ranges that the policy cuts."""
         parts, ids = _columns(batch)
         keys, lengths = parts[::2], list(map(len, parts))
-        if max(lengths[::2]) > PATH_BYTES:
+        if max(lengths[::2]) > RANGE_KEY_BYTES:
             refuse_keys(keys, b"")
         size = 0 if self._range is None else self._size
         cuts, left = self._cutter.cuts(self._end_key, size, keys, lengths)

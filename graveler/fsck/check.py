@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from graveler.committed import EMPTY_METARANGE, verify_tree
+from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
 from graveler.committed import Problem as TableProblem
 from graveler.errors import CorruptionError, RefNotFoundError
 from graveler.fsck.checkpoint import Checkpoint
@@ -97,15 +97,13 @@ class _Fsck:
         }
         self._expired = gone & self._commits.keys()
         self._check_generations()
-        trees = sorted(
-            {
-                commit.metarange
-                for name, commit in self._commits.items()
-                if name not in self._expired
-            }
-        )
+        kept = [commit for name, commit in self._commits.items() if name not in self._expired]
+        trees = sorted({commit.metarange for commit in kept})
+        claims = sorted({tree for commit in kept for tree in commit.trees[1:]})
         for finding in self._objects(self._new_ranges(trees), self._staged()):
             self._note(finding)
+        for info in self._new_ranges(claims):
+            self._drain(verify_range(self._stores.ranges, info.id, info), self._in_range[info.id])
         for tree, ranges in self._trees.items():
             for identifier in ranges:
                 self._in_tree[tree] |= self._in_range.get(identifier, set())
@@ -116,7 +114,7 @@ class _Fsck:
             problems=tuple(self._problems()),
             refs=len(self._roots),
             commits=len(self._commits),
-            metaranges=len(trees) - (EMPTY_METARANGE in trees),
+            metaranges=len(trees) + len(claims) - (EMPTY_METARANGE in trees),
             ranges=len(self._ranges),
             objects=self._objects.looked_at,
             hashed=self._objects.hashed,
@@ -228,8 +226,8 @@ class _Fsck:
                 self._needed_by[self._in_commit[identifier]].add(label)
                 continue
             commit = self._commits[identifier]
-            needed = () if identifier in self._expired else self._in_tree[commit.metarange]
-            for name in needed:
+            trees = () if identifier in self._expired else commit.trees
+            for name in (name for tree in trees for name in self._in_tree[tree]):
                 self._needed_by[name].add(label)
             fresh = [parent for parent in commit.parents if parent not in seen]
             seen.update(fresh)

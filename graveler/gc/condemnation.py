@@ -192,8 +192,8 @@ class _Marking:
             if mine and (self._dry or self._write_commit(identifier, record)):
                 self._pages.add(Kind.COMMITS, identifier, 0)
             else:  # another mark decides about the tree, and keeps it until its own sweep
-                tree = self._survey.graph.get(identifier).tree
-                self._survey.trees.reach_stray(bytes.fromhex(tree))
+                for tree in self._survey.graph.get(identifier).trees:
+                    self._survey.trees.reach_stray(bytes.fromhex(tree))
 
     def _write_commit(self, identifier: str, record: Expired) -> bool:
         current = self._expired.find(identifier)
@@ -297,8 +297,9 @@ def _is_whole(stores: Stores, commit: str) -> bool:
     """
     if not stores.refs.expired.has_tree(commit):
         return False
-    tree = metarange.read(stores.ranges, stores.refs.commits.get(commit).metarange)
-    keys = {stores.ranges.key(info.id) for info in tree}
+    trees = stores.refs.commits.get(commit).trees
+    infos = (info for tree in trees for info in metarange.read(stores.ranges, tree))
+    keys = {stores.ranges.key(info.id) for info in infos}
     return look_up(stores.objects, keys).keys() == keys
 
 

@@ -106,7 +106,9 @@ class Sweep:
                 return current[0].mark == self._mark.id
             if current is None or current[0].mark != self._mark.id:
                 # a writer has named the commit, and removed the condemnation
-                self._survey.trees.reach_trees([self._survey.graph.get(commit).tree])
+                trees = self._survey.graph.get(commit).trees
+                self._survey.trees.reach_trees(trees[:1])
+                self._survey.trees.reach_claims(trees[1:])
                 return False
             if commit in self._survey.kept or self._survey.has_tree(commit):
                 if self._hold is None or self._expired.remove(commit, current[1]):

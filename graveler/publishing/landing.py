@@ -14,14 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from graveler.committed import differing_spans
+from graveler.committed import EMPTY_METARANGE, Base, Bases, differing_spans
+from graveler.committed.claims import claimed, claims_of
+from graveler.committed.merge import merge
 from graveler.config import default_committer
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import Predicate
-from graveler.model import BranchRecord, Commit
+from graveler.model import CLAIMS, BranchRecord, Commit
 from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
-from graveler.refs import advance
+from graveler.refs import advance, merge_bases
 from graveler.refs.branches import check_fence, owned
 from graveler.refs.refs import Look
 from graveler.refs.settings import Rules
@@ -119,7 +121,7 @@ def tip_of(stores: Stores, seen: Look, *, fence: str = "") -> Tip:
     return Tip(seen.record, seen.predicate, head, seen.rules)
 
 
-def make_commit(
+def make_commit(  # noqa: PLR0913 - the parts of a commit
     stores: Stores,
     *,
     tree: str,
@@ -127,6 +129,7 @@ def make_commit(
     spec: CommitSpec,
     tokens: tuple[str, ...] = (),
     same_records: bool = False,
+    claims: str | None = None,
 ) -> Commit:
     """Store a commit record and return the commit; no branch moves.
 
@@ -137,16 +140,82 @@ def make_commit(
         spec: Its message, metadata and committer.
         tokens: Staging tokens whose writes it has.
         same_records: Whether the tree has the records of the first parent in other ranges.
+        claims: Metarange id of its claims. None for those of its parents.
     """
+    claims = _merged_claims(stores, parents) if claims is None else claims
+    metadata = {key: text for key, text in spec.metadata.items() if key != CLAIMS}
+    if claims != EMPTY_METARANGE:
+        metadata[CLAIMS] = claims
     return stores.refs.commits.add(
         metarange=tree,
         parents=tuple(parent.id for parent in parents),
         message=spec.message,
         committer=spec.committer or default_committer(),
         created=stores.clock.now(),
-        metadata=spec.metadata,
+        metadata=metadata,
         tokens=tokens,
         spans=() if same_records else differing_spans(stores.ranges, parents[0].metarange, tree),
+    )
+
+
+def _merged_claims(stores: Stores, parents: Sequence[Commit]) -> str:
+    """Return the claims of the first parent with those that a second parent brings."""
+    dest, *others = parents
+    ours = claims_of(dest)
+    for source in others:
+        if claims_of(source) == ours:
+            continue
+
+        def bases(some: str | tuple[str, ...], other: str) -> tuple[Base, ...]:
+            best = merge_bases(stores.refs.commits, some, other)
+            return tuple(Base(commit.id, claims_of(commit)) for commit in best)
+
+        best = bases(source.id, dest.id)
+        ours = merge_claims(
+            stores, Bases(best, bases) if best else EMPTY_METARANGE, claims_of(source), ours
+        )
+    return ours
+
+
+def merge_claims(stores: Stores, base: str | Bases, source: str, dest: str) -> str:
+    """Return the claims `dest` with the changes from `base` to `source`."""
+    return merge(
+        stores.ranges, base, source, dest, splitting=stores.splitting, strategy="source-wins"
+    ).metarange
+
+
+def claims_after(  # noqa: PLR0913 - who wrote, and what
+    stores: Stores,
+    name: str,
+    fence: str,
+    head: Commit,
+    tree: str,
+    spec: CommitSpec,
+    equal: Sequence[bytes] = (),
+) -> str:
+    """Return the claims of a commit that makes `tree` from the head of a branch.
+
+    Args:
+        stores: The repository.
+        name: The branch, which is the writer.
+        fence: The fence of the run that owns it; "" for a user's branch.
+        head: Its head.
+        tree: Metarange id of the files.
+        spec: The spec of the commit, whose metadata names the step.
+        equal: Paths that were written, in key order; those that `tree` has unchanged are claimed, too.
+    """
+    claims = claims_of(head)
+    if not fence and (claims == EMPTY_METARANGE or not equal):
+        return claims
+    return claimed(
+        stores.ranges,
+        stores.splitting,
+        claims,
+        writer=name,
+        step=spec.metadata.get("graveler.step", "") if fence else None,
+        before=head.metarange,
+        after=tree,
+        equal=equal,
     )
 
 

@@ -70,12 +70,12 @@ class Contents(RefSet):
     Attributes:
         header: The description of its repository.
         generations: Commit id to generation, for every commit.
-        trees: Commit id to metarange, for the commits that branches and tags name.
+        trees: Commit id to metaranges, for the commits that branches and tags name.
     """
 
     header: Header
     generations: dict[str, int] = field(default_factory=dict)
-    trees: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
@@ -244,7 +244,7 @@ def _take_commit(contents: Contents, commit: Commit, what: str) -> None:
             f"{what}: commit {commit.id} has generation {commit.generation}, its parents {known}"
         )
     generations[commit.id] = commit.generation
-    contents.trees[commit.id] = commit.metarange
+    contents.trees[commit.id] = commit.trees
 
 
 def _check_heads(contents: Contents, path: Path) -> None:

@@ -201,7 +201,8 @@ class Refs:
         self.expired = ExpiredCommits(
             kv,
             uid,
-            has_tree=has_tree and (lambda commit: has_tree(self.commits.get(commit).metarange)),
+            has_tree=has_tree
+            and (lambda commit: all(map(has_tree, self.commits.get(commit).trees))),
         )
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
         self.tags = Tags(kv, partition, self.moves, clock=clock, ids=ids, named=self.expired.keep)

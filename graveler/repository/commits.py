@@ -23,12 +23,28 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-from graveler.committed import Applied, StagedChange, keeping, reapply, same_records
+from graveler.committed import (
+    EMPTY_METARANGE,
+    Applied,
+    StagedChange,
+    keeping,
+    reapply,
+    same_records,
+)
 from graveler.committed.apply import apply
+from graveler.committed.claims import claims_of
 from graveler.errors import NoChangesError, ThrottledError
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
-from graveler.publishing.landing import CommitSpec, LookAgain, Tip, keep_head, land, make_commit
+from graveler.publishing.landing import (
+    CommitSpec,
+    LookAgain,
+    Tip,
+    claims_after,
+    keep_head,
+    land,
+    make_commit,
+)
 from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
 from graveler.refs import moved
@@ -257,6 +273,8 @@ class _Committer:
         self._other: Commit | None = None
         self._built: _Built | None = None
         self._borrowed: dict[Row, None] = {}  # rows of the tokens that are not confirmed yet
+        self._notes = False
+        self._written: list[bytes] = []  # the paths of the tokens, if they may be claimed
 
     def run(self) -> Commit:
         """Return this commit, or the commit of another committer with the same writes."""
@@ -295,8 +313,20 @@ class _Committer:
             if not allow_empty:
                 raise NoChangesError(f"branch {self._order.name!r}: nothing is staged")
         applied = self._applied(tip, tokens)
+        order = self._order
+        claims = claims_after(
+            self._stores,
+            order.name,
+            order.fence,
+            tip.head,
+            applied.metarange,
+            order.spec,
+            sorted(set(self._written)),
+        )
+        # a run may claim what others wrote, by equal writes
+        changed = applied.changed or (bool(order.fence) and claims != claims_of(tip.head))
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
-        if not applied.changed and not allow_empty:
+        if not changed and not allow_empty:
             keep_head(self._stores, rest, tip.predicate)  # or another committer has landed them
             self._stores.staging.drop(*tokens)
             raise NoChangesError(f"branch {self._order.name!r}: what is staged equals the head")
@@ -306,6 +336,7 @@ class _Committer:
             parents=(tip.head,),
             spec=self._order.spec,
             tokens=tokens,
+            claims=claims,
         )
         return replace(rest, commit_id=made.id)
 
@@ -383,7 +414,9 @@ class _Committer:
     def _grown(self, parent: Commit, read: tuple[str, ...]) -> Applied:
         stores, built = self._stores, self._built
         newest_first = read[::-1]
+        self._notes = bool(self._order.fence) or claims_of(parent) != EMPTY_METARANGE
         if built is None or built.read != read:
+            self._written = []
             everything = self._changes(stores.staging.all(newest_first))
             if self._order.by is not None:
                 return self._order.by(parent.metarange, everything)
@@ -404,8 +437,15 @@ class _Committer:
 
     def _changes(self, staged: Iterable[tuple[bytes, bytes]]) -> Iterator[StagedChange]:
         changes = staged_changes(staged, self._note)
+        if self._notes:
+            changes = self._noted(changes)
         keep = self._order.keep
         return keeping(self._stores.ranges, keep, changes) if keep else changes
+
+    def _noted(self, changes: Iterator[StagedChange]) -> Iterator[StagedChange]:
+        for change in changes:
+            self._written.append(change[0])
+            yield change
 
     def _note(self, key: bytes, write: bytes) -> None:
         self._borrowed[borrowed_row(key, write)] = None

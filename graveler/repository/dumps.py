@@ -84,7 +84,9 @@ def check_storage(ranges: RangeStore, contents: Contents) -> None:
     Raises:
         ObjectNotFoundError: A tree is missing.
     """
-    for identifier, tree in contents.trees.items():
+    for identifier, tree in (
+        (identifier, tree) for identifier, trees in contents.trees.items() for tree in trees
+    ):
         if tree == EMPTY_METARANGE:
             continue
         try:

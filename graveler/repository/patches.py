@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from graveler.committed.apply import apply
+from graveler.committed.claims import claims_of
 from graveler.errors import NoChangesError
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, keep_head, land, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, claims_after, keep_head, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.repository.bundles import seal
 from graveler.repository.selective import GivingWay
@@ -43,8 +44,11 @@ def commit_changes(
         changes = staged_changes((key, writes[key]) for key in keys)
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
         record = older.beneath_voids(tip.record, tip.record.sealed_tokens)
-        if applied.changed:
-            made = make_commit(stores, tree=applied.metarange, parents=(tip.head,), spec=spec)
+        claims = claims_after(stores, name, fence, tip.head, applied.metarange, spec, keys)
+        if applied.changed or (fence and claims != claims_of(tip.head)):
+            made = make_commit(
+                stores, tree=applied.metarange, parents=(tip.head,), spec=spec, claims=claims
+            )
             return replace(record, commit_id=made.id)
         if record != tip.record:
             keep_head(stores, record, tip.predicate)

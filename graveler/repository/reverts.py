@@ -10,13 +10,17 @@ from itertools import takewhile
 from typing import Final
 
 from graveler.committed import same_records
+from graveler.committed.claims import claims_of
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merge_claims
 from graveler.reads.stores import Stores
 from graveler.refs import log
 from graveler.repository.merges import merge_trees, refuse_unpublished
 from graveler.repository.strategies import Strategy, settling
+
+REVERT: Final = "graveler.revert"
+"""Metadata of a commit that reverts another one: its id."""
 
 CHERRY_PICK: Final = "graveler.cherry-pick"
 """Metadata of a commit: the commit whose changes it repeats."""
@@ -69,7 +73,7 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
     spec = replace(
         spec,
         message=spec.message or f'revert "{title}"\n\nReverts commit {commit.id}.',
-        metadata={**spec.metadata, "graveler.revert": commit.id},
+        metadata={**spec.metadata, REVERT: commit.id},
     )
     return _land(stores, name, "revert", pick, spec, base=commit, source=before)
 
@@ -169,9 +173,14 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             what=what,
             lines=(None, tip.head),
         )
-        if not pick.allow_empty and same_records(stores.ranges, tip.head.metarange, tree):
+        claims = merge_claims(stores, *map(claims_of, (base, source, tip.head)))
+        same = claims == claims_of(tip.head) and same_records(
+            stores.ranges, tip.head.metarange, tree
+        )
+        if same and not pick.allow_empty:
             raise NoChangesError(f"{what}: it would change nothing")
-        return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
+        made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
+        return tip.at(made)
 
     with settling(stores, pick.strategy) as settled:
         return land(stores, name, action, build, guard="revert").head

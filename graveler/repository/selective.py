@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from graveler.committed import keeping
 from graveler.committed.apply import apply
+from graveler.committed.claims import claims_of
 from graveler.errors import (
     BackendUnavailableError,
     NoChangesError,
@@ -27,7 +28,15 @@ from graveler.errors import (
 from graveler.globs import compiled, literal_start
 from graveler.model import BranchRecord, Commit
 from graveler.process import batches
-from graveler.publishing.landing import CommitSpec, Tip, keep_head, land, look, make_commit
+from graveler.publishing.landing import (
+    CommitSpec,
+    Tip,
+    claims_after,
+    keep_head,
+    land,
+    look,
+    make_commit,
+)
 from graveler.reads.stores import Stores
 from graveler.refs import move
 from graveler.repository.borrowed import Row, borrowed_row, confirm
@@ -152,7 +161,7 @@ def commit_paths(
         GateFailedError: A gate that the branch requires refuses. All writes stay staged.
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
-    work = _Work(stores, name, spec, choice, keep)
+    work = _Work(stores, name, spec, choice, fence, keep)
     if not fence:
         stores.refs.protection.check(name, "commit")
     seal(stores, name, fence)
@@ -177,10 +186,11 @@ class _Work:
     """
 
     def __init__(
-        self, stores: Stores, name: str, spec: CommitSpec, choice: Choice, keep: str
+        self, stores: Stores, name: str, spec: CommitSpec, choice: Choice, fence: str, keep: str
     ) -> None:
         self._stores = stores
         self._name = name
+        self._fence = fence
         self._spec = spec
         self._choice = choice
         self._keep = keep
@@ -198,12 +208,23 @@ class _Work:
         )
         if self._keep:
             changes = keeping(stores.ranges, self._keep, changes)
-        applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
+        listed = list(changes)
+        applied = apply(stores.ranges, tip.head.metarange, listed, stores.splitting)
         if borrowed:
             confirm(stores, sealed, borrowed)
-        self.whole = self._leading(sealed) if applied.changed else ()
+        claims = claims_after(
+            stores,
+            self._name,
+            self._fence,
+            tip.head,
+            applied.metarange,
+            self._spec,
+            [change[0] for change in listed],
+        )
+        changed = applied.changed or (bool(self._fence) and claims != claims_of(tip.head))
+        self.whole = self._leading(sealed) if changed else ()
         rest = self.older.beneath_voids(tip.record, sealed[len(self.whole) :])
-        if not applied.changed:
+        if not changed:
             if rest != tip.record:
                 keep_head(stores, rest, tip.predicate)
             return None
@@ -213,6 +234,7 @@ class _Work:
             parents=(tip.head,),
             spec=self._spec,
             tokens=self.whole,
+            claims=claims,
         )
         return replace(rest, commit_id=made.id)
 

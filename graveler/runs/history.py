@@ -1,8 +1,10 @@
-"""The history of a run: the steps that joined it, and its publishes that were reverted.
+"""The history of a run: the steps that joined it, and whether its work still stands on its target.
 
 An orchestrator treats a step that succeeded as done even if its work is lost, because the run's
 branch was dropped or its publish was reverted. When a run resumes, the orchestrator may also leave
 out a step that succeeded before. The integrations compare both with this history.
+
+What stands on a branch is what its head claims (`graveler.committed.claims`).
 
 An attempt that began while the run's earlier publish was on the target has that publish in its
 history. If that publish is then reverted, equal writes of the attempt change nothing, and a merge would
@@ -11,16 +13,17 @@ target, a merge would restore the work of other runs that the target has dropped
 published, and the next one does not resume them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from graveler.committed import same_records
+from graveler.committed.claims import claims_of, same_work
 from graveler.errors import MergeConflictError
 from graveler.model import Commit
+from graveler.names import step_branch
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, log
+from graveler.refs import is_ancestor
 from graveler.runs.record import RunRecord
-from graveler.runs.steps.step import own_steps, work_of
+from graveler.runs.steps.step import WORK, own_steps, work_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class JoinedStep:
     Attributes:
         commit: The commit on the run's branch.
         published: The published head of the run's branch; "" before the publish.
-        changed: Whether the step changed anything; a step that was undone did not.
+        changed: Whether the step claims anything; a step that was undone does not.
     """
 
     commit: Commit
@@ -43,14 +46,14 @@ def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, JoinedStep]:
     branch = stores.refs.branches.find(record.branch)
     if branch is None:
         return {}
+    head = stores.refs.commits.get(branch.commit_id)
     steps: dict[str, JoinedStep] = {}
-    starts = [(branch.commit_id, ""), *((head, head) for head in reversed(record.heads))]
-    for start, published in starts:
-        for step, commit in own_steps(stores, start, key=record.key):
-            if step not in steps:
-                work = work_of(stores, commit)
-                changed = work is None or not same_records(stores.ranges, *work)
-                steps[step] = JoinedStep(commit, published, changed)
+    for step, commit in own_steps(stores, head.id, key=record.key):
+        steps.setdefault(step, JoinedStep(commit, "", commit.metadata.get(WORK, "-") != ""))
+    for published in reversed(record.heads):
+        for step, commit in own_steps(stores, published, key=record.key):
+            if step not in steps and stands(stores, record, commit, step, head):
+                steps[step] = JoinedStep(commit, published, commit.metadata.get(WORK, "-") != "")
     return steps
 
 
@@ -64,88 +67,38 @@ def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tu
         record: The run.
         made: Steps that succeeded, each with the id of its commit on the run's branch.
     """
-    if stores.refs.branches.find(record.branch) is None:
+    branch = stores.refs.branches.find(record.branch)
+    if branch is None:
         return ()
-    dest = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
+    commits = stores.refs.commits
+    dest = commits.get(stores.refs.branches.get(record.into).commit_id)
     if is_rewound(stores, record, dest):
         return tuple(made)
-    steps = joined_steps(stores, record)
-    stands: dict[str, bool] = {"": True}
+    own: dict[str, str] = {}
+    for step, commit in own_steps(stores, branch.commit_id, key=record.key):
+        own.setdefault(step, commit.id)
     lost = []
-    for name, commit in made.items():
-        step = steps.get(name)
-        if step is None or step.commit.id != commit:
-            lost.append(name)
-            continue
-        if step.published not in stands:
-            stands[step.published] = _stands(stores, record, step.published, dest)
-        if not stands[step.published]:
-            lost.append(name)
+    for step, identifier in made.items():
+        joined = commits.find(identifier)
+        if step in own:
+            kept = own[step] == identifier
+        else:
+            kept = joined is not None and stands(stores, record, joined, step, dest)
+        if not kept:
+            lost.append(step)
     return tuple(lost)
 
 
-def _stands(stores: Stores, record: RunRecord, head: str, dest: Commit) -> bool:
-    """Return whether the publish of `head` is on the target and was not reverted since."""
-    commits = stores.refs.commits
-    if commits.find(head) is None or not is_ancestor(commits, head, dest.id):
-        return False
-    floor = commits.get(head).generation
-    return all(
-        is_ancestor(commits, revert.id, head)
-        for revert, _ in reverted_publishes(stores, record.key, dest, floor=floor)
-    )
+def stands(stores: Stores, record: RunRecord, joined: Commit, step: str, head: Commit) -> bool:
+    """Return whether the work with which a step joined stands at a commit.
 
-
-def standing_reverts(stores: Stores, dest: Commit, *, floor: int) -> Iterator[tuple[Commit, str]]:
-    """Yield each standing revert on a branch and the id of the commit that it reverts; newest first.
-
-    Args:
-        stores: The repository.
-        dest: Head of the branch.
-        floor: Stop at this generation of the branch's history.
+    A step that joined without claims stands. A join of a version without claims stands while the
+    commit is in the history.
     """
-    undone: set[str] = set()
-    for commit in log(stores.refs.commits, dest.id, first_parent=True):
-        if commit.generation <= floor:
-            return
-        reverted = commit.metadata.get("graveler.revert")
-        if reverted is not None and commit.id not in undone:
-            undone.add(reverted)
-            yield commit, reverted
-
-
-def reverted_publishes(
-    stores: Stores, key: str, dest: Commit, *, floor: int
-) -> Iterator[tuple[Commit, Commit]]:
-    """Yield each standing revert of a publish of the run, and that publish; newest first."""
-    for commit, reverted in standing_reverts(stores, dest, floor=floor):
-        published = stores.refs.commits.find(reverted)
-        if (
-            published is not None
-            and published.metadata.get("graveler.run") == key
-            and "graveler.published" in published.metadata
-        ):
-            yield commit, published
-
-
-def reverted_below(stores: Stores, record: RunRecord, dest: Commit) -> tuple[Commit, Commit] | None:
-    """Return a standing revert of a publish from which the run's branch was forked, and the publish.
-
-    The branch has the reverted files from that publish. A merge of the branch would not restore them and
-    would not report them missing. The result is None if there is none.
-
-    Args:
-        stores: The repository.
-        record: The run.
-        dest: Head of its target.
-    """
-    if not record.publishes:
-        return None
-    floor = stores.refs.commits.get(record.base).generation
-    for revert, publish in reverted_publishes(stores, record.key, dest, floor=floor):
-        if publish.generation <= floor:
-            return revert, publish
-    return None
+    work = joined.metadata.get(WORK)
+    if work is None:
+        return is_ancestor(stores.refs.commits, joined.id, head.id)
+    return not work or work == work_id(stores, head, step_branch(record.branch, step))
 
 
 def is_rewound(stores: Stores, record: RunRecord, dest: Commit) -> bool:
@@ -161,26 +114,38 @@ def is_rewound(stores: Stores, record: RunRecord, dest: Commit) -> bool:
     return not is_ancestor(stores.refs.commits, record.base, dest.id)
 
 
+def is_displaced(stores: Stores, record: RunRecord, dest: Commit) -> bool:
+    """Return whether the target has other work of the run than at the fork.
+
+    A publish of the run was reverted or rolled back since, or a merge brought one.
+
+    Args:
+        stores: The repository.
+        record: The run.
+        dest: Head of its target.
+    """
+    base = stores.refs.commits.get(record.base)
+    return not same_work(stores.ranges, claims_of(base), claims_of(dest), record.branch)
+
+
 def check_fork(stores: Stores, record: RunRecord, dest: Commit) -> None:
     """Refuse to publish an attempt that was forked from work that its target no longer has.
 
     Raises:
-        MergeConflictError: The target was reset to before the fork, or a publish of the run before
-            the fork is reverted.
+        MergeConflictError: The target was reset to before the fork, or has other work of the run.
     """
+    fork = (
+        f"run {record.key!r}: attempt {record.attempt} was forked from {record.into!r} at commit "
+        f"{record.base[:12]}"
+    )
+    again = f"run all of it again, the next attempt starts from {record.into!r} as it is now"
     if is_rewound(stores, record, dest):
         raise MergeConflictError(
-            f"run {record.key!r}: attempt {record.attempt} was forked from {record.into!r} at commit "
-            f"{record.base[:12]}, which a reset or an undo has taken from it since: it would bring back "
-            f"what was dropped: run all of it again, the next attempt starts from {record.into!r} as "
-            "it is now"
+            f"{fork}, which a reset or an undo has removed since: a publish would restore what was "
+            f"dropped: {again}"
         )
-    reverted = reverted_below(stores, record, dest)
-    if reverted is not None:
-        revert, publish = reverted
+    if is_displaced(stores, record, dest):
         raise MergeConflictError(
-            f"run {record.key!r}: attempt {record.attempt} began with publish {publish.id[:12]} on "
-            f"{record.into!r}, which commit {revert.id[:12]} reverted since, so that it would bring "
-            "only a part of its files: run all of it again, the next attempt starts from "
-            f"{record.into!r} as it is now"
+            f"{fork}. Since then {record.into!r} has lost or gained a publish of this run, by a "
+            f"rollback, a revert or a merge, so that it would bring only a part of its files: {again}"
         )

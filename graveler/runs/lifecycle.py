@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from graveler.committed.claims import claims_of
 from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import Commit
 from graveler.refs import is_ancestor, move
@@ -73,9 +74,13 @@ def publish_of(
         into=record.into,
         attempt=record.attempt,
         at=records.stores.clock.now(),
-        changed=landed and commit.spans != (),
+        changed=landed and (commit.spans != () or _brings_claims(records, commit)),
         verdicts=record.verdicts,
     )
+
+
+def _brings_claims(records: RunRecords, commit: Commit) -> bool:
+    return claims_of(commit) != claims_of(records.stores.refs.commits.get(commit.parents[0]))
 
 
 def _has_landed(records: RunRecords, record: RunRecord) -> bool:

@@ -24,6 +24,7 @@ from graveler.arguments import (
     branch_text,
     choice,
     duration,
+    flag,
     pairs,
     run_key,
 )
@@ -33,7 +34,7 @@ from graveler.model import BranchRecord
 from graveler.names import check_caller_pairs, run_branch
 from graveler.reads.stores import Stores
 from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
-from graveler.runs.history import is_rewound, reverted_below
+from graveler.runs.history import is_displaced, is_rewound
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import LEASE, TTL, RunRecord
 from graveler.runs.records import RunRecords
@@ -58,6 +59,8 @@ class RunTerms(TypedDict, total=False):
         lease: How long the attempt may be silent before it counts as dead (15 minutes): a
             timedelta, or text (``36h``). Its work renews the lease; so does `Run.renew`.
         ttl: How long a parked run is kept (14 days).
+        fresh: Start from the target's present head, also if the run is open or parked. A step
+            deletes a file whose earlier bytes are expired, instead of failing.
     """
 
     into: str | BranchLike
@@ -65,6 +68,7 @@ class RunTerms(TypedDict, total=False):
     on_failure: str
     lease: Duration
     ttl: Duration
+    fresh: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Terms:
 
     Attributes:
         key: Name of the run.
-        into: As in `RunTerms`, like `metadata`, `on_failure`, `lease` and `ttl`.
+        into: As in `RunTerms`, like `metadata`, `on_failure`, `lease`, `ttl` and `fresh`.
         owner: The opener's name if several processes are one opener; else "".
         accepts: Called with the run's record before an attempt is opened, with None for a new
             run; an exception refuses the attempt.
@@ -85,6 +89,7 @@ class Terms:
     on_failure: str = "park"
     lease: timedelta = LEASE
     ttl: timedelta = TTL
+    fresh: bool = False
     owner: str = ""
     accepts: Callable[[RunRecord | None], None] | None = None
 
@@ -99,6 +104,7 @@ class Terms:
         on_failure: str = "park",
         lease: Duration = LEASE,
         ttl: Duration = TTL,
+        fresh: bool = False,
         owner: str = "",
         accepts: Callable[[RunRecord | None], None] | None = None,
     ) -> Self:
@@ -115,6 +121,7 @@ class Terms:
             on_failure=choice(on_failure, "on_failure", ("park", "drop")),
             lease=duration(lease, "lease", zero=False),
             ttl=duration(ttl, "ttl", zero=False),
+            fresh=flag(fresh, "fresh"),
             owner=owner,
             accepts=accepts,
         )
@@ -228,7 +235,7 @@ def _opened(
     _check_takes_runs(records, key, target)
     if record is not None:
         record = settle_publish(records, record)
-        if record.state in _RESUMED and _lost_its_fork(stores, record):
+        if record.state in _RESUMED and (terms.fresh or _lost_its_fork(stores, record)):
             record = replace(record, state=RunState.REAPED)  # its branch is not resumed
     if terms.accepts is not None:
         terms.accepts(record)
@@ -259,6 +266,7 @@ def _opened(
         lease=terms.lease,
         ttl=terms.ttl,
         on_failure=terms.on_failure,
+        fresh=terms.fresh,
     )
     if record is None:
         return fresh
@@ -299,9 +307,8 @@ def _lost_its_fork(stores: Stores, record: RunRecord) -> bool:
     dest = stores.refs.commits.get(target.commit_id)
     if is_rewound(stores, record, dest):
         reason = f"{record.into!r} was put back to before commit {record.base[:_SHORT]}"
-    elif reverted := reverted_below(stores, record, dest):
-        revert, publish = reverted
-        reason = f"publish {publish.id[:_SHORT]} was reverted by {revert.id[:_SHORT]}"
+    elif is_displaced(stores, record, dest):
+        reason = f"{record.into!r} has lost or gained a publish of the run since the fork"
     else:
         return False
     _log.warning(

@@ -87,6 +87,7 @@ class RunRecord:
         lapsed: Whether the attempt ended because its lease expired.
         ttl: How long the run is kept when it is parked.
         on_failure: ``park`` or ``drop``: what happens to an attempt that fails or is silent.
+        fresh: Whether a step deletes a file whose earlier bytes are gone, instead of failing.
         inputs: Inputs of the attempts since the fork.
         refusals: Refused publishes, the newest last; at most 20.
         nonce: Unique to every write.
@@ -117,6 +118,7 @@ class RunRecord:
     lapsed: bool = False
     ttl: timedelta = TTL
     on_failure: str = "park"
+    fresh: bool = False
     inputs: tuple[Input, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     nonce: str = ""
@@ -354,6 +356,7 @@ def decode_run(raw: bytes) -> RunRecord:
         lapsed=stored.flag("lapsed"),
         ttl=stored.duration("ttl"),
         on_failure=stored.text("on_failure"),
+        fresh=stored.flag("fresh", False),
         inputs=read_inputs(stored),
         refusals=tuple(
             Refusal(refusal.moment("at"), refusal.text("reason"), refusal.texts("gates"))

@@ -1,26 +1,33 @@
 """The rollback of a published run by one revert commit on its target."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from graveler.committed import get
+from graveler.committed import RawConflict, get
+from graveler.committed.claims import claims_of, same_work
 from graveler.committed.diff import diff
+from graveler.committed.merge import SHOWN
+from graveler.committed.units import names_unit
 from graveler.errors import (
+    ExpiredError,
     MergeConflictError,
     NoChangesError,
     NotFoundError,
     RunNotFoundError,
     RunStateError,
 )
-from graveler.model import Commit, Conflict
+from graveler.model import BranchRecord, Commit, Conflict
 from graveler.names import check_caller_pairs
-from graveler.publishing.landing import CommitSpec
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
-from graveler.repository import reverts
+from graveler.repository.borrowed import holding
+from graveler.repository.merges import describe
+from graveler.repository.reverts import REVERT
+from graveler.runs.claims import rolled_back, trees_of
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
@@ -126,7 +133,7 @@ def _rollback(
     if commit is None:
         try:
             commit = _revert(records.stores, record, publish, message, metadata)
-        except NoChangesError:
+        except (NoChangesError, RunStateError):
             # another process may have reverted it at the same moment
             commit = _reverting(records.stores, record, publish)
             if commit is None:
@@ -182,6 +189,9 @@ def _published(
             f"run {key!r} is {record.state} and has published nothing{where}: there is nothing to "
             "roll back"
         )
+    latest = _latest_change(mine)
+    if latest is not None and _has_work(records.stores, record, latest):
+        return record, latest
     if mine[-1].changed:
         return record, mine[-1]
     present = Targets(records.stores).publishes(record)
@@ -189,6 +199,44 @@ def _published(
     if publish is None:
         raise NoChangesError(f"run {key!r} changed nothing: there is nothing to roll back")
     return record, publish
+
+
+def _latest_change(publishes: Sequence[Publish]) -> Publish | None:
+    """Return the latest publish that changed its target, and is on the target of the latest one."""
+    mine = (
+        item for item in reversed(publishes) if item.changed and item.into == publishes[-1].into
+    )
+    return next(mine, None)
+
+
+def _has_work(stores: Stores, record: RunRecord, publish: Publish) -> bool:
+    """Return whether the head of the target claims what a publish brought."""
+    target = stores.refs.branches.find(publish.into)
+    published = _with_claims(stores, publish.commit)
+    return (
+        target is not None
+        and published is not None
+        and same_work(
+            stores.ranges,
+            claims_of(published),
+            claims_of(stores.refs.commits.get(target.commit_id)),
+            record.branch,
+        )
+    )
+
+
+def _with_claims(stores: Stores, identifier: str) -> Commit | None:
+    """Return a publish whose claims can be compared; None if they are expired or it brought none."""
+    published = stores.refs.commits.get(identifier)
+    before = stores.refs.commits.get(published.parents[0])
+    if claims_of(published) == claims_of(before):
+        return None
+    try:
+        for commit in (before, published):
+            stores.refs.expired.check_readable(commit.id)
+    except ExpiredError:
+        return None
+    return published
 
 
 def _published_by(records: RunRecords, text: str, settled: _Settled) -> tuple[RunRecord, Publish]:
@@ -226,7 +274,19 @@ def _find_commit(stores: Stores, text: str) -> Commit | None:
 
 
 def _reverting(stores: Stores, record: RunRecord, publish: Publish) -> Commit | None:
-    """Return the commit on the target that reverts the publish and was not reverted itself."""
+    """Return the commit on the target that withdrew a publish; None if the publish stands.
+
+    The claims of the target's head decide for the latest publish. The history is read for others, and
+    to find the commit that withdrew one.
+
+    Raises:
+        RunStateError: The target has lost the publish by a reset or an undo.
+    """
+    mine = [item for item in record.publishes if item.into == publish.into]
+    latest = _latest_change(mine) if mine else None
+    known = latest is None or latest.commit == publish.commit
+    if known and _has_work(stores, record, publish):
+        return None
     line = Line(stores.refs.commits, stores.refs.branches.get(publish.into).commit_id)
     if line.has(publish.commit):
         return line.revert_of(publish.commit)
@@ -251,6 +311,7 @@ def _revert(
     metadata: Mapping[str, str],
 ) -> Commit:
     published = stores.refs.commits.get(publish.commit)
+    before = stores.refs.commits.get(published.parents[0])
     spec = CommitSpec(
         message or f"roll back run {record.key}\n\nReverts commit {published.id}.",
         {
@@ -258,49 +319,87 @@ def _revert(
             **{key: published.metadata[key] for key in _HOURS if key in published.metadata},
             **metadata,
             "graveler.rollback": record.key,
+            REVERT: published.id,
         },
     )
 
-    def accepts(head: Commit) -> None:
-        _check_latest(stores, record, published, head)
+    def build(tip: Tip) -> BranchRecord:
+        for commit in (before, published):
+            stores.refs.expired.check_nameable(commit.id)
+        _check_latest(stores, record, published, before, tip.head)
+        done = rolled_back(
+            stores, hold, run=record.branch, published=published, before=before, head=tip.head
+        )
+        if done.conflicts:
+            raise _overlap(stores, record, published, done.conflicts, tip.head)
+        if done.trees == trees_of(tip.head):
+            raise NoChangesError(f"run {record.key!r}: a rollback would change nothing")
+        files, claims = done.trees
+        return tip.at(
+            make_commit(stores, tree=files, parents=(tip.head,), spec=spec, claims=claims)
+        )
 
-    pick = reverts.Pick(published, parent=1, accepts=accepts)
-    try:
-        return reverts.revert(stores, publish.into, pick, spec)
-    except _NotLatest:
-        raise
-    except MergeConflictError as error:
-        shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
-        more = error.count - _NAMED
-        raise MergeConflictError(
-            f"run {record.key!r} cannot be rolled back: later changes overlap with it: {shown}"
-            + (f" and {more} more" if more > 0 else "")
-            + ": roll those back first, the latest before the others",
-            error.conflicts,
-            error.count,
-        ) from error
+    with holding(stores) as hold:
+        return land(stores, publish.into, "revert", build, guard="revert").head
+
+
+def _overlap(
+    stores: Stores,
+    record: RunRecord,
+    published: Commit,
+    conflicts: Sequence[RawConflict],
+    head: Commit,
+) -> MergeConflictError:
+    """Return the error of a rollback whose paths others have changed since."""
+    named = describe(stores, conflicts[:SHOWN], source=None, dest=head)
+    shown = ", ".join(map(_changed_by, named[:_NAMED]))
+    more = len(conflicts) - _NAMED
+    tables = [conflict.path for conflict in named if names_unit(conflict.path)]
+    way_out = ": roll those back first, the latest before the others"
+    if tables:
+        way_out = (
+            f": the log of a table has later versions, and a table is rolled back as a whole: undo "
+            f"those first, or write a version without these rows by RESTORE or DELETE "
+            f"({', '.join(tables[:_NAMED])})"
+        )
+    return MergeConflictError(
+        f"run {record.key!r} cannot be rolled back: later changes overlap with commit "
+        f"{published.id[:12]}: {shown}" + (f" and {more} more" if more > 0 else "") + way_out,
+        named,
+        len(conflicts),
+    )
 
 
 class _NotLatest(MergeConflictError):  # noqa: N818 - callers see a conflict
     """A later publish of the run stands on the one that is to be rolled back."""
 
 
-def _check_latest(stores: Stores, record: RunRecord, published: Commit, head: Commit) -> None:
-    """Refuse if a later publish of the run is on the target, because it would lose these files."""
-    reverted = set()
-    for commit in log(stores.refs.commits, head.id, first_parent=True):
-        if commit.generation <= published.generation:
-            return
-        metadata = commit.metadata
-        if commit.id not in reverted and "graveler.revert" in metadata:
-            reverted.add(metadata["graveler.revert"])
-        own = metadata.get("graveler.run") == record.key and "graveler.published" in metadata
-        if own and commit.spans != () and commit.id not in reverted:
-            raise _NotLatest(
-                f"run {record.key!r} cannot be rolled back to before {published.id[:12]}: its attempt "
-                f"{metadata['graveler.attempt']} was published on top of that, as {commit.id[:12]}: "
-                "roll that back first"
-            )
+def _check_latest(
+    stores: Stores, record: RunRecord, published: Commit, before: Commit, head: Commit
+) -> None:
+    """Refuse if the target no longer has the work of a publish, or a later publish of the run."""
+    brought, now = claims_of(published), claims_of(head)
+    if brought == claims_of(before) or same_work(stores.ranges, brought, now, record.branch):
+        return
+    if same_work(stores.ranges, claims_of(before), now, record.branch):
+        raise RunStateError(
+            f"run {record.key!r}: a revert has withdrawn commit {published.id[:12]}: there is "
+            "nothing to roll back"
+        )
+    later = next(
+        (
+            commit
+            for commit in log(stores.refs.commits, head.id, first_parent=True)
+            if commit.metadata.get("graveler.run") == record.key
+            and "graveler.published" in commit.metadata
+        ),
+        head,
+    )
+    raise _NotLatest(
+        f"run {record.key!r} cannot be rolled back to before {published.id[:12]}: its attempt "
+        f"{later.metadata.get('graveler.attempt', '?')} was published on top of that, as "
+        f"{later.id[:12]}: roll that back first"
+    )
 
 
 def _changed_by(conflict: Conflict) -> str:

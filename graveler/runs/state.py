@@ -105,8 +105,14 @@ class Publish:
 
 
 def with_publish(publishes: Sequence[Publish], new: Publish) -> tuple[Publish, ...]:
-    """Return the publishes of a run with a new one, the newest last; at most 50."""
-    kept = (*publishes, new)[-_PUBLISHES_KEPT:]
+    """Return the publishes of a run with a new one, the newest last; at most 50.
+
+    A publish that changed nothing is dropped before one that did, because a rollback needs the latter.
+    """
+    kept = (*publishes, new)
+    if len(kept) > _PUBLISHES_KEPT:
+        spare = next((at for at, publish in enumerate(kept[:-1]) if not publish.changed), 0)
+        kept = kept[:spare] + kept[spare + 1 :]
     bare = tuple(replace(publish, verdicts=()) for publish in kept[:-_JUDGED])
     return bare + kept[-_JUDGED:]
 

@@ -6,6 +6,7 @@ from time import monotonic
 import pytest
 
 import graveler
+from graveler.committed.metarange import read
 from graveler.errors import InvalidInputError
 from graveler.fsck import FsckReport
 from graveler.fsck.objects import Pace
@@ -33,8 +34,8 @@ def test_a_sound_repository_has_no_problems_and_one_read_each(damage, depth):
         for ref in damage.repo.branches(hidden=True)
         for commit in damage.repo.log(ref.name)
     }
-    trees = {damage.repo.commit(commit).metarange for commit in commits}
-    ranges = {info.id for commit in commits for info in damage.ranges(commit)}
+    trees = {tree for commit in commits for tree in damage.repo.commit(commit).trees}
+    ranges = {info.id for tree in trees for info in read(damage.repo.stores.ranges, tree)}
     assert len(ranges) > 6
     assert (report.refs, report.commits) == (5, len(commits))
     assert (report.metaranges, report.ranges) == (len(trees) - 1, len(ranges))
@@ -55,6 +56,16 @@ def test_a_missing_object_is_named_with_its_path_and_users(damage):
     assert (problem.kind, problem.id, problem.message) == ("object", uri, "is missing")
     assert problem.paths == ("01:00/part-2",)
     assert short(problem.refs) == EVERYWHERE
+
+
+def test_damaged_claims_are_named_with_the_runs_that_need_them(damage):
+    (run,) = (each for each in damage.repo.branches(hidden=True) if "hour-4" in each.name)
+    _, claims = damage.repo.commit(run.name).trees
+    (info,) = read(damage.repo.stores.ranges, claims)
+    damage.flip(damage.key(info.id.hex()), 40)
+    assert damage.found() == [("range", info.id.hex())]
+    damage.objects.delete(damage.key(claims))
+    assert ("metarange", claims) in damage.found()
 
 
 def test_only_those_who_need_it_are_named(damage):

@@ -21,14 +21,14 @@ class Node:
     Attributes:
         parents: Ids, first parent first.
         created: Microseconds since 1970, UTC, by the clock of the committer.
-        tree: Id of its metarange, hex.
+        trees: Ids of the metaranges of its files and of its claims, hex.
         generation: Greater than that of every parent.
         named: Commits that its metadata names, which the next try of a step reads.
     """
 
     parents: tuple[str, ...]
     created: int
-    tree: str
+    trees: tuple[str, ...]
     generation: int
     named: tuple[str, ...] = ()
 
@@ -36,7 +36,7 @@ class Node:
 def _node(commit: Commit) -> Node:
     named = tuple(commit.metadata[name] for name in _NAMED if name in commit.metadata)
     created = unix_us(commit.created)
-    return Node(commit.parents, created, commit.metarange, commit.generation, named)
+    return Node(commit.parents, created, commit.trees, commit.generation, named)
 
 
 @dataclass(slots=True)

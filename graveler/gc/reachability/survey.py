@@ -122,8 +122,10 @@ class Survey:
         self.kept = kept - gone | roots
         for identifier in list(self.kept):
             self.kept.update(name for name in self._named(identifier) if name not in gone)
-        trees = sorted({self.graph.get(identifier).tree for identifier in self.kept})
+        nodes = [self.graph.get(identifier) for identifier in self.kept]
+        trees = sorted({node.trees[0] for node in nodes})
         self.trees.reach_trees(self._reported(trees))
+        self.trees.reach_claims({tree for node in nodes for tree in node.trees[1:]})
 
     def _reported(self, trees: Sequence[str]) -> Iterator[str]:
         for done, tree in enumerate(trees):
@@ -131,9 +133,11 @@ class Survey:
             yield tree
 
     def has_tree(self, commit_id: str) -> bool:
-        """Return whether the commit's tree stays, for this commit or for another one."""
-        tree = self.graph.get(commit_id).tree
-        return tree == EMPTY_METARANGE or self._scratch.is_seen(bytes.fromhex(tree))
+        """Return whether the commit's trees stay, for this commit or for others."""
+        return all(
+            tree == EMPTY_METARANGE or self._scratch.is_seen(bytes.fromhex(tree))
+            for tree in self.graph.get(commit_id).trees
+        )
 
     def is_reached(self, table: bytes) -> bool:
         """Return whether the table stays."""
@@ -189,7 +193,8 @@ class Survey:
 
     def table_kinds(self) -> frozenset[bytes]:
         """Return the metaranges that any commit names; other stray tables are ranges."""
-        return frozenset(bytes.fromhex(node.tree) for node in self.graph.nodes.values())
+        nodes = self.graph.nodes.values()
+        return frozenset(bytes.fromhex(tree) for node in nodes for tree in node.trees)
 
     def tables_kept(self) -> dict[Kind, Tally]:
         """Return how many tables of each kind stay, and their bytes."""

@@ -46,6 +46,15 @@ class Trees:
         """
         self._scratch.add_addresses(self._read(self.lists, self._new_ranges(metaranges)))
 
+    def reach_claims(self, metaranges: Iterable[str]) -> None:
+        """Note trees of claims and their ranges. The earlier files that claims name are not kept.
+
+        Raises:
+            CorruptionError: A metarange is missing or damaged.
+        """
+        for _ in self._new_ranges(metaranges):
+            pass
+
     def _new_ranges(self, metaranges: Iterable[str]) -> Ranges:
         for metarange in metaranges:
             identifier = bytes.fromhex(metarange)

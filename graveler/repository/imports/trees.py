@@ -5,7 +5,7 @@ from collections.abc import Callable
 from graveler.committed import Applied
 from graveler.errors import NoChangesError, StateError
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, look, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, claims_after, land, look, make_commit
 from graveler.publishing.tracing import traced
 from graveler.reads.listing import within
 from graveler.reads.stores import Stores
@@ -44,7 +44,9 @@ def land_tree(
         applied = build(tip.head.metarange)
         if not applied.changed:
             raise NoChangesError(f"branch {name!r}: the head has all of the import already")
-        made = make_commit(stores, tree=applied.metarange, parents=(tip.head,), spec=spec)
+        tree = applied.metarange
+        claims = claims_after(stores, name, fence, tip.head, tree, spec)
+        made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
         return tip.at(made)
 
     with traced(stores, COMMIT, {"vcs.ref.head.name": name}) as work:

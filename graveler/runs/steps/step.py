@@ -5,9 +5,9 @@ the writes of its earlier success: the branch of the new try starts from the run
 writes undone, and the join undoes the writes of an earlier try that joined meanwhile. A later change
 of another step to the same path stays.
 
-The commit that joins a step names, in its metadata, the trees before and after the step's
-own work (``graveler.step_base``, ``graveler.step_head``); a later try undoes the difference of the
-two. The metadata is part of the branch, so it moves by the same compare-and-set.
+The claims of the branch tell what the step wrote (`graveler.committed.claims`). They are a part of
+its commits, so they move by the same compare-and-set. The commit that joins a step names what
+identifies its work, and the commits before and after it.
 """
 
 import logging
@@ -16,30 +16,41 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from graveler.arguments import text
 from graveler.committed import CONFLICT, Unresolved, get, same_records
-from graveler.committed.apply import apply
-from graveler.committed.diff import diff
+from graveler.committed.claims import claims_of, record_diff, title_of
 from graveler.config import exported
 from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of
+from graveler.publishing.landing import (
+    CommitSpec,
+    Tip,
+    land,
+    make_commit,
+    merge_claims,
+    tip_of,
+)
 from graveler.reads.stores import Stores
-from graveler.refs import remove
+from graveler.refs import is_ancestor, remove
 from graveler.refs.branches import owned
 from graveler.refs.refs import Look
+from graveler.repository.borrowed import Hold, holding
 from graveler.repository.merges import merge_trees
 from graveler.repository.strategies import Settlement
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, head_of, replace_branch, run_head
-from graveler.runs.record import encode_inputs
+from graveler.runs.claims import Trees, applied, trees_of, values_at, without
+from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
-from graveler.values import record_id, value_identity
+from graveler.values import value_identity
 
+WORK: Final = "graveler.step_work"
+"""Metadata of a commit that joins a step: what identifies its work; "" if it wrote nothing."""
+_ENDS: Final = ("graveler.step_base", "graveler.step_head")
 _log = logging.getLogger(__name__)
 
 
@@ -64,35 +75,54 @@ def _find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | No
     return next((commit for name, commit in own if name == step), None)
 
 
-def work_of(stores: Stores, joined: Commit) -> tuple[str, str] | None:
-    """Return the trees before and after the step that a commit joined; None if one has expired."""
-    base, head = (
-        stores.refs.commits.find(joined.metadata.get(f"graveler.step_{end}", ""))
-        for end in ("base", "head")
-    )
-    return None if base is None or head is None else (base.metarange, head.metarange)
+def work_id(stores: Stores, commit: Commit, writer: str) -> str:
+    """Return what identifies the work of a step that stands at a commit; "" for none."""
+    title = title_of(stores.ranges, claims_of(commit), writer)
+    return "" if title is None else title.hex()
 
 
-def _without(stores: Stores, tree: str, joined: Commit) -> str:
-    """Return `tree` with the work of an earlier success of a step undone.
+def _earlier(
+    stores: Stores, record: RunRecord, fork: Commit, writer: str, step: str
+) -> Commit | None:
+    """Return the commit with which the work of the step that stands at the fork joined.
 
-    A path is restored if it still has the version of that work. A path that was changed since stays.
+    Only claims decide what is withdrawn. This commit is for readers. If the record no longer has
+    the publish, the fork represents it.
     """
-    work = work_of(stores, joined)
-    if work is None:
-        _log.warning("step %s: earlier work is no longer known", joined.metadata["graveler.step"])
-        return tree
-    changes = (
-        (
-            change.key,
-            None if change.left_value is None else record_id(change.key, change.left_value),
-            change.left_value,
-        )
-        for change in diff(stores.ranges, *work)
-        if value_identity(get(stores.ranges, tree, change.key))
-        == value_identity(change.right_value)
-    )
-    return apply(stores.ranges, tree, changes, stores.splitting).metarange
+    joined = _find_step(stores, fork.id, key=record.key, step=step)
+    if joined is not None:
+        return joined
+    work = work_id(stores, fork, writer)
+    for head in reversed(record.heads):
+        joined = _find_step(stores, head, key=record.key, step=step)
+        if joined is not None and WORK not in joined.metadata:
+            return joined if is_ancestor(stores.refs.commits, head, fork.id) else None
+        if work and joined is not None and joined.metadata[WORK] == work:
+            return joined
+    return fork if work else None
+
+
+def _undone(
+    stores: Stores, head: Commit, writer: str, earlier: Commit | None, hold: Hold, *, fresh: bool
+) -> Trees:
+    """Return the trees of a commit with the work of a step withdrawn."""
+    trees = trees_of(head)
+    if earlier is None or WORK in earlier.metadata or "graveler.step" not in earlier.metadata:
+        return without(stores, trees, writer, hold, fresh=fresh)
+    # joined by a version without claims, which kept the trees before and after the work
+    ends = (stores.refs.commits.find(earlier.metadata.get(end, "")) for end in _ENDS)
+    base, done = (None if end is None else end.metarange for end in ends)
+    if base is None or done is None:
+        _log.warning("step %s: earlier work is no longer known", earlier.metadata["graveler.step"])
+        return trees
+    rows = list(record_diff(stores.ranges, base, done))
+    now = values_at(stores, trees.files, [row.key for row in rows])
+    files = {
+        row.key: row.left_value
+        for row, value in zip(rows, now, strict=True)
+        if value == row.right_value
+    }
+    return Trees(applied(stores, trees.files, files), trees.claims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +137,8 @@ class _Try:
         metadata: Metadata of the commit.
         fork: The run's head when the try was started.
         start: The fork without the work of the earlier success.
-        earlier: The commit with which the step last joined the run, or None.
+        earlier: The commit with which the work that this try replaces joined, or None.
+        fresh: Whether files whose earlier bytes are gone are deleted.
     """
 
     step: str
@@ -118,6 +149,7 @@ class _Try:
     fork: Commit
     start: Commit
     earlier: Commit | None
+    fresh: bool
 
 
 def open_step(
@@ -139,34 +171,35 @@ def open_step(
     attempt.work()
     fork = head_of(stores, run, of_run)
     number, fence = records.next_try(branch, run.attempt, newest)
-    # the latest round in which it ran, if not this one
-    heads = (fork.id, *reversed(attempt.known.heads))
-    joins = (_find_step(stores, head, key=run.key, step=name) for head in heads)
-    earlier = next(filter(None, joins), None)
-    start = fork
-    if earlier is not None:
-        tree = _without(stores, fork.metarange, earlier)
-        if not same_records(stores.ranges, fork.metarange, tree):
+    known = attempt.known
+    earlier = _earlier(stores, known, fork, branch, name)
+    with holding(stores) as hold:
+        start = fork
+        trees = _undone(stores, fork, branch, earlier, hold, fresh=known.fresh)
+        if trees != trees_of(fork):
             spec = CommitSpec(f"{name}: without its earlier try", {"graveler.run": run.key})
-            start = make_commit(stores, tree=tree, parents=(fork,), spec=spec)
-    record = BranchRecord(
-        name=branch,
-        commit_id=start.id,
-        staging_token=stores.ids.unique(),
-        attempt=run.attempt,
-        fence=fence,
-        hidden=True,
-    )
-    named, found = refs.name_and_read(refs.branches.place(run.branch))
-    _take_branch(records, record, named)
+            start = make_commit(
+                stores, tree=trees.files, parents=(fork,), spec=spec, claims=trees.claims
+            )
+        record = BranchRecord(
+            name=branch,
+            commit_id=start.id,
+            staging_token=stores.ids.unique(),
+            attempt=run.attempt,
+            fence=fence,
+            hidden=True,
+        )
+        named, found = refs.name_and_read(refs.branches.place(run.branch))
+        _take_branch(records, record, named)
     try:
         # if the run was opened again, leave no branch
         head_of(stores, run, found[0]) if found else run_head(stores, run)
     except FencedError:
         drop_branch(stores, branch, up_to=run.attempt)
         raise
-    pairs = {**attempt.known.metadata, **metadata}
-    return Step(attempt, _Try(name, try_number, number, fence, pairs, fork, start, earlier))
+    pairs = {**known.metadata, **metadata}
+    work = _Try(name, try_number, number, fence, pairs, fork, start, earlier, known.fresh)
+    return Step(attempt, work)
 
 
 def _take_branch(records: RunRecords, record: BranchRecord, named: Callable[[str], None]) -> None:
@@ -339,6 +372,7 @@ class Step(RunBranch):
             "graveler.step_number": str(work.number),
             "graveler.step_base": work.start.id,
             "graveler.step_head": done.id,
+            WORK: work_id(stores, done, self._name),
         }
         if read := self._reads.all:
             metadata["graveler.inputs"] = encode_inputs(read)
@@ -360,23 +394,32 @@ class Step(RunBranch):
             fence = fence if tip is first else places.last_try_fence(self._name)
             if fence != self._fence:
                 raise FencedError(f"step {self.step!r}: a newer try was started")
-            tree = self._joined_tree(tip.head, done)
-            if self.earlier is None and same_records(stores.ranges, tip.head.metarange, tree):
+            trees = self._joined_trees(tip.head, done, hold)
+            if (
+                self.earlier is None
+                and trees.claims == claims_of(tip.head)
+                and same_records(stores.ranges, tip.head.metarange, trees.files)
+            ):
                 return None
-            return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
+            made = make_commit(
+                stores, tree=trees.files, parents=(tip.head,), spec=spec, claims=trees.claims
+            )
+            return tip.at(made)
 
-        landed = land(stores, self.run.branch, "step", build, fence=self.run.fence, first=first)
-        return landed.commit
+        with holding(stores) as hold:
+            return land(
+                stores, self.run.branch, "step", build, fence=self.run.fence, first=first
+            ).commit
 
-    def _joined_tree(self, head: Commit, done: Commit) -> str:
+    def _joined_trees(self, head: Commit, done: Commit, hold: Hold) -> Trees:
         stores, work = self.repository, self._work
-        dest = head.metarange
         latest = _find_step(stores, head.id, key=self.run.key, step=self.step)
         if latest is not None and int(latest.metadata["graveler.step_number"]) > work.number:
             raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
         known = self.earlier.id if self.earlier is not None else ""
-        if latest is not None and latest.id != known:
-            dest = _without(stores, dest, latest)  # an earlier try joined while this one ran
+        dest = trees_of(head)
+        if latest is not None and latest.id != known:  # an earlier try joined while this one ran
+            dest = _undone(stores, head, self._name, latest, hold, fresh=work.fresh)
 
         def settle(
             key: bytes,
@@ -391,12 +434,13 @@ class Step(RunBranch):
                 return dest  # another step changed a path that this try only undid
             return CONFLICT
 
-        return merge_trees(
+        tree = merge_trees(
             stores,
             base=work.fork.metarange,
             source=done.metarange,
-            dest=dest,
+            dest=dest.files,
             strategy=Settlement(resolve=settle),
             what=f"step {self.step!r} of run {self.run.key!r}",
             lines=(done, head),
         )
+        return Trees(tree, merge_claims(stores, claims_of(work.fork), claims_of(done), dest.claims))

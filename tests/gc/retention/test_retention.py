@@ -27,7 +27,7 @@ class History:
             self.nodes[name] = Node(
                 tuple(filter(None, parents.split(","))),
                 int(NOW - age * DAY),
-                tree=name,
+                trees=(name,),
                 generation=0,
             )
 
@@ -119,7 +119,7 @@ def test_a_branch_without_a_rule_keeps_all_it_descends_from():
 
 def test_a_commit_from_the_future_is_young():
     history = History("a50 b1<a")
-    history.nodes["b"] = Node(("a",), NOW + 2 * DAY, tree="b", generation=0)
+    history.nodes["b"] = Node(("a",), NOW + 2 * DAY, trees=("",), generation=0)
     assert kept_commits(history, [Line("b", Keep(days=1))], NOW) == {"a", "b"}
 
 

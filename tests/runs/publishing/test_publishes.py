@@ -167,9 +167,12 @@ def test_files_found_of_others_do_not_go_with_a_rollback(repo):
     repo.branch("main").put("a", b"1")
     repo.branch("main").commit("by hand")
     publish(repo, KEY, {"a": "1"})
-    assert present(repo) == [(True, revert.id, False), (False, "", False)]
-    with pytest.raises(NoChangesError):
-        repo.runs.rollback(KEY)
+    assert present(repo) == [(True, revert.id, False), (True, "", False)]
+    before = repo.commit("main")
+    done = repo.runs.rollback(KEY)
+    assert done.commit.parents == (before.id,)
+    assert done.commit.metarange == before.metarange
+    assert repo.ref("main").get("a") == b"1"
 
 
 @pytest.mark.parametrize("back", ["undo", "revert"])

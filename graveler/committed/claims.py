@@ -1,0 +1,347 @@
+r"""Claims: which writer wrote which path. They are a tree beside the files of a commit.
+
+A *claim* of a writer at a path has the content that the writer wrote and the content that stood
+there before. A write of equal content is a claim, too. The writers are branches of runs and of
+their steps, by name. Other branches claim only paths of runs that they write again with equal
+content.
+
+A commit names its tree of claims, which is built, compared and merged like its tree of files. So
+a fork has the claims, a merge brings them, a revert withdraws them, and a reset drops them with
+the commits. Keys and values, where ``h`` is SHA-256::
+
+    <writer>/<path>       a claim. Identity: 16 bytes of the record id that was written and 16 of its
+                          content identity, zeros for a deletion. A path that existed before has its
+                          value record as data, after these 32 bytes, and h of the data as identity
+    <writer>/             identity: h of the writer's paths and contents, data: name of the step
+    =<path>\0<writer>      finds the writers of a path. Identity: 32 zeros
+
+The record id tells whose write stands at a path, because it covers address and time. A write of
+equal content leaves the record of the first writer in place.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice
+from operator import eq
+from typing import Final, NamedTuple, Self
+
+from graveler.committed.apply import StagedChange, apply
+from graveler.committed.diff import RawChange, diff_ranges, same_content
+from graveler.committed.lookup import find_many
+from graveler.committed.metarange import EMPTY_METARANGE, get, prefix_end, read, scan
+from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import Splitting
+from graveler.model import CLAIMS, Commit
+from graveler.values import RECORD_ID_BYTES, decode_value, encode_value, record_id, value_identity
+
+_PATHS: Final = b"="
+_HALF: Final = RECORD_ID_BYTES // 2
+_NOTHING: Final = bytes(_HALF)
+_PRESENT: Final = encode_value(bytes(RECORD_ID_BYTES), b"")
+_NEAR: Final = 64
+"""The number of rows that are read over to reach the next path; farther ones are looked up."""
+
+
+class Claim(NamedTuple):
+    """What a writer wrote at a path.
+
+    Attributes:
+        record: The start of the record id that it wrote; zeros for a deletion.
+        content: The start of its content identity; zeros for a deletion.
+        before: The value record that stood there before, or None.
+    """
+
+    record: bytes
+    content: bytes
+    before: bytes | None
+
+    @classmethod
+    def of(cls, path: bytes, value: bytes | None, before: bytes | None) -> Self:
+        """Return the claim of a writer that wrote `value` over `before`."""
+        return cls(_record(path, value), _content(value), before)
+
+    def is_at(self, path: bytes, value: bytes | None) -> bool:
+        """Return whether the value is the one that the writer wrote."""
+        return self.record == _record(path, value)
+
+    def equals(self, value: bytes | None) -> bool:
+        """Return whether the value has the content that the writer wrote."""
+        return self.content == _content(value)
+
+
+def _record(path: bytes, value: bytes | None) -> bytes:
+    return _NOTHING if value is None else record_id(path, value)[:_HALF]
+
+
+def _content(value: bytes | None) -> bytes:
+    return _NOTHING if value is None else value_identity(value)[:_HALF]
+
+
+def _encode(claim: Claim) -> bytes:
+    ids = claim.record + claim.content
+    if claim.before is None:
+        return encode_value(ids, b"")
+    data = ids + claim.before
+    return encode_value(sha256(data).digest(), data)
+
+
+def _decode(raw: bytes) -> Claim:
+    ids, data = decode_value(raw)
+    ids = data or ids
+    return Claim(ids[:_HALF], ids[_HALF:RECORD_ID_BYTES], data[RECORD_ID_BYTES:] or None)
+
+
+class Claims:
+    """The claims of a commit and changes to them, which `tree` stores.
+
+    Args:
+        store: Where the trees are.
+        splitting: Where new ranges end.
+        tree: Metarange id of the claims.
+    """
+
+    def __init__(self, store: RangeStore, splitting: Splitting, tree: str) -> None:
+        self._store = store
+        self._splitting = splitting
+        self._tree = tree
+        self._changes: dict[bytes, bytes | None] = {}
+        self._writers: dict[bytes, set[str]] = {}  # of the paths that were looked up or changed
+
+    def tree(self) -> str:
+        """Store the changed claims, and return the metarange id."""
+        changes: Iterator[StagedChange] = (
+            (key, None if value is None else record_id(key, value), value)
+            for key, value in sorted(self._changes.items())
+        )
+        return apply(self._store, self._tree, changes, self._splitting).metarange
+
+    def get(self, writer: str, path: bytes) -> Claim | None:
+        """Return the claim of a writer at a path, or None."""
+        key = _key(writer, path)
+        raw = self._changes[key] if key in self._changes else get(self._store, self._tree, key)
+        return None if raw is None else _decode(raw)
+
+    def of(self, writer: str) -> dict[bytes, Claim]:
+        """Return the stored claims of a writer by path, in key order; changes are left out."""
+        start = _key(writer, b"")
+        rows = scan(self._store, self._tree, start + b"\0", prefix_end(start))
+        return {key[len(start) :]: _decode(raw) for key, raw in rows}
+
+    def look_up(self, paths: Iterable[bytes]) -> None:
+        """Look up the writers of paths, which come in key order, at once."""
+        stop = prefix_end(_PATHS)
+        rows: Iterator[tuple[bytes, bytes]] = iter(())
+        head: bytes | None = b""
+        for path in paths:
+            if path in self._writers:
+                continue
+            start = _PATHS + path + b"\0"
+            if head is not None and head < start:
+                near = (key for key, _ in islice(rows, _NEAR) if key >= start)
+                head = next(near, b"")
+                if not head:
+                    rows = scan(self._store, self._tree, start, stop)
+                    head = next((key for key, _ in rows), None)
+            found = self._writers.setdefault(path, set())
+            while head is not None and head.startswith(start):
+                found.add(head[len(start) :].decode())
+                head = next((key for key, _ in rows), None)
+
+    def writers(self, path: bytes) -> set[str]:
+        """Return the writers that claim a path."""
+        self.look_up([path])
+        return self._writers[path]
+
+    def put(self, writer: str, path: bytes, claim: Claim) -> None:
+        """Set the claim of a writer at a path."""
+        self.put_stored(writer, path, _encode(claim))
+
+    def drop(self, writer: str, path: bytes) -> None:
+        """Remove the claim of a writer at a path."""
+        self.put_stored(writer, path, None)
+
+    def title(self, writer: str, step: str, claims: Mapping[bytes, Claim]) -> None:
+        """Note the name of a step, and what identifies its work; nothing without claims."""
+        title = None
+        if claims:
+            rows = sorted((path, claim.content) for path, claim in claims.items())
+            work = b"".join(len(path).to_bytes(4) + path + content for path, content in rows)
+            title = encode_value(sha256(work).digest(), step.encode("utf-8", "surrogatepass"))
+        self.put_stored(writer, b"", title)
+
+    def put_stored(self, writer: str, path: bytes, raw: bytes | None) -> None:
+        """Set or remove a claim, or the title for the path b"", in its stored form."""
+        self._changes[_key(writer, path)] = raw
+        if path:
+            present = None if raw is None else _PRESENT
+            self._changes[_PATHS + path + b"\0" + writer.encode()] = present
+            if path in self._writers:
+                change = self._writers[path].discard if raw is None else self._writers[path].add
+                change(writer)
+
+    def withdraw(
+        self, writer: str, path: bytes, now: bytes | None, to: bytes | None
+    ) -> tuple[bytes | None, bool]:
+        """Remove a claim, and return what becomes of the path, and whether others changed it.
+
+        If other writers claim the content of the path, too, it stays. A claim above the removed one
+        gets `to` as what stood before it.
+
+        Args:
+            writer: The writer.
+            path: The path, which the writer claims.
+            now: The value record at the path.
+            to: The value record that is to return.
+        """
+        claim = self.get(writer, path)
+        if claim is None:
+            return now, False
+        others = {
+            other: theirs
+            for other in self.writers(path) - {writer}
+            if (theirs := self.get(other, path)) is not None
+        }
+        beneath = _beneath(path, claim, others)
+        shared = False
+        for other, theirs in others.items():
+            if other in beneath:
+                continue
+            above = Claim.is_at(claim, path, theirs.before)
+            equal = theirs.content == claim.content
+            together = equal and (claim.equals(theirs.before) or theirs.before == claim.before)
+            shared = shared or together
+            if together and claim.is_at(path, now):
+                theirs = theirs._replace(record=claim.record)  # noqa: PLW2901 - it stands for both
+            if above or (together and claim.equals(theirs.before)):
+                theirs = theirs._replace(before=to)  # noqa: PLW2901
+            self.put(other, path, theirs)
+        self.drop(writer, path)
+        if claim.is_at(path, now):
+            return (now if shared else to), False
+        return now, not (claim.equals(now) or same_content(now, to))
+
+
+def _key(writer: str, path: bytes) -> bytes:
+    return writer.encode() + b"/" + path
+
+
+def _beneath(path: bytes, claim: Claim, others: dict[str, Claim]) -> set[str]:
+    """Return the writers whose claims lie below a claim, by what stood before each."""
+    found: set[str] = set()
+    before = claim.before
+    while True:
+        below = next(
+            (
+                name
+                for name, theirs in others.items()
+                if name not in found
+                and theirs.is_at(path, before)
+                # a deletion of what the claim wrote lies above it, although nothing is left of both
+                and not (before is None and claim.is_at(path, theirs.before))
+            ),
+            None,
+        )
+        if below is None:
+            return found
+        found.add(below)
+        before = others[below].before
+
+
+def claimed(  # noqa: PLR0913 - who wrote, and what
+    store: RangeStore,
+    splitting: Splitting,
+    tree: str,
+    *,
+    writer: str,
+    step: str | None,
+    before: str,
+    after: str,
+    equal: Sequence[bytes] = (),
+) -> str:
+    """Return the claims after a writer has made one tree of files from another.
+
+    Args:
+        store: Where the trees are.
+        splitting: Where new ranges end.
+        tree: Metarange id of the claims before.
+        writer: The writer.
+        step: The name of the writer's step, "" for a run. None for a writer that is neither, which
+            claims only what runs claim, too.
+        before: Metarange id of the files before.
+        after: Metarange id of the files after.
+        equal: Paths that were written, in key order. Those that did not change are claimed, too.
+    """
+    claims = Claims(store, splitting, tree)
+    known = claims.of(writer) if step else None
+    own: dict[bytes, Claim] = dict(known or {})
+    changed: set[bytes] = set()
+    for path, was, now in record_diff(store, before, after) if step is not None else ():
+        changed.add(path)
+        mine = claims.get(writer, path) if known is None else own.get(path)
+        under = was
+        if mine is not None and mine.is_at(path, was):
+            under = mine.before
+        elif mine is not None:
+            claims.withdraw(writer, path, was, mine.before)
+        if now is not None or under is not None:
+            own[path] = Claim.of(path, now, under)
+            claims.put(writer, path, own[path])
+        elif mine is not None:
+            own.pop(path, None)
+            claims.drop(writer, path)
+    unchanged = [path for path in equal if path not in changed]
+    if step is None:
+        claims.look_up(unchanged)
+        unchanged = [path for path in unchanged if claims.writers(path) - {writer}]
+    for path, row in zip(unchanged, find_many(store, after, unchanged), strict=True):
+        mine = claims.get(writer, path) if known is None else own.get(path)
+        value = None if row is None else row[len(path) :]
+        if value is not None and (mine is None or not mine.is_at(path, value)):
+            own[path] = Claim.of(path, value, value)
+            claims.put(writer, path, own[path])
+    if step and own != known:
+        claims.title(writer, step, own)
+    return claims.tree()
+
+
+def record_diff(store: RangeStore, left: str, right: str) -> Iterator[RawChange]:
+    """Yield the keys whose records differ, even if their content is equal."""
+    return diff_ranges(store, read(store, left), read(store, right), same=eq)
+
+
+def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:
+    """Return what identifies the work of a writer, or None."""
+    return value_identity(get(store, tree, _key(writer, b"")))
+
+
+def differing_claims(
+    store: RangeStore, left: str, right: str, run: str
+) -> Iterator[tuple[str, bytes, bytes | None, bytes | None]]:
+    """Yield writer, path, left and right stored claim of a run where two trees of claims differ."""
+    if left == right:
+        return
+    start, stop = _of_run(run)
+    sides = (read(store, tree).within(start, stop) for tree in (left, right))
+    for key, was, now in diff_ranges(store, *sides, start=start, stop=stop):
+        writer, _, path = key.partition(b"/")
+        yield writer.decode(), path, was, now
+
+
+def same_work(store: RangeStore, left: str, right: str, run: str) -> bool:
+    """Return whether a run and its steps claim the same paths with the same contents in two trees."""
+    return all(
+        was is not None
+        and now is not None
+        and (not path or _decode(was).content == _decode(now).content)
+        for _, path, was, now in differing_claims(store, left, right, run)
+    )
+
+
+def _of_run(run: str) -> tuple[bytes, bytes]:
+    # the writers of a run are its branch and those of its steps: "run-x/" and "run-x.step/"
+    return run.encode() + b".", run.encode() + b"0"
+
+
+def claims_of(commit: Commit) -> str:
+    """Return the metarange id of the claims of a commit."""
+    return commit.metadata.get(CLAIMS, EMPTY_METARANGE)

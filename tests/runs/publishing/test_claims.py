@@ -1,0 +1,295 @@
+"""What a retry replaces and a rollback withdraws is what the head of the target claims."""
+
+from datetime import timedelta
+
+import pytest
+
+from graveler.errors import ExpiredError, MergeConflictError, NoChangesError, RunStateError
+
+KEY = "hourly 05"
+
+
+@pytest.fixture
+def main(repo):
+    repo.protection.remove("main")
+    return repo.branch("main")
+
+
+def publish(repo, key, files, *, into="main", step="work"):
+    """Publish files by a step; None deletes a path."""
+    run = repo.runs.open(key, into=into)
+    with run.step(step) as work:
+        for path, text in files.items():
+            if text is None:
+                work.delete(path)
+            else:
+                work.put(path, text.encode())
+    return run.publish().commit
+
+
+def files(repo, ref="main"):
+    view = repo.ref(ref)
+    return {
+        entry.path: view.get(entry.path).decode()
+        for entry in view.list()
+        if entry.path != "settled"
+    }
+
+
+@pytest.fixture(params=["undo", "reset", "revert"])
+def withdrawn(request, repo, main):
+    """Return how the latest commit of main is withdrawn."""
+
+    def undo():
+        repo.undo("main")
+
+    def reset():
+        main.reset("main~1")
+
+    def revert():
+        repo.revert("main", parent=1)
+
+    return {"undo": undo, "reset": reset, "revert": revert}[request.param]
+
+
+def test_a_run_that_published_to_another_branch_since_does_not_double(repo, main):
+    repo.create_branch("pr-42", source="main")
+    publish(repo, KEY, {"part-1": "1"})
+    publish(repo, KEY, {"part-2": "1"}, into="pr-42")
+    publish(repo, KEY, {"part-3": "1"})
+    assert files(repo) == {"part-3": "1"}
+    assert files(repo, "pr-42") == {"part-2": "1"}
+
+
+@pytest.mark.parametrize("back", ["undo", "revert"])
+def test_a_rollback_that_was_withdrawn_lets_the_publish_stand(repo, main, back):
+    publish(repo, KEY, {"part-1": "1"})
+    done = repo.runs.rollback(KEY)
+    assert files(repo) == {}
+    if back == "undo":
+        repo.undo("main")
+    else:
+        repo.revert(done.commit)
+    publish(repo, KEY, {"part-2": "1"})
+    assert files(repo) == {"part-2": "1"}
+
+
+def test_a_second_publish_that_was_withdrawn_leaves_the_first_to_replace(repo, withdrawn):
+    publish(repo, KEY, {"part-1": "1"})
+    publish(repo, KEY, {"part-2": "1"})
+    withdrawn()
+    assert files(repo) == {"part-1": "1"}
+    publish(repo, KEY, {"part-3": "1"})
+    assert files(repo) == {"part-3": "1"}
+
+
+def test_the_first_of_many_publishes_is_replaced(repo, main):
+    first = publish(repo, KEY, {"part-1": "1"}).id
+    for number in range(60):
+        publish(repo, KEY, {f"part-{number}": "1"}, into="main")
+    assert files(repo) == {"part-59": "1"}
+    main.reset(first)
+    publish(repo, KEY, {"part-x": "1"})
+    assert files(repo) == {"part-x": "1"}
+
+
+def test_a_run_rolls_back_after_many_publishes_that_changed_nothing(repo, main):
+    publish(repo, KEY, {"part-1": "1"})
+    for _ in range(60):
+        publish(repo, KEY, {"part-1": "1"})
+    repo.runs.rollback(KEY)
+    assert files(repo) == {}
+
+
+def test_a_publish_that_a_merge_brought_is_replaced(repo, main):
+    repo.create_branch("pr", source="main")
+    publish(repo, KEY, {"part-1": "1"}, into="pr")
+    repo.merge("pr", into="main")
+    publish(repo, KEY, {"part-2": "1"})
+    assert files(repo) == {"part-2": "1"}
+
+
+def test_a_publish_that_was_picked_is_replaced(repo, main):
+    repo.create_branch("pr", source="main")
+    picked = publish(repo, KEY, {"part-1": "1"}, into="pr")
+    repo.cherry_pick(picked, "main", parent=1)
+    publish(repo, KEY, {"part-2": "1"})
+    assert files(repo) == {"part-2": "1"}
+
+
+def test_a_revert_of_a_merge_takes_back_its_publishes(repo, main):
+    repo.create_branch("pr", source="main")
+    publish(repo, KEY, {"part-1": "1"}, into="pr")
+    merged = repo.merge("pr", into="main").commit
+    reverted = repo.revert(merged, parent=1)
+    publish(repo, KEY, {"part-2": "1"})
+    assert files(repo) == {"part-2": "1"}
+    repo.undo("main")
+    repo.revert(reverted)
+    publish(repo, KEY, {"part-3": "1"})
+    assert files(repo) == {"part-3": "1"}
+
+
+@pytest.mark.parametrize("first", ["A", "C"])
+def test_a_later_equal_write_keeps_the_path(repo, main, first):
+    """A writes 1, B 2, C 1."""
+    for key, text in (("A", "1"), ("B", "2"), ("C", "1")):
+        publish(repo, key, {"p": text})
+    repo.runs.rollback(first)
+    assert files(repo) == {"p": "1" if first == "A" else "2"}
+    if first == "A":
+        repo.runs.rollback("C")
+        assert files(repo) == {"p": "2"}
+        repo.runs.rollback("B")
+        assert files(repo) == {}
+
+
+@pytest.mark.parametrize("order", [("05", "06"), ("06", "05")])
+def test_the_success_file_of_two_hours_goes_with_the_last_of_them(repo, main, order):
+    for hour in ("05", "06"):
+        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
+    repo.runs.rollback(order[0])
+    assert files(repo) == {"out/_SUCCESS": "", f"out/{order[1]}": order[1]}
+    repo.runs.rollback(order[1])
+    assert files(repo) == {}
+
+
+def test_two_hours_that_wrote_a_file_at_once_hold_it_together(repo, main):
+    runs = [repo.runs.open(hour) for hour in ("05", "06")]
+    for run in runs:
+        with run.step("work") as step:
+            step.put("out/_SUCCESS", b"")
+    for run in runs:
+        run.publish()
+    for hour in ("05", "06"):
+        assert files(repo) == {"out/_SUCCESS": ""}
+        repo.runs.rollback(hour)
+    assert files(repo) == {}
+
+
+def test_a_retry_leaves_an_equal_file_of_another_run(repo, main):
+    for hour in ("05", "06"):
+        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
+    publish(repo, "05", {"out/05": "5"})
+    assert files(repo) == {"out/_SUCCESS": "", "out/05": "5", "out/06": "06"}
+    repo.runs.rollback("06")
+    assert files(repo) == {"out/05": "5"}
+
+
+def test_two_steps_of_one_run_hold_a_file_together(repo, main):
+    run = repo.runs.open(KEY)
+    for name in ("one", "two"):
+        with run.step(name) as step:
+            step.put("_SUCCESS", b"")
+            step.put(name, b"1")
+    run.undo_step("one")
+    assert {entry.path for entry in run.list()} == {"_SUCCESS", "settled", "two"}
+    run.undo_step("two")
+    assert {entry.path for entry in run.list()} == {"settled"}
+
+
+def test_a_file_of_a_user_that_a_run_writes_again_stays(repo, main):
+    main.put("p", b"1")
+    main.commit("by hand")
+    before = repo.commit("main")
+    landed = publish(repo, KEY, {"p": "1"})
+    assert landed.parents[0] == before.id
+    assert landed.metarange == before.metarange
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"p": "1"}
+
+
+def test_a_user_who_writes_a_file_of_a_run_again_keeps_it(repo, main):
+    publish(repo, KEY, {"p": "1", "q": "1"})
+    main.put("p", b"1")
+    main.put("other", b"1")
+    main.commit("by hand")
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"p": "1", "other": "1"}
+
+
+def test_different_bytes_of_others_conflict_by_name(repo, main):
+    publish(repo, "A", {"p": "1"})
+    publish(repo, "B", {"p": "2"})
+    with pytest.raises(MergeConflictError, match="'p' by run 'B'"):
+        repo.runs.rollback("A")
+    assert files(repo) == {"p": "2"}
+
+
+def test_a_file_whose_writer_runs_again_does_not_return_with_a_rollback(repo, main):
+    publish(repo, "A", {"p": "1"})
+    publish(repo, "B", {"p": "2"})
+    publish(repo, "A", {"q": "1"})
+    repo.runs.rollback("B")
+    assert files(repo) == {"q": "1"}
+
+
+def test_a_file_that_a_compaction_deleted_does_not_return_twice(repo, main):
+    publish(repo, "A", {"part-1": "1"})
+    publish(repo, "compact", {"part-1": None, "all": "1"})
+    publish(repo, "A", {"part-2": "1"})
+    repo.runs.rollback("compact")
+    assert files(repo) == {"part-2": "1"}
+
+
+def test_a_rollback_returns_to_what_the_run_published_first(repo, main):
+    publish(repo, KEY, {"a": "1", "b": "1", "c": "1"})
+    publish(repo, KEY, {"a": "2", "b": "1", "d": "1"})
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"a": "1", "b": "1", "c": "1"}
+    publish(repo, KEY, {"e": "1"})
+    assert files(repo) == {"e": "1"}
+
+
+def test_a_revert_has_nothing_left_to_roll_back(repo, main):
+    published = publish(repo, KEY, {"a": "1"})
+    revert = repo.revert(published, parent=1)
+    assert repo.runs.rollback(KEY).commit == revert
+    main.reset(published.parents[0])
+    with pytest.raises(RunStateError):
+        repo.runs.rollback(KEY)
+
+
+def test_an_equal_publish_costs_no_new_tree(repo, main):
+    publish(repo, KEY, {f"part-{number}": "1" for number in range(100)})
+    before = repo.commit("main")
+    publish(repo, KEY, {f"part-{number}": "1" for number in range(100)})
+    assert repo.commit("main").trees == before.trees
+
+
+@pytest.fixture
+def expired(repo, main):
+    """An hour that is older than what retention keeps, and has replaced a file."""
+    main.put("latest", b"0")
+    main.commit("by hand")
+    publish(repo, KEY, {"part-1": "1"})
+    publish(repo, "other", {"latest": "1"})
+    for number in range(3):
+        main.put(f"later-{number}", b"1")
+        main.commit("later")
+    repo.stores.clock.sleep(timedelta(days=30).total_seconds())
+    repo.gc.keep(days=1)
+    now = timedelta(0)
+    repo.gc.sweep(repo.gc.mark(grace=now, window=now).id)
+    return repo
+
+
+def test_an_hour_older_than_retention_runs_again(expired):
+    publish(expired, KEY, {"part-2": "1"})
+    assert {path for path in files(expired) if "part" in path} == {"part-2"}
+
+
+def test_a_file_whose_earlier_bytes_are_gone_is_named(expired):
+    with pytest.raises(ExpiredError, match=r"'latest'.*--fresh"):
+        publish(expired, "other", {"else": "1"})
+    run = expired.runs.open("other", fresh=True)
+    with run.step("work") as step:
+        step.put("else", b"1")
+    run.publish()
+    assert "latest" not in files(expired)
+
+
+def test_a_run_without_changes_has_nothing_to_roll_back(repo, main):
+    repo.runs.open(KEY).publish()
+    with pytest.raises(NoChangesError):
+        repo.runs.rollback(KEY)
