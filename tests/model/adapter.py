@@ -92,7 +92,13 @@ class Product:
             self.one(what)
         self.world.script.disarm()
         self.new_lake()
-        return [self.one(what)]
+        told = self.one(what)
+        names = [
+            what.arguments[name] for name in ("branch", "on", "into") if name in what.arguments
+        ]
+        if what.label not in self.made and what.name != "open" and names:
+            self.made[what.label] = self.repo.branch(names[0]).head.id  # the first process made it
+        return [told]
 
     def collect(self) -> None:
         """Collect garbage."""

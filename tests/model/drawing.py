@@ -70,6 +70,7 @@ class Drawer:
     def __init__(self, seed: int, lake: Lake) -> None:
         self.draw = Random(seed)
         self.lake = lake
+        self.operations: list[Operation] = []
         self.retention = self.chance(0.4)
         self.weights = {
             kind: weight * self.draw.choice((0.3, 1, 1, 2)) for kind, weight in KINDS.items()
@@ -90,11 +91,18 @@ class Drawer:
                     return Operation(
                         label, "race", {"first": operation, "second": other, "call": call}
                     )
-            if kind in KILLED and self.chance(0.04):
+            if kind in KILLED and self.chance(0.04) and self.succeeds(operation):
                 return Operation(
                     label, "killed", {"what": operation, "call": self.draw.randint(1, 60)}
                 )
             return operation
+
+    def succeeds(self, operation: Operation) -> bool:
+        """Return whether the model expects an operation to succeed."""
+        lake = Lake()
+        for part in (part for earlier in self.operations for part in earlier.parts()):
+            lake.apply(part.label, part.name, part.arguments)
+        return not lake.apply(operation.label, operation.name, operation.arguments)
 
     def collide(self, one: Operation, other: Operation) -> bool:
         """Return whether two processes would open one run, and one of them must be told to stop."""
@@ -415,10 +423,9 @@ def drawn(seed: int, length: int) -> list[Operation]:
     """Return the history of a seed."""
     lake = Lake()
     drawer = Drawer(seed, lake)
-    operations = []
     for label in range(10, 10 * length + 1, 10):
         operation = drawer.next(label)
         for part in operation.parts():
             lake.apply(part.label, part.name, part.arguments)
-        operations.append(operation)
-    return operations
+        drawer.operations.append(operation)
+    return drawer.operations

@@ -88,11 +88,15 @@ class Branch:
 
 @dataclass(eq=False)
 class Publish:
-    """A publish: its commit, its target, and whether it changed a file or a claim."""
+    """A publish: its commit, its target, and the publish whose claims it left there, or itself."""
 
     commit: Commit
     into: str
-    changed: bool
+    on: "Publish | None" = None
+
+    @property
+    def changed(self) -> bool:
+        return self.on is self
 
 
 @dataclass
@@ -219,7 +223,7 @@ class Lake:
         draft.write_equal(("", branch), there.staged)
         version = draft.version()
         there.staged = {}
-        if version.same_files(there.head.version) and version.claims == there.head.version.claims:
+        if version.same_files(there.head.version):
             raise Fails("NoChangesError")
         self.move(branch, self.make(version, there.head))
         return there.head
@@ -447,12 +451,15 @@ class Lake:
     def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
         done = written(work.start.files, writes)
         head = run.head.version
-        clashes = [
-            path
-            for path, text in writes.items()
-            if content(head.files.get(path)) not in (content(work.fork.files.get(path)), text)
-            and content(done.get(path)) != content(work.fork.files.get(path))
-        ]
+        clashes = []
+        for path, text in writes.items():
+            was, now = work.fork.files.get(path), head.files.get(path)
+            if content(now) in (content(was), text):
+                continue
+            theirs = set(head.of(run.key).items()) - set(work.fork.of(run.key).items())
+            wrote = any(place[1] == path and claim.value == now for place, claim in theirs)
+            if wrote or content(done.get(path)) != content(was):
+                clashes.append(path)
         if clashes:
             raise Conflict(*clashes)
         draft = Draft(head)
@@ -503,7 +510,7 @@ class Lake:
             self._park(run)
             raise
         differs = not version.same_files(target.version)
-        if refuse and (differs or run.head is run.base):
+        if refuse:
             self._park(run)
             raise Fails("GateFailedError")
         commit = target
@@ -511,7 +518,9 @@ class Lake:
             commit = self.make(version, target, run.head, publishes=run.key)
             self.move(run.into, commit)
         changed = differs or version.work(run.key) != target.version.work(run.key)
-        run.publishes.append(Publish(commit, run.into, changed))
+        publish = Publish(commit, run.into)
+        publish.on = publish if changed else self._standing(run, run.into, target)
+        run.publishes.append(publish)
         run.state = "PUBLISHED"
         return commit if commit is not target else None
 
@@ -519,6 +528,13 @@ class Lake:
         if not self._has_fork(run):
             raise Conflict
         return merged(run.base.version, run.head.version, target.version)
+
+    def _standing(self, run: Run, into: str, head: Commit) -> Publish | None:
+        """Return the latest publish that changed a target, if it stands there."""
+        changed = [one for one in run.publishes if one.changed and one.into == into]
+        if not changed or changed[-1].commit.version.work(run.key) != head.version.work(run.key):
+            return None
+        return changed[-1]
 
     def close(self, who: int) -> None:
         run, handle, alive = self._run(who)
@@ -557,50 +573,47 @@ class Lake:
         if not made.publishes:
             raise Fails("RunNotFoundError")
         run = self._known(made.publishes)
-        mine = [publish for publish in run.publishes if publish.commit is made]
-        return self._roll_back(run, mine[:1])
+        chosen = next((one for one in run.publishes if one.commit is made), None)
+        if chosen is None:
+            raise Skip
+        mine = [publish for publish in run.publishes if publish.into == chosen.into]
+        return self._roll_back(run, mine, chosen)
 
-    def _roll_back(self, run: Run, mine: list[Publish]) -> Commit:
+    def _roll_back(self, run: Run, mine: list[Publish], chosen: Publish | None = None) -> Commit:
         last = mine[-1]
         if last.into not in self.branches:
             raise Fails("RunStateError|RefNotFoundError|NoChangesError")
         head = self.branches[last.into].head
-        if last.commit not in head.ancestors:
-            raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
-        reverts = standing_reverts(head)
-        changed = [
-            one
-            for one in mine
-            if one.changed and one.into == last.into and one.commit in head.ancestors
-        ]
-        if not changed:
-            raise Fails("NoChangesError")
-        publish = changed[-1]
-        if publish.commit in reverts:
-            self._note(run, publish, last)
-            return reverts[publish.commit]
-        for commit in head.line():
-            if commit is publish.commit:
-                break
-            if commit.publishes == run.key and commit not in reverts and _changed(run, commit):
-                raise Fails("MergeConflictError")
+        standing = self._standing(run, last.into, head)
+        publish = chosen or standing or last.on
+        if publish is None or not publish.changed:
+            lost = last.commit not in head.ancestors
+            raise Fails("RunStateError|NoChangesError" if lost else "NoChangesError")
+        brought, now = publish.commit.version, head.version.work(run.key)
+        if publish is not standing:
+            if publish.commit not in head.ancestors:
+                raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
+            reverts = standing_reverts(head)
+            if publish.commit in reverts:
+                self._note(run, publish)
+                return reverts[publish.commit]
+            if now != brought.work(run.key):
+                withdrawn = now == publish.commit.below.work(run.key)
+                raise Fails("RunStateError" if withdrawn else "MergeConflictError")
+        self._named(publish.commit, *publish.commit.parents[:1])
         draft = Draft(head.version)
-        draft.roll_back(run.key, publish.commit.version, publish.commit.below)
+        draft.roll_back(run.key, brought, publish.commit.below)
         version = draft.version()
         if version.same_files(head.version) and version.claims == head.version.claims:
             raise Fails("NoChangesError")
         commit = self.make(version, head, reverts=publish.commit)
         self.move(publish.into, commit)
-        self._note(run, publish, last)
+        self._note(run, publish)
         return commit
 
-    def _note(self, run: Run, publish: Publish, last: Publish) -> None:
-        if run.state == "PUBLISHED" and run.publishes[-1] in (publish, last):
+    def _note(self, run: Run, publish: Publish) -> None:
+        if run.state == "PUBLISHED" and run.publishes[-1].on is publish:
             run.state = "ROLLED_BACK"
-
-
-def _changed(run: Run, commit: Commit) -> bool:
-    return any(publish.commit is commit and publish.changed for publish in run.publishes)
 
 
 _UNSURE = "\0"

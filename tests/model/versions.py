@@ -85,6 +85,7 @@ class Draft:
     """A version that is being changed."""
 
     def __init__(self, version: Version) -> None:
+        self.known = version.files
         self.files = dict(version.files)
         self.claims = dict(version.claims)
         self.strange: list[str] = []
@@ -100,8 +101,10 @@ class Draft:
             if text is None and was is None:
                 continue
             under = self._without(writer, path, was)
-            self.files = dict(written(self.files, {path: text}))
-            now = self.files.get(path)
+            now = written(self.files, {path: text}).get(path)
+            if text is not None and content(self.known.get(path)) == text != content(under):
+                now = self.known[path]  # the same file again
+            self._set(path, now)
             if (writer, path) not in self.claims and (now, under) != (None, None):
                 self.claims[writer, path] = Claim(now, under)
 
@@ -117,8 +120,8 @@ class Draft:
         for path, text in writes.items():
             now = self.files.get(path)
             others = {other for other, at in self.claims if at == path} - {writer}
-            if text is not None and content(now) == text and others:
-                self.claims.setdefault((writer, path), Claim(now, now))
+            if now is not None and now.content == text and others:
+                self.claims[writer, path] = Claim(now, now)
         self.files = dict(written(self.files, writes))
 
     def take_back(self, writer: Writer, path: str) -> None:
@@ -132,16 +135,15 @@ class Draft:
         for name in _beneath(mine, others):
             del others[name]
         heirs = [name for name, claim in others.items() if _together(mine, claim)]
-        heir = others[heirs[0]] if heirs else None
-        for name, claim in others.items():
-            value, before = claim
-            if name in heirs:
-                before = mine.before if content(before) == content(mine.value) else before
-                value = mine.value
-            elif before == mine.value and heir is None:
-                before = mine.before
+        above = [name for name in others if name not in heirs and others[name].before == mine.value]
+        for name in heirs:
+            value, before = others[name]
+            before = mine.before if content(before) == content(mine.value) else before
+            value = mine.value if above or now == mine.value else value
             self.claims[name, path] = Claim(value, before)
-        if now == mine.value and heir is None:
+        for name in () if heirs else above:
+            self.claims[name, path] = others[name]._replace(before=mine.before)
+        if now == mine.value and not heirs:
             self._set(path, mine.before)
         elif content(now) not in (content(mine.value), content(mine.before)):
             self.strange.append(path)
@@ -173,7 +175,8 @@ class Draft:
                 if (writer, path) in self.claims:
                     self.take_back(writer, path)
             ours = {content(published.files.get(path)), content(below.files.get(path))}
-            allowed = ours | {content(gone[place].value) for place in places if place in gone}
+            wrote = (gone[writer, path].value for writer in mine if (writer, path) in gone)
+            allowed = ours.union(map(content, wrote))
             if self.strange and content(now) not in allowed:
                 raise Conflict(path)
             if not old:
@@ -181,9 +184,9 @@ class Draft:
             if content(now) not in allowed:
                 raise Conflict(path)
             stays = any(
-                content(claim.value) == content(now)
-                for (_, at), claim in self.claims.items()
-                if at == path
+                at == path and content(claim.value) == content(now)
+                for (writer, at), claim in self.claims.items()
+                if (writer, at) not in published.claims
             )
             for writer in old:
                 self.claims[writer, path] = returning[writer, path]
