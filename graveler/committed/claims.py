@@ -250,12 +250,12 @@ def _beneath(path: bytes, claim: Claim, others: dict[str, Claim]) -> set[str]:
 def claimed(  # noqa: PLR0913 - who wrote, and what
     store: RangeStore,
     splitting: Splitting,
-    tree: str,
+    known: str,
     *,
     writer: str,
     step: str | None,
-    before: str,
-    after: str,
+    tree: str,
+    before: str = "",
     equal: Sequence[bytes] = (),
 ) -> str:
     """Return the claims after a writer has made one tree of files from another.
@@ -263,21 +263,21 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     Args:
         store: Where the trees are.
         splitting: Where new ranges end.
-        tree: Metarange id of the claims before.
+        known: Metarange id of the claims before.
         writer: The writer.
         step: The name of the writer's step, "" for a run. None for a writer that is neither, which
             claims only what runs claim, too.
-        before: Metarange id of the files before.
-        after: Metarange id of the files after.
+        tree: Metarange id of the files after.
+        before: Metarange id of the files before; not for a writer that is neither.
         equal: Paths that were written, in key order. Those that did not change are claimed, too.
     """
-    claims = Claims(store, splitting, tree)
-    known = claims.of(writer) if step else None
-    own: dict[bytes, Claim] = dict(known or {})
+    claims = Claims(store, splitting, known)
+    stored = claims.of(writer) if step else None
+    own: dict[bytes, Claim] = dict(stored or {})
     changed: set[bytes] = set()
-    for path, was, now in record_diff(store, before, after) if step is not None else ():
+    for path, was, now in record_diff(store, before, tree) if step is not None else ():
         changed.add(path)
-        mine = claims.get(writer, path) if known is None else own.get(path)
+        mine = claims.get(writer, path) if stored is None else own.get(path)
         under = was
         if mine is not None and mine.is_at(path, was):
             under = mine.before
@@ -293,13 +293,13 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     if step is None:
         claims.look_up(unchanged)
         unchanged = [path for path in unchanged if claims.writers(path) - {writer}]
-    for path, row in zip(unchanged, find_many(store, after, unchanged), strict=True):
-        mine = claims.get(writer, path) if known is None else own.get(path)
+    for path, row in zip(unchanged, find_many(store, tree, unchanged), strict=True):
+        mine = claims.get(writer, path) if stored is None else own.get(path)
         value = None if row is None else row[len(path) :]
         if value is not None and (mine is None or not mine.is_at(path, value)):
             own[path] = Claim.of(path, value, value)
             claims.put(writer, path, own[path])
-    if step and own != known:
+    if step and own != stored:
         claims.title(writer, step, own)
     return claims.tree()
 

@@ -142,7 +142,7 @@ def make_commit(  # noqa: PLR0913 - the parts of a commit
         same_records: Whether the tree has the records of the first parent in other ranges.
         claims: Metarange id of its claims. None for those of its parents.
     """
-    claims = _merged_claims(stores, parents) if claims is None else claims
+    claims = merged_claims(stores, parents) if claims is None else claims
     metadata = {key: text for key, text in spec.metadata.items() if key != CLAIMS}
     if claims != EMPTY_METARANGE:
         metadata[CLAIMS] = claims
@@ -158,7 +158,7 @@ def make_commit(  # noqa: PLR0913 - the parts of a commit
     )
 
 
-def _merged_claims(stores: Stores, parents: Sequence[Commit]) -> str:
+def merged_claims(stores: Stores, parents: Sequence[Commit]) -> str:
     """Return the claims of the first parent with those that a second parent brings."""
     dest, *others = parents
     ours = claims_of(dest)
@@ -214,7 +214,7 @@ def claims_after(  # noqa: PLR0913 - who wrote, and what
         writer=name,
         step=spec.metadata.get("graveler.step", "") if fence else None,
         before=head.metarange,
-        after=tree,
+        tree=tree,
         equal=equal,
     )
 

@@ -6,13 +6,16 @@ from typing import Final
 
 from graveler.arguments import BranchLike, RefLike, branch_text, commit_texts, ref_text
 from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Merged, RawConflict
+from graveler.committed.claims import claimed, claims_of
+from graveler.committed.diff import diff, same_content
+from graveler.committed.lookup import find_many
 from graveler.committed.merge import merge
 from graveler.committed.merge_slices import Tasks
 from graveler.committed.units import names_unit
 from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.names import check_caller_pairs
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merged_claims, tip_of
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
@@ -23,6 +26,8 @@ from graveler.repository.strategies import Settlement, Strategy, conflict_of, se
 from graveler.telemetry import MERGE
 
 _SHOWN: Final = 5
+_MERGED: Final = "merged"
+"""The writer of claims of merges of branches that are not a run's."""
 WHOLE: Final = "graveler.whole"
 """Metadata of a merge commit: tables that a strategy settled as a whole, by log, at most five."""
 
@@ -178,7 +183,29 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
     if merged.whole:
         names = b" ".join(merged.whole[:_SHOWN]).decode("utf-8", "backslashreplace")
         spec = replace(spec, metadata={**spec.metadata, WHOLE: names})
-    return make_commit(stores, tree=merged.metarange, parents=(dest, source), spec=spec)
+    tree = merged.metarange
+    claims = _claims(stores, bases.best[0].id, source, dest, tree)
+    return make_commit(stores, tree=tree, parents=(dest, source), spec=spec, claims=claims)
+
+
+def _claims(stores: Stores, base: str, source: Commit, dest: Commit, tree: str) -> str:
+    """Return the claims of a merge.
+
+    A source without claims also keeps the paths that it wrote as a run did on the destination.
+    """
+    claims, start = merged_claims(stores, (dest, source)), stores.refs.commits.get(base)
+    if claims == EMPTY_METARANGE or claims_of(source) != claims_of(start):
+        return claims
+    changes = list(diff(stores.ranges, start.metarange, source.metarange))
+    rows = find_many(stores.ranges, tree, [change.key for change in changes])
+    equal = [
+        key
+        for (key, _, value), row in zip(changes, rows, strict=True)
+        if row is not None and value is not None and same_content(row[len(key) :], value)
+    ]
+    return claimed(
+        stores.ranges, stores.splitting, claims, writer=_MERGED, step=None, tree=tree, equal=equal
+    )
 
 
 def _still_good(

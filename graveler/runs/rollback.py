@@ -12,7 +12,6 @@ from graveler.committed.diff import diff
 from graveler.committed.merge import SHOWN
 from graveler.committed.units import names_unit
 from graveler.errors import (
-    ExpiredError,
     MergeConflictError,
     NoChangesError,
     NotFoundError,
@@ -31,8 +30,15 @@ from graveler.runs.claims import rolled_back, trees_of
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
-from graveler.runs.state import Publish, RunEvent, RunState, last_change, with_rollback
-from graveler.runs.targets import Line, Targets
+from graveler.runs.state import (
+    Publish,
+    RunEvent,
+    RunState,
+    last_change,
+    latest_change,
+    with_rollback,
+)
+from graveler.runs.targets import Line, Targets, has_work
 from graveler.values import value_identity
 
 _NAMED: Final = 5
@@ -189,8 +195,8 @@ def _published(
             f"run {key!r} is {record.state} and has published nothing{where}: there is nothing to "
             "roll back"
         )
-    latest = _latest_change(mine)
-    if latest is not None and _has_work(records.stores, record, latest):
+    latest = latest_change(mine)
+    if latest is not None and has_work(records.stores, record, latest):
         return record, latest
     if mine[-1].changed:
         return record, mine[-1]
@@ -199,44 +205,6 @@ def _published(
     if publish is None:
         raise NoChangesError(f"run {key!r} changed nothing: there is nothing to roll back")
     return record, publish
-
-
-def _latest_change(publishes: Sequence[Publish]) -> Publish | None:
-    """Return the latest publish that changed its target, and is on the target of the latest one."""
-    mine = (
-        item for item in reversed(publishes) if item.changed and item.into == publishes[-1].into
-    )
-    return next(mine, None)
-
-
-def _has_work(stores: Stores, record: RunRecord, publish: Publish) -> bool:
-    """Return whether the head of the target claims what a publish brought."""
-    target = stores.refs.branches.find(publish.into)
-    published = _with_claims(stores, publish.commit)
-    return (
-        target is not None
-        and published is not None
-        and same_work(
-            stores.ranges,
-            claims_of(published),
-            claims_of(stores.refs.commits.get(target.commit_id)),
-            record.branch,
-        )
-    )
-
-
-def _with_claims(stores: Stores, identifier: str) -> Commit | None:
-    """Return a publish whose claims can be compared; None if they are expired or it brought none."""
-    published = stores.refs.commits.get(identifier)
-    before = stores.refs.commits.get(published.parents[0])
-    if claims_of(published) == claims_of(before):
-        return None
-    try:
-        for commit in (before, published):
-            stores.refs.expired.check_readable(commit.id)
-    except ExpiredError:
-        return None
-    return published
 
 
 def _published_by(records: RunRecords, text: str, settled: _Settled) -> tuple[RunRecord, Publish]:
@@ -283,9 +251,9 @@ def _reverting(stores: Stores, record: RunRecord, publish: Publish) -> Commit | 
         RunStateError: The target has lost the publish by a reset or an undo.
     """
     mine = [item for item in record.publishes if item.into == publish.into]
-    latest = _latest_change(mine) if mine else None
+    latest = latest_change(mine) if mine else None
     known = latest is None or latest.commit == publish.commit
-    if known and _has_work(stores, record, publish):
+    if known and has_work(stores, record, publish):
         return None
     line = Line(stores.refs.commits, stores.refs.branches.get(publish.into).commit_id)
     if line.has(publish.commit):

@@ -137,6 +137,14 @@ def with_rollback(publishes: Sequence[Publish], commit: str, rollback: str) -> t
     return tuple(marked)
 
 
+def latest_change(publishes: Sequence[Publish]) -> Publish | None:
+    """Return the latest publish that changed its target, and is on the target of the latest one."""
+    mine = (
+        item for item in reversed(publishes) if item.changed and item.into == publishes[-1].into
+    )
+    return next(mine, None)
+
+
 def last_change(publishes: Sequence[Publish]) -> Publish | None:
     """Return the latest publish, or the publish on which it depends if it changed nothing.
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from graveler.committed.claims import claims_of, same_work
+from graveler.errors import ExpiredError
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import log
+from graveler.refs import is_ancestor, log
 from graveler.refs.commits import Commits
 from graveler.runs.record import RunRecord
-from graveler.runs.state import Publish
+from graveler.runs.state import Publish, latest_change
 
 
 class Targets:
@@ -22,8 +24,22 @@ class Targets:
         """Return the publishes of a run with their present state on the targets."""
         publishes: list[Publish] = []
         for publish in record.publishes:
-            publishes.append(self._present(publish, publishes))
+            present = self._present(publish, publishes)
+            mine = [item for item in record.publishes if item.into == publish.into]
+            if publish is latest_change(mine):
+                present = self._by_claims(record, present)
+            publishes.append(present)
         return tuple(publishes)
+
+    def _by_claims(self, record: RunRecord, publish: Publish) -> Publish:
+        """Return the latest publish to a target, as the claims of the target's head have it."""
+        line = self._line(publish.into)
+        if line is None or publish.lost or comparable(self._stores, publish.commit) is None:
+            return publish
+        if has_work(self._stores, record, publish):
+            return replace(publish, rollback="")
+        revert = None if publish.rollback else line.deep_revert_of(publish.commit)
+        return publish if revert is None else replace(publish, rollback=revert.id)
 
     def _present(self, publish: Publish, earlier: Sequence[Publish]) -> Publish:
         line = self._line(publish.into)
@@ -51,6 +67,33 @@ def _rests_on(publish: Publish, earlier: Sequence[Publish], line: "Line") -> Pub
     return None
 
 
+def has_work(stores: Stores, record: RunRecord, publish: Publish) -> bool:
+    """Return whether the head of the target claims what a publish brought.
+
+    This decides for a retry, a rollback and for what is shown, without reading the history.
+    """
+    target = stores.refs.branches.find(publish.into)
+    published = comparable(stores, publish.commit)
+    if target is None or published is None:
+        return False
+    head = stores.refs.commits.get(target.commit_id)
+    return same_work(stores.ranges, claims_of(published), claims_of(head), record.branch)
+
+
+def comparable(stores: Stores, identifier: str) -> Commit | None:
+    """Return a publish whose claims can be compared; None if they are expired or it brought none."""
+    published = stores.refs.commits.get(identifier)
+    before = stores.refs.commits.get(published.parents[0])
+    if claims_of(published) == claims_of(before):
+        return None
+    try:
+        for commit in (before, published):
+            stores.refs.expired.check_readable(commit.id)
+    except ExpiredError:
+        return None
+    return published
+
+
 class Line:
     """The history of a branch, read only as far as requested."""
 
@@ -71,6 +114,20 @@ class Line:
         """Return the commit that reverts a commit of the history and was not reverted itself."""
         floor = self._commits.get(identifier).generation
         return self._first_parents.down_to(floor).reverts.get(identifier)
+
+    def deep_revert_of(self, identifier: str) -> Commit | None:
+        """Return the commit that reverts a commit, on any line, or a merge that brought it."""
+        commits = self._commits
+        floor = commits.get(identifier).generation
+        for name, revert in self._ancestors.down_to(floor).reverts.items():
+            parents = commits.get(name).parents
+            if name == identifier or (
+                len(parents) > 1
+                and is_ancestor(commits, identifier, parents[1])
+                and not is_ancestor(commits, identifier, parents[0])
+            ):
+                return revert
+        return None
 
     def is_older(self, left: str, right: str) -> bool:
         """Return whether one commit of the history is older than another one."""

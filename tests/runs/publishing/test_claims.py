@@ -208,6 +208,25 @@ def test_a_user_who_writes_a_file_of_a_run_again_keeps_it(repo, main):
     assert files(repo) == {"p": "1", "other": "1"}
 
 
+@pytest.mark.parametrize("ingests", [False, True])
+def test_a_file_that_a_merge_and_a_run_bring_at_once_stays(repo, main, ingests):
+    repo.create_branch("dev", source="main")
+    run = repo.runs.open(KEY)
+    with run.step("work") as step:
+        step.put("p", b"1")
+        step.put("q", b"1")
+    dev = repo.ingestion().branch if ingests else repo.branch("dev")
+    dev.put("p", b"1")
+    run.publish()
+    if ingests:
+        assert repo.ingestion().tick().published is not None
+    else:
+        dev.commit("by hand")
+        repo.merge("dev", into="main")
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"p": "1"}
+
+
 def test_different_bytes_of_others_conflict_by_name(repo, main):
     publish(repo, "A", {"p": "1"})
     publish(repo, "B", {"p": "2"})
