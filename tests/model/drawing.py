@@ -105,9 +105,10 @@ class Drawer:
         return not lake.apply(operation.label, operation.name, operation.arguments)
 
     def collide(self, one: Operation, other: Operation) -> bool:
-        """Return whether two processes would open one run, and one of them must be told to stop."""
-        keys = [part.arguments.get("key") for part in (one, other) if part.name == "open"]
-        return len(keys) > len(set(keys))
+        """Return whether two processes would open one run, or publish it by different gates."""
+        if one.name != other.name or one.name not in ("open", "publish"):
+            return False
+        return one.name == "publish" or one.arguments["key"] == other.arguments["key"]
 
     def one(self, label: int, kind: str) -> Operation | None:
         """Return an operation of a kind, or None if none is likely valid."""
@@ -405,18 +406,8 @@ KINDS = {
 }
 
 
-RACING = (
-    "publish",
-    "rollback",
-    "write",
-    "merge",
-    "revert",
-    "open",
-    "abandon",
-    "undo_step",
-    "direct",
-)
-KILLED = (*RACING, "step", "close", "park", "rollback_commit")
+RACING = ("publish", "rollback", "write", "merge", "revert", "open", "abandon", "undo_step")
+KILLED = (*RACING, "step", "direct", "close", "park", "rollback_commit")
 
 
 def drawn(seed: int, length: int) -> list[Operation]:

@@ -10,6 +10,8 @@ from tests.model.drawing import Operation, drawn
 from tests.model.lake import Lake
 
 LENGTH = 60
+_KIND = 12
+"""Characters of a violation that tell its kind."""
 
 
 class Subject(Protocol):
@@ -120,7 +122,7 @@ def _check(
             checked.successes[part.name] += not error
         told = [_compared(errors, found) or wrong(seen, lake) for lake, errors, _ in chances]
         if all(told):
-            checked.violation, checked.at = told[0], number
+            checked.violation, checked.at = " / ".join(told), number
             return
         lake, _, parts = chances[told.index("")]
         expected.settle(lake, parts)
@@ -150,18 +152,25 @@ def shrunk(
     """Return a smaller history that fails, too, and how."""
     kept = list(operations)
     violation = fails(kept).violation
+    kind = violation[:_KIND]
+
+    def tried(some: Sequence[Operation]) -> Checked:
+        checked = fails(some)
+        checked.violation = checked.violation if checked.violation[:_KIND] == kind else ""
+        return checked
+
     size = max(len(kept) // 2, 1)
     while True:
         start, removed = 0, False
         while start < len(kept):
             some = kept[:start] + kept[start + size :]
-            tried = fails(some)
-            if tried.violation:
-                kept, violation, removed = some[: tried.at], tried.violation, True
+            smaller = tried(some)
+            if smaller.violation:
+                kept, violation, removed = some[: smaller.at], smaller.violation, True
             else:
                 start += size
         if size == 1 and not removed:
-            return _simplified(kept, violation, fails)
+            return _simplified(kept, violation, tried)
         size = max(size // 2, 1)
 
 
@@ -173,9 +182,9 @@ def _simplified(
     while at < len(operations):
         for simpler in operations[at].simpler():
             some = [*operations[:at], simpler, *operations[at + 1 :]]
-            tried = fails(some)
-            if tried.violation:
-                operations, violation = some[: tried.at], tried.violation
+            smaller = fails(some)
+            if smaller.violation:
+                operations, violation = some[: smaller.at], smaller.violation
                 break
         else:
             at += 1

@@ -364,6 +364,8 @@ class Lake:
     def restore(self) -> None:
         """Lose the records, and restore a dump of the refs."""
         root = self.make(Version())
+        known = frozenset[Commit]().union(*(one.head.ancestors for one in self.branches.values()))
+        self.made = {label: commit for label, commit in self.made.items() if commit in known}
         self.runs, self.handles, self.tries = {}, {}, {}
         self.keep_hours, self.moves = None, {}
         for name, there in self.branches.items():
@@ -397,7 +399,9 @@ class Lake:
         return run
 
     def _park(self, run: Run, *, gone: bool = False) -> None:
-        run.state, run.parked = ("REAPED" if gone else "PARKED"), self.hour
+        if run.state != "PARKED":
+            run.parked = self.hour
+        run.state = "REAPED" if gone else "PARKED"
 
     def _has_fork(self, run: Run) -> bool:
         """Return whether the target has the fork of a run, and the run's claims as then."""

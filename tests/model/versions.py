@@ -88,7 +88,6 @@ class Draft:
         self.known = version.files
         self.files = dict(version.files)
         self.claims = dict(version.claims)
-        self.strange: list[str] = []
 
     def version(self) -> Version:
         """Return the result."""
@@ -125,10 +124,7 @@ class Draft:
         self.files = dict(written(self.files, writes))
 
     def take_back(self, writer: Writer, path: str) -> None:
-        """Remove a claim, and its file if it stands and nobody else claims it.
-
-        A path that others have changed is noted as strange.
-        """
+        """Remove a claim, and its file if it stands and nobody else claims it."""
         mine = self.claims.pop((writer, path))
         now = self.files.get(path)
         others = {other: claim for (other, at), claim in self.claims.items() if at == path}
@@ -145,8 +141,6 @@ class Draft:
             self.claims[name, path] = others[name]._replace(before=mine.before)
         if now == mine.value and not heirs:
             self._set(path, mine.before)
-        elif content(now) not in (content(mine.value), content(mine.before)):
-            self.strange.append(path)
 
     def _set(self, path: str, value: Value | None) -> None:
         self.files.pop(path, None)
@@ -170,19 +164,19 @@ class Draft:
             now = self.files.get(path)
             mine = sorted(writer for writer, at in places if at == path)
             old = [writer for writer in mine if (writer, path) in returning]
-            self.strange = []
+            present = [
+                self.claims[place] for place in places & self.claims.keys() if place[1] == path
+            ]
+            allowed = {content(value) for claim in present for value in claim}
+            if old or not present:
+                allowed |= {content(side.files.get(path)) for side in (published, below)}
+            if content(now) not in allowed:
+                raise Conflict(path)
             for writer in mine:
                 if (writer, path) in self.claims:
                     self.take_back(writer, path)
-            ours = {content(published.files.get(path)), content(below.files.get(path))}
-            wrote = (gone[writer, path].value for writer in mine if (writer, path) in gone)
-            allowed = ours.union(map(content, wrote))
-            if self.strange and content(now) not in allowed:
-                raise Conflict(path)
             if not old:
                 continue
-            if content(now) not in allowed:
-                raise Conflict(path)
             stays = any(
                 at == path and content(claim.value) == content(now)
                 for (writer, at), claim in self.claims.items()
