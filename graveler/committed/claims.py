@@ -19,7 +19,7 @@ The record id tells whose write stands at a path, because it covers address and 
 equal content leaves the record of the first writer in place.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from operator import eq
@@ -196,29 +196,82 @@ class Claims:
         claim = self.get(writer, path)
         if claim is None:
             return now, False
-        others = {
-            other: theirs
-            for other in self.writers(path) - {writer}
-            if (theirs := self.get(other, path)) is not None
-        }
+        others = self._others(path, {writer})
         beneath = _beneath(path, claim, others)
-        shared = False
+        heirs = {
+            other
+            for other, theirs in others.items()
+            if other not in beneath
+            and theirs.content == claim.content
+            and (claim.equals(theirs.before) or theirs.before == claim.before)
+        }
         for other, theirs in others.items():
-            if other in beneath:
-                continue
-            above = Claim.is_at(claim, path, theirs.before)
-            equal = theirs.content == claim.content
-            together = equal and (claim.equals(theirs.before) or theirs.before == claim.before)
-            shared = shared or together
-            if together and claim.is_at(path, now):
-                theirs = theirs._replace(record=claim.record)  # noqa: PLW2901 - it stands for both
-            if above or (together and claim.equals(theirs.before)):
-                theirs = theirs._replace(before=to)  # noqa: PLW2901
-            self.put(other, path, theirs)
+            if other in heirs:
+                record = theirs.record if theirs.is_at(path, now) else claim.record
+                before = to if claim.equals(theirs.before) else theirs.before
+                self.put(other, path, Claim(record, claim.content, before))
+            elif not heirs and other not in beneath and claim.is_at(path, theirs.before):
+                self.put(other, path, theirs._replace(before=to))
         self.drop(writer, path)
         if claim.is_at(path, now):
-            return (now if shared else to), False
+            return (now if heirs else to), False
         return now, not (claim.equals(now) or same_content(now, to))
+
+    def withdraw_all(
+        self, writers: Iterable[str], path: bytes, now: bytes | None, to: tuple[bytes | None] | None
+    ) -> tuple[bytes | None, bool]:
+        """Remove the claims of some writers at a path, the latest first; see `withdraw`.
+
+        Args:
+            writers: The writers.
+            path: The path.
+            now: The value record at the path.
+            to: The value record that is to return, in a tuple; None for what stood before each claim.
+        """
+        claims = {writer: claim for writer in writers if (claim := self.get(writer, path))}
+        first, others = True, False
+        value = now
+        while claims:
+            rank = {
+                writer: (claim.is_at(path, value), claim.equals(value))
+                for writer, claim in claims.items()
+            }
+            writer = max(sorted(claims), key=rank.__getitem__)
+            claim = self.get(writer, path)
+            del claims[writer]
+            under = None if claim is None else claim.before
+            value, changed = self.withdraw(writer, path, value, *(to or (under,)))
+            others, first = (changed if first else others), False
+        return value, others
+
+    def pass_on(self, path: bytes, now: bytes | None, to: bytes | None, earlier: "Claims") -> bool:
+        """Let later equal claims of a path stand on another value; return whether there are any.
+
+        Args:
+            path: The path.
+            now: The value record at the path.
+            to: The value record on which they stand from now on.
+            earlier: The claims before. Those of writers that claimed the path then do not count.
+        """
+        later = {
+            writer: claim
+            for writer, claim in self._others(path, earlier.writers(path)).items()
+            if claim.equals(now)
+        }
+        for writer, claim in later.items():
+            self.put(writer, path, claim._replace(before=to))
+        return bool(later)
+
+    def is_claimed(self, path: bytes, value: bytes | None) -> bool:
+        """Return whether any writer claims this content of a path."""
+        return any(claim.equals(value) for claim in self._others(path, set()).values())
+
+    def _others(self, path: bytes, writers: Collection[str]) -> dict[str, Claim]:
+        return {
+            other: theirs
+            for other in sorted(self.writers(path).difference(writers))
+            if (theirs := self.get(other, path)) is not None
+        }
 
 
 def _key(writer: str, path: bytes) -> bytes:
@@ -279,16 +332,13 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
         changed.add(path)
         mine = claims.get(writer, path) if stored is None else own.get(path)
         under = was
-        if mine is not None and mine.is_at(path, was):
-            under = mine.before
-        elif mine is not None:
-            claims.withdraw(writer, path, was, mine.before)
+        if mine is not None:
+            under, _ = claims.withdraw(writer, path, was, mine.before)
         if now is not None or under is not None:
             own[path] = Claim.of(path, now, under)
             claims.put(writer, path, own[path])
-        elif mine is not None:
+        else:
             own.pop(path, None)
-            claims.drop(writer, path)
     unchanged = [path for path in equal if path not in changed]
     if step is None:
         claims.look_up(unchanged)
@@ -297,6 +347,8 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
         mine = claims.get(writer, path) if stored is None else own.get(path)
         value = None if row is None else row[len(path) :]
         if value is not None and (mine is None or not mine.is_at(path, value)):
+            if mine is not None:
+                claims.withdraw(writer, path, value, mine.before)
             own[path] = Claim.of(path, value, value)
             claims.put(writer, path, own[path])
     if step and own != stored:
@@ -307,6 +359,14 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
 def record_diff(store: RangeStore, left: str, right: str) -> Iterator[RawChange]:
     """Yield the keys whose records differ, even if their content is equal."""
     return diff_ranges(store, read(store, left), read(store, right), same=eq)
+
+
+def titles(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str, str]]:
+    """Yield the writer and the name of each step of a run that has claims."""
+    start, stop = _of_run(run)
+    for key, raw in scan(store, tree, start, stop):
+        if key.endswith(b"/") and key.count(b"/") == 1:
+            yield key[:-1].decode(), decode_value(raw)[1].decode("utf-8", "surrogatepass")
 
 
 def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:

@@ -179,8 +179,14 @@ def merged_claims(stores: Stores, parents: Sequence[Commit]) -> str:
 
 def merge_claims(stores: Stores, base: str | Bases, source: str, dest: str) -> str:
     """Return the claims `dest` with the changes from `base` to `source`."""
+
+    def settle(
+        _key: bytes, _base: object, ours: bytes | None, theirs: bytes | None
+    ) -> bytes | None:
+        return None if theirs is None else ours  # a claim that one side withdraws goes
+
     return merge(
-        stores.ranges, base, source, dest, splitting=stores.splitting, strategy="source-wins"
+        stores.ranges, base, source, dest, splitting=stores.splitting, resolve=settle
     ).metarange
 
 

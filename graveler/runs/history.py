@@ -16,7 +16,7 @@ published, and the next one does not resume them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from graveler.committed.claims import claims_of, same_work
+from graveler.committed.claims import claims_of, same_work, titles
 from graveler.errors import MergeConflictError
 from graveler.model import Commit
 from graveler.names import step_branch
@@ -54,6 +54,12 @@ def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, JoinedStep]:
         for step, commit in own_steps(stores, published, key=record.key):
             if step not in steps and stands(stores, record, commit, step, head):
                 steps[step] = JoinedStep(commit, published, commit.metadata.get(WORK, "-") != "")
+    for writer, step in titles(stores.ranges, claims_of(head), record.branch):
+        # a publish that the record does not know, as after a restored dump
+        if step not in steps and step_branch(record.branch, step) == writer:
+            steps[step] = JoinedStep(
+                stores.refs.commits.get(record.base), record.base, changed=True
+            )
     return steps
 
 

@@ -148,8 +148,8 @@ class RunRecord:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads of the publishes that were not rolled back, the newest last."""
-        return tuple(publish.head for publish in self.publishes if not publish.rollback)
+        """The heads of the publishes, the newest last; some may no longer stand."""
+        return tuple(publish.head for publish in self.publishes)
 
     @property
     def rollback(self) -> str:

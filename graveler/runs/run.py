@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from graveler.arguments import (
+    choice,
     count,
     pairs,
     reason_text,
@@ -74,7 +75,12 @@ class Run(RunBranch):
         return self.record.into
 
     def step(
-        self, name: str, *, try_number: int = 1, metadata: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        try_number: int = 1,
+        metadata: Mapping[str, str] | None = None,
+        tables: str = "replace",
     ) -> Step:
         """Start a try of a step on a branch of its own; use it in a ``with`` block.
 
@@ -82,15 +88,24 @@ class Run(RunBranch):
             name: Name of the step; a new try replaces the earlier one.
             try_number: The caller's count of tries, stored in the commit.
             metadata: Metadata of the commit.
+            tables: What becomes of the Delta tables that an earlier try wrote. ``replace`` puts them
+                back to the version before it. ``keep`` leaves them, and the step replaces its rows.
 
         Raises:
             FencedError: A newer attempt owns the run.
+            MergeConflictError: Others wrote later versions of a table that is to be replaced.
+            ExpiredError: An earlier file must return, and its bytes are gone.
         """
         name = text(name, "name", most=RUN_KEY_BYTES)
         count(try_number, "try_number")
         metadata = pairs(metadata, "metadata")
+        keeps = choice(tables, "tables", ("replace", "keep")) == "keep"
         return open_step(
-            self._attempt, name=name, try_number=try_number, metadata=dict(metadata or {})
+            self._attempt,
+            name=name,
+            try_number=try_number,
+            metadata=dict(metadata or {}),
+            keeps_tables=keeps,
         )
 
     def step_environment(

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Self, TypedDict, Unpack
 
 from graveler.arguments import text
-from graveler.committed import CONFLICT, Unresolved, get, same_records
+from graveler.committed import same_records
 from graveler.committed.claims import claims_of, record_diff, title_of
 from graveler.config import exported
 from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
@@ -30,7 +30,6 @@ from graveler.publishing.landing import (
     Tip,
     land,
     make_commit,
-    merge_claims,
     tip_of,
 )
 from graveler.reads.stores import Stores
@@ -38,15 +37,20 @@ from graveler.refs import is_ancestor, remove
 from graveler.refs.branches import owned
 from graveler.refs.refs import Look
 from graveler.repository.borrowed import Hold, holding
-from graveler.repository.merges import merge_trees
-from graveler.repository.strategies import Settlement
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, head_of, replace_branch, run_head
-from graveler.runs.claims import Trees, applied, trees_of, values_at, without
+from graveler.runs.claims import Trees, applied, joined, trees_of, values_at, without
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
-from graveler.values import value_identity
+
+
+class _How(TypedDict):
+    """How earlier work is withdrawn; see `graveler.runs.claims.without`."""
+
+    fresh: bool
+    keeps_tables: bool
+
 
 WORK: Final = "graveler.step_work"
 """Metadata of a commit that joins a step: what identifies its work; "" if it wrote nothing."""
@@ -103,12 +107,17 @@ def _earlier(
 
 
 def _undone(
-    stores: Stores, head: Commit, writer: str, earlier: Commit | None, hold: Hold, *, fresh: bool
+    stores: Stores,
+    head: Commit,
+    writer: str,
+    earlier: Commit | None,
+    hold: Hold,
+    **how: Unpack[_How],
 ) -> Trees:
-    """Return the trees of a commit with the work of a step withdrawn."""
+    """Return the trees of a commit with the work of a step withdrawn; see `without`."""
     trees = trees_of(head)
     if earlier is None or WORK in earlier.metadata or "graveler.step" not in earlier.metadata:
-        return without(stores, trees, writer, hold, fresh=fresh)
+        return without(stores, trees, writer, hold, **how)
     # joined by a version without claims, which kept the trees before and after the work
     ends = (stores.refs.commits.find(earlier.metadata.get(end, "")) for end in _ENDS)
     base, done = (None if end is None else end.metarange for end in ends)
@@ -138,7 +147,7 @@ class _Try:
         fork: The run's head when the try was started.
         start: The fork without the work of the earlier success.
         earlier: The commit with which the work that this try replaces joined, or None.
-        fresh: Whether files whose earlier bytes are gone are deleted.
+        how: How the earlier work is withdrawn.
     """
 
     step: str
@@ -149,11 +158,16 @@ class _Try:
     fork: Commit
     start: Commit
     earlier: Commit | None
-    fresh: bool
+    how: _How
 
 
 def open_step(
-    attempt: Attempt, *, name: str, try_number: int, metadata: Mapping[str, str]
+    attempt: Attempt,
+    *,
+    name: str,
+    try_number: int,
+    metadata: Mapping[str, str],
+    keeps_tables: bool = False,
 ) -> "Step":
     """Start a try of the step `name` on its own branch, and fence its earlier tries.
 
@@ -173,9 +187,10 @@ def open_step(
     number, fence = records.next_try(branch, run.attempt, newest)
     known = attempt.known
     earlier = _earlier(stores, known, fork, branch, name)
+    how = _How(fresh=known.fresh, keeps_tables=keeps_tables)
     with holding(stores) as hold:
         start = fork
-        trees = _undone(stores, fork, branch, earlier, hold, fresh=known.fresh)
+        trees = _undone(stores, fork, branch, earlier, hold, **how)
         if trees != trees_of(fork):
             spec = CommitSpec(f"{name}: without its earlier try", {"graveler.run": run.key})
             start = make_commit(
@@ -198,7 +213,7 @@ def open_step(
         drop_branch(stores, branch, up_to=run.attempt)
         raise
     pairs = {**known.metadata, **metadata}
-    work = _Try(name, try_number, number, fence, pairs, fork, start, earlier, known.fresh)
+    work = _Try(name, try_number, number, fence, pairs, fork, start, earlier, how)
     return Step(attempt, work)
 
 
@@ -416,31 +431,16 @@ class Step(RunBranch):
         latest = _find_step(stores, head.id, key=self.run.key, step=self.step)
         if latest is not None and int(latest.metadata["graveler.step_number"]) > work.number:
             raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
-        known = self.earlier.id if self.earlier is not None else ""
-        dest = trees_of(head)
-        if latest is not None and latest.id != known:  # an earlier try joined while this one ran
-            dest = _undone(stores, head, self._name, latest, hold, fresh=work.fresh)
-
-        def settle(
-            key: bytes,
-            base: bytes | Literal[Unresolved.CONFLICT] | None,
-            source: bytes | None,
-            dest: bytes | None,
-        ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-            if base is CONFLICT:
-                return CONFLICT
-            undone = value_identity(get(stores.ranges, work.start.metarange, key))
-            if undone != value_identity(base) and undone == value_identity(source):
-                return dest  # another step changed a path that this try only undid
-            return CONFLICT
-
-        tree = merge_trees(
+        if head.id == work.fork.id:
+            return trees_of(done)
+        trees = _undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
+        what = f"step {self.step!r} of run {self.run.key!r}"
+        return joined(
             stores,
-            base=work.fork.metarange,
-            source=done.metarange,
-            dest=dest.files,
-            strategy=Settlement(resolve=settle),
-            what=f"step {self.step!r} of run {self.run.key!r}",
+            writer=self._name,
+            start=work.start,
+            done=done,
+            head=trees,
+            what=what,
             lines=(done, head),
         )
-        return Trees(tree, merge_claims(stores, claims_of(work.fork), claims_of(done), dest.claims))

@@ -52,7 +52,7 @@ def withdrawn(request, repo, main):
     return {"undo": undo, "reset": reset, "revert": revert}[request.param]
 
 
-def test_a_run_that_published_to_another_branch_since_does_not_double(repo, main):
+def test_a_publish_to_another_branch_between_does_not_double(repo, main):
     repo.create_branch("pr-42", source="main")
     publish(repo, KEY, {"part-1": "1"})
     publish(repo, KEY, {"part-2": "1"}, into="pr-42")
@@ -74,7 +74,7 @@ def test_a_rollback_that_was_withdrawn_lets_the_publish_stand(repo, main, back):
     assert files(repo) == {"part-2": "1"}
 
 
-def test_a_second_publish_that_was_withdrawn_leaves_the_first_to_replace(repo, withdrawn):
+def test_the_first_publish_is_replaced_after_the_second_is_gone(repo, withdrawn):
     publish(repo, KEY, {"part-1": "1"})
     publish(repo, KEY, {"part-2": "1"})
     withdrawn()
@@ -93,7 +93,7 @@ def test_the_first_of_many_publishes_is_replaced(repo, main):
     assert files(repo) == {"part-x": "1"}
 
 
-def test_a_run_rolls_back_after_many_publishes_that_changed_nothing(repo, main):
+def test_many_publishes_without_changes_do_not_hide_the_first(repo, main):
     publish(repo, KEY, {"part-1": "1"})
     for _ in range(60):
         publish(repo, KEY, {"part-1": "1"})
@@ -145,7 +145,7 @@ def test_a_later_equal_write_keeps_the_path(repo, main, first):
 
 
 @pytest.mark.parametrize("order", [("05", "06"), ("06", "05")])
-def test_the_success_file_of_two_hours_goes_with_the_last_of_them(repo, main, order):
+def test_the_success_file_of_two_hours_goes_with_the_last(repo, main, order):
     for hour in ("05", "06"):
         publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
     repo.runs.rollback(order[0])
@@ -235,7 +235,7 @@ def test_different_bytes_of_others_conflict_by_name(repo, main):
     assert files(repo) == {"p": "2"}
 
 
-def test_a_file_whose_writer_runs_again_does_not_return_with_a_rollback(repo, main):
+def test_a_file_of_a_writer_that_ran_again_does_not_return(repo, main):
     publish(repo, "A", {"p": "1"})
     publish(repo, "B", {"p": "2"})
     publish(repo, "A", {"q": "1"})
@@ -312,3 +312,138 @@ def test_a_run_without_changes_has_nothing_to_roll_back(repo, main):
     repo.runs.open(KEY).publish()
     with pytest.raises(NoChangesError):
         repo.runs.rollback(KEY)
+
+
+LOG = "t/_delta_log/{:020}.json"
+
+
+@pytest.fixture
+def table(repo, main):
+    """A Delta table: version 0 of a user, version 1 of an hour, version 2 of another one."""
+    main.put(LOG.format(0), b"0")
+    main.commit("create")
+    publish(repo, "05", {LOG.format(1): "1", "t/part-05": "1"})
+    publish(repo, "06", {LOG.format(2): "1", "t/part-06": "1"})
+    return set(files(repo))
+
+
+def test_a_table_with_later_versions_is_not_torn_by_a_retry(repo, table):
+    with pytest.raises(MergeConflictError, match=r"'t/'.*00002.json.*tables=\"keep\"") as refused:
+        publish(repo, "05", {"x": "1"})
+    assert [conflict.path for conflict in refused.value.conflicts] == ["t/_delta_log"]
+    assert set(files(repo)) == table
+    run = repo.runs.open("05")
+    with run.step("work", tables="keep") as step:
+        step.put(LOG.format(3), b"replaceWhere")
+        step.put("t/part-05b", b"1")
+    run.publish()
+    assert set(files(repo)) == table | {LOG.format(3), "t/part-05b"}
+
+
+def test_the_latest_version_of_a_table_is_replaced_as_a_whole(repo, table):
+    publish(repo, "06", {LOG.format(2): "2", "t/part-06b": "1"})
+    assert set(files(repo)) == table - {"t/part-06"} | {"t/part-06b"}
+
+
+def test_a_rollback_names_the_later_versions_of_a_table(repo, table):
+    with pytest.raises(MergeConflictError, match=r"t/_delta_log.*RESTORE"):
+        repo.runs.rollback("05")
+    assert set(files(repo)) == table
+    repo.runs.rollback("06")
+    repo.runs.rollback("05")
+    assert set(files(repo)) == {LOG.format(0)}
+
+
+def steps(run, **writes):
+    """Do steps one after the other: files by step."""
+    for name, texts in writes.items():
+        with run.step(name) as step:
+            for path, text in texts.items():
+                step.put(path, text.encode())
+
+
+def names(run):
+    return {entry.path: run.get(entry.path).decode() for entry in run.list()}
+
+
+def test_a_claim_above_equal_ones_keeps_what_they_wrote(repo, main):
+    """A and C wrote 1, D wrote 2 over it."""
+    publish(repo, "A", {"p": "1"})
+    publish(repo, "C", {"p": "1"})
+    publish(repo, "D", {"p": "2"})
+    publish(repo, "A", {"q": "1"})
+    repo.runs.rollback("D")
+    assert files(repo) == {"p": "1", "q": "1"}
+
+
+def test_a_writer_that_changes_a_shared_file_leaves_it_to_the_other(repo, main):
+    run = repo.runs.open("A")
+    run.put("p", b"1")
+    run.commit("direct")
+    run.publish()
+    publish(repo, "C", {"p": "1"})
+    again = repo.runs.open("A")
+    again.put("p", b"2")
+    again.commit("direct")
+    again.publish()
+    repo.runs.rollback("A")
+    assert files(repo) == {"p": "1"}
+
+
+def test_a_step_writes_what_its_neighbour_stopped_writing(repo, main):
+    run = repo.runs.open(KEY)
+    steps(run, one={"p": "1"})
+    with run.step("two") as two:
+        steps(run, one={"q": "1"})
+        two.put("p", b"1")
+    assert names(run) == {"settled": "0", "p": "1", "q": "1"}
+
+
+def test_a_step_leaves_what_its_neighbour_writes_now(repo, main):
+    run = repo.runs.open(KEY)
+    steps(run, two={"p": "1"})
+    with run.step("two") as two:
+        steps(run, one={"p": "1"})
+        two.put("q", b"1")
+    assert names(run) == {"settled": "0", "p": "1", "q": "1"}
+
+
+def test_a_run_that_wrote_a_path_twice_rolls_back(repo, main):
+    run = repo.runs.open(KEY)
+    steps(run, one={"p": "1"}, two={"p": "2"})
+    run.put("p", b"3")
+    run.commit("direct")
+    run.publish()
+    repo.runs.rollback(KEY)
+    assert files(repo) == {}
+
+
+def test_a_rollback_returns_a_file_that_another_step_wrote_first(repo, main):
+    publish(repo, KEY, {"b": "1"})
+    run = repo.runs.open(KEY)
+    steps(run, work={"c": "1"})
+    run.put("b", b"2")
+    run.commit("direct")
+    run.publish()
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"b": "1"}
+
+
+def test_a_rollback_leaves_what_another_run_claimed_since(repo, main):
+    main.put("p", b"0")
+    main.commit("by hand")
+    publish(repo, KEY, {"p": "1"})
+    publish(repo, KEY, {"q": "1"})
+    publish(repo, "B", {"p": "0"})
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"p": "0"}
+    repo.runs.rollback("B")
+    assert files(repo) == {"p": "1"}
+
+
+def test_steps_are_known_after_a_rollback_was_undone(repo, main):
+    publish(repo, KEY, {"p": "1"})
+    repo.runs.rollback(KEY)
+    assert not repo.runs.open(KEY).joined_steps()
+    repo.undo("main")
+    assert repo.runs.open(KEY).joined_steps()["work"].changed
