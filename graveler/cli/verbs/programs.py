@@ -56,11 +56,21 @@ def _open(
         str, typer.Option(metavar="BRANCH", help="The branch that the run publishes to.")
     ] = "",
     meta: MetaOption = None,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh",
+            help="Start from the target's head. A step deletes files whose earlier bytes expired.",
+        ),
+    ] = False,
 ) -> None:
     """Open a run, or the next attempt of one; print its handle, the value of GRAVELER_RUN."""
     repository = session.repository
     run = repository.runs.open(
-        key, into=into or repository.stores.default_branch, metadata=read_pairs(meta)
+        key,
+        into=into or repository.stores.default_branch,
+        metadata=read_pairs(meta),
+        fresh=fresh,
     )
     session.out.line(run.handle.to_json())
 
