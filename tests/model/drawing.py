@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.model.lake import Commit, Lake, Run
+from tests.model.versions import contents
 
 KEYS = ("05", "06", "07")
 STEPS = ("one", "two")
@@ -192,7 +193,7 @@ class Drawer:
         if found is None:
             return None
         run, who = found
-        files = run.head.version.files
+        files = contents(run.head.version.files)
         return {
             "who": who,
             "step": self.draw.choice(STEPS),
@@ -219,7 +220,10 @@ class Drawer:
                 return None
         label = self.draw.choice(open_tries)
         work = self.lake.tries[label]
-        return {"attempt": label, "writes": self.writes(work.handle.key, work.start.files)}
+        return {
+            "attempt": label,
+            "writes": self.writes(work.handle.key, contents(work.start.files)),
+        }
 
     def undo_step(self) -> dict[str, Any] | None:
         found = self._at_work()
@@ -233,7 +237,7 @@ class Drawer:
         found = self._at_work()
         return found and {
             "who": found[1],
-            "writes": self.writes(found[0].key, found[0].head.version.files),
+            "writes": self.writes(found[0].key, contents(found[0].head.version.files)),
         }
 
     def publish(self) -> dict[str, Any] | None:
@@ -292,7 +296,7 @@ class Drawer:
 
     def copy(self) -> dict[str, Any] | None:
         name = self.branch()
-        files = sorted(self.lake.branches[name].head.version.files)
+        files = sorted(contents(self.lake.branches[name].head.version.files))
         if not files:
             return None
         return {

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, permutations
 
-from tests.model.versions import Conflict, Draft, Value, Version, content, contents, merged, written
+from tests.model.versions import (
+    Conflict,
+    Draft,
+    Value,
+    Version,
+    content,
+    contents,
+    merged,
+    tree,
+    written,
+)
 
 Writes = Mapping[str, str | None]
 LEASE, TTL = 0, 14 * 24
@@ -286,6 +296,18 @@ class Lake:
             return other
         bases, unsure = self.bases(one, other)
         version = merged(bases, one.version, other.version, unsure=unsure)
+        if one.version.claims == bases.claims:
+            draft, new = Draft(version), contents(one.version.files)
+            old = contents(bases.files)
+            draft.write_equal(
+                ("", "merged"),
+                {
+                    path: text
+                    for path, text in new.items()
+                    if old.get(path) != text == content(version.files.get(path))
+                },
+            )
+            version = draft.version()
         self.move(into, self.make(version, other, one))
         return self.branches[into].head
 
@@ -294,7 +316,10 @@ class Lake:
         if not best:
             raise Fails("ConflictError")
         for commit in best:
-            if commit.version.files not in (source.version.files, dest.version.files):
+            if tree(commit.version.files) not in (
+                tree(source.version.files),
+                tree(dest.version.files),
+            ):
                 self._named(commit)
         if len(best) == 1:
             return best[0].version, set()
@@ -351,12 +376,13 @@ class Lake:
                     if commit.made <= old:
                         break
         kept -= self.expired
-        trees = [commit.version.files for commit in kept]
-        named = {value for files in trees for value in files.values()}
+        trees = {tree(commit.version.files) for commit in kept}
+        named = {value for files in trees for _, value in files}
         for commit in self.commits:
-            if commit not in kept and commit.version.files and commit.version.files not in trees:
+            files = tree(commit.version.files)
+            if files and files not in trees:
                 self.expired.add(commit)
-            self.lost.update(set(commit.version.files.values()) - named)
+            self.lost.update({value for _, value in files} - named)
 
     def keep(self, hours: int) -> None:
         self.keep_hours = hours
@@ -453,16 +479,13 @@ class Lake:
         return self._join(run, work, writes)
 
     def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
-        done = written(work.start.files, writes)
         head = run.head.version
         clashes = []
+        theirs = set(head.claims.items()) - set(work.fork.claims.items())
         for path, text in writes.items():
             was, now = work.fork.files.get(path), head.files.get(path)
-            if content(now) in (content(was), text):
-                continue
-            theirs = set(head.of(run.key).items()) - set(work.fork.of(run.key).items())
             wrote = any(place[1] == path and claim.value == now for place, claim in theirs)
-            if wrote or content(done.get(path)) != content(was):
+            if content(now) not in (content(was), text) and wrote:
                 clashes.append(path)
         if clashes:
             raise Conflict(*clashes)

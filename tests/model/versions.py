@@ -14,9 +14,9 @@ Writer = tuple[str, str]
 
 
 class Value(NamedTuple):
-    """A content, and the number of the write that made it."""
+    """A content, or None for a deletion, and the number of the write that made it."""
 
-    content: str
+    content: str | None
     number: int
 
 
@@ -67,16 +67,19 @@ class Version:
 
 def contents(files: Files) -> dict[str, str]:
     """Return the content by path."""
-    return {path: value.content for path, value in files.items()}
+    return {path: value.content for path, value in files.items() if value.content is not None}
+
+
+def tree(files: Files) -> frozenset[tuple[str, Value]]:
+    """Return the files without the deletions."""
+    return frozenset((path, value) for path, value in files.items() if value.content is not None)
 
 
 def written(files: Files, writes: Mapping[str, str | None]) -> Files:
     """Return the files after writes; None deletes, and an equal content leaves the value."""
     made = dict(files)
     for path, text in writes.items():
-        if text is None:
-            made.pop(path, None)
-        elif content(made.get(path)) != text:
+        if content(made.get(path)) != text:
             made[path] = Value(text, next(_numbers))
     return made
 
@@ -97,14 +100,14 @@ class Draft:
         """Let a writer write, and claim what it wrote."""
         for path, text in writes.items():
             was = self.files.get(path)
-            if text is None and was is None:
+            if text is None and content(was) is None:
                 continue
             under = self._without(writer, path, was)
             now = written(self.files, {path: text}).get(path)
             if text is not None and content(self.known.get(path)) == text != content(under):
                 now = self.known[path]  # the same file again
             self._set(path, now)
-            if (writer, path) not in self.claims and (now, under) != (None, None):
+            if content(now) is not None or content(under) is not None:
                 self.claims[writer, path] = Claim(now, under)
 
     def _without(self, writer: Writer, path: str, now: Value | None) -> Value | None:
@@ -115,13 +118,16 @@ class Draft:
         return self.files.get(path)
 
     def write_equal(self, writer: Writer, writes: Mapping[str, str | None]) -> None:
-        """Let a writer who is no run write; it claims equal files that runs claim."""
-        for path, text in writes.items():
-            now = self.files.get(path)
-            others = {other for other, at in self.claims if at == path} - {writer}
-            if now is not None and now.content == text and others:
-                self.claims[writer, path] = Claim(now, now)
+        """Let a writer who is no run write; it claims what runs claim."""
         self.files = dict(written(self.files, writes))
+        for path, text in writes.items():
+            others = {other for other, at in self.claims if at == path} - {writer}
+            now = self.files.get(path)
+            if text is not None and others and self.claims.get((writer, path), (None,))[0] != now:
+                if (writer, path) in self.claims:
+                    self.take_back(writer, path)
+                    self._set(path, now)
+                self.claims[writer, path] = Claim(now, now)
 
     def take_back(self, writer: Writer, path: str) -> None:
         """Remove a claim, and its file if it stands and nobody else claims it."""
@@ -139,7 +145,8 @@ class Draft:
             self.claims[name, path] = Claim(value, before)
         for name in () if heirs else above:
             self.claims[name, path] = others[name]._replace(before=mine.before)
-        if now == mine.value and not heirs:
+        gone = content(now) is None and content(mine.value) is None
+        if (now == mine.value or gone) and not heirs:
             self._set(path, mine.before)
 
     def _set(self, path: str, value: Value | None) -> None:
@@ -204,7 +211,7 @@ def _beneath(mine: Claim, others: Mapping[Writer, Claim]) -> Iterable[Writer]:
             (name for name, claim in others.items() if name not in found and claim.value == before),
             None,
         )
-        if below is None or before is None or content(before) == content(mine.value):
+        if below is None or before is None:
             return found
         found.append(below)
         before = others[below].before
@@ -221,6 +228,8 @@ def merged(base: Version, source: Version, dest: Version, *, unsure: Iterable[st
     files, conflicts = dict(dest.files), []
     for path in sorted({*base.files, *source.files, *dest.files}):
         was, new, ours = (content(side.files.get(path)) for side in (base, source, dest))
+        if new is None is ours and path in source.files:
+            files.setdefault(path, source.files[path])
         if new == ours or (was == new and path not in unsure):
             continue
         if was != ours or path in unsure:
@@ -240,6 +249,6 @@ def _merged_claims(base: Claims, source: Claims, dest: Claims) -> Claims:
         was, new, ours = (side.get(place) for side in (base, source, dest))
         if new is None and was is not None:
             claims.pop(place, None)
-        elif new is not None and new != was and (ours == was or was is None):
+        elif new is not None and new != was and (was is None or ours is not None):
             claims[place] = new
     return claims
