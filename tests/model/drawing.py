@@ -13,7 +13,7 @@ STEPS = ("one", "two")
 SHARED = ("out/_SUCCESS", "latest", "out/all")
 TEXTS = ("a", "bb", "ccc")
 """The contents; their sizes tell them apart."""
-TARGETS = ("main", "pr")
+LENGTH = 60
 
 
 @dataclass(frozen=True)
@@ -414,7 +414,7 @@ RACING = ("publish", "rollback", "write", "merge", "revert", "open", "abandon", 
 KILLED = (*RACING, "step", "direct", "close", "park", "rollback_commit")
 
 
-def drawn(seed: int, length: int) -> list[Operation]:
+def drawn(seed: int, length: int = LENGTH) -> list[Operation]:
     """Return the history of a seed."""
     lake = Lake()
     drawer = Drawer(seed, lake)

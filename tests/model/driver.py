@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Protocol
 
 from tests.model.adapter import Product, wrong
 from tests.model.drawing import Operation, drawn
 from tests.model.lake import Lake
 
-LENGTH = 60
 _KIND = 12
 """Characters of a violation that tell its kind."""
 
@@ -37,12 +37,14 @@ class Checked:
         at: The number of operations until then.
         attempts: How often each kind of operation was tried.
         successes: How often it succeeded.
+        seconds: How long it took.
     """
 
     violation: str = ""
     at: int = 0
     attempts: Counter[str] = field(default_factory=Counter)
     successes: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
 
 
 class Expected:
@@ -96,11 +98,13 @@ def check(
         every_gc: Whether a collection follows each operation.
         subject: Makes the repository.
     """
+    began = perf_counter()
     checked, product = Checked(), subject()
     try:
         _check(operations, checked, product, every_gc=every_gc)
     finally:
         product.end()
+        checked.seconds = perf_counter() - began
     return checked
 
 
@@ -142,7 +146,7 @@ def check_seed(
     seed: int, *, every_gc: bool = False, subject: Callable[[], Subject] = Product
 ) -> tuple[Checked, list[Operation]]:
     """Carry out the history of a seed."""
-    operations = drawn(seed, LENGTH)
+    operations = drawn(seed)
     return check(operations, every_gc=every_gc, subject=subject), operations
 
 

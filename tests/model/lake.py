@@ -378,9 +378,10 @@ class Lake:
         kept -= self.expired
         trees = {tree(commit.version.files) for commit in kept}
         named = {value for files in trees for _, value in files}
+        claims = [commit.version.claims for commit in kept]
         for commit in self.commits:
             files = tree(commit.version.files)
-            if files and files not in trees:
+            if (files and files not in trees) or commit.version.claims not in [{}, *claims]:
                 self.expired.add(commit)
             self.lost.update({value for _, value in files} - named)
 

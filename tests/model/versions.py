@@ -136,17 +136,19 @@ class Draft:
         others = {other: claim for (other, at), claim in self.claims.items() if at == path}
         for name in _beneath(mine, others):
             del others[name]
-        heirs = [name for name, claim in others.items() if _together(mine, claim)]
-        above = [name for name in others if name not in heirs and others[name].before == mine.value]
-        for name in heirs:
-            value, before = others[name]
-            before = mine.before if content(before) == content(mine.value) else before
-            value = mine.value if above or now == mine.value else value
-            self.claims[name, path] = Claim(value, before)
-        for name in () if heirs else above:
-            self.claims[name, path] = others[name]._replace(before=mine.before)
-        gone = content(now) is None and content(mine.value) is None
-        if (now == mine.value or gone) and not heirs:
+        equal = [name for name in others if content(others[name].value) == content(mine.value)]
+        heirs = [name for name in equal if _together(mine, others[name])]
+        above = [name for name in others if others[name].before == mine.value]
+        mine_now = now == mine.value or content(now) is None is content(mine.value)
+        for name, claim in others.items():
+            adopts = name in equal and (mine_now or (name in heirs and above))
+            under = claim.before
+            if (name in heirs and content(under) == content(mine.value)) or (
+                name in above and not heirs
+            ):
+                under = mine.before
+            self.claims[name, path] = Claim(mine.value if adopts else claim.value, under)
+        if mine_now and not equal:
             self._set(path, mine.before)
 
     def _set(self, path: str, value: Value | None) -> None:
