@@ -117,9 +117,13 @@ class Claims:
 
     def get(self, writer: str, path: bytes) -> Claim | None:
         """Return the claim of a writer at a path, or None."""
-        key = _key(writer, path)
-        raw = self._changes[key] if key in self._changes else get(self._store, self._tree, key)
+        raw = self.stored(writer, path)
         return None if raw is None else _decode(raw)
+
+    def stored(self, writer: str, path: bytes) -> bytes | None:
+        """Return the claim of a writer at a path in its stored form, or None."""
+        key = _key(writer, path)
+        return self._changes[key] if key in self._changes else get(self._store, self._tree, key)
 
     def of(self, writer: str) -> dict[bytes, Claim]:
         """Return the stored claims of a writer by path, in key order; changes are left out."""
@@ -244,6 +248,31 @@ class Claims:
             others, first = (changed if first else others), False
         return value, others
 
+    def stack(
+        self,
+        path: bytes,
+        under: bytes | None,
+        value: bytes | None,
+        claims: Sequence[tuple[str, Claim]],
+    ) -> None:
+        """Put claims on top of those of a path.
+
+        Args:
+            path: The path.
+            under: The value record on which they stand.
+            value: The value record that they leave at the path.
+            claims: Writers and claims. The last one to write has the content of `value`.
+        """
+        for writer, claim in sorted(claims, key=lambda each: each[1].equals(value)):
+            beneath = (other.is_at(path, claim.before) for _, other in claims if other != claim)
+            before = claim.before if claim.before is not None and any(beneath) else under
+            final = claim.equals(value)
+            self.put(
+                writer,
+                path,
+                Claim.of(path, value, before) if final else claim._replace(before=before),
+            )
+
     def pass_on(self, path: bytes, now: bytes | None, to: bytes | None, earlier: "Claims") -> bool:
         """Let later equal claims of a path stand on another value; return whether there are any.
 
@@ -261,6 +290,29 @@ class Claims:
         for writer, claim in later.items():
             self.put(writer, path, claim._replace(before=to))
         return bool(later)
+
+    def lost(
+        self, path: bytes, value: bytes | None, now: "Claims", *, but: Collection[str]
+    ) -> bool:
+        """Return whether a writer that claims this content of a path claims it no more.
+
+        Args:
+            path: The path.
+            value: The content.
+            now: The present claims.
+            but: Writers that do not count.
+        """
+        return any(
+            claim.equals(value) and now.get(writer, path) is None
+            for writer, claim in self._others(path, but).items()
+        )
+
+    def same_at(self, path: bytes, other: "Claims") -> bool:
+        """Return whether a path has the same claims in another tree."""
+        writers = self.writers(path)
+        return writers == other.writers(path) and all(
+            self.stored(writer, path) == other.stored(writer, path) for writer in writers
+        )
 
     def is_claimed(self, path: bytes, value: bytes | None) -> bool:
         """Return whether any writer claims this content of a path."""
@@ -343,6 +395,8 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     if step is None:
         claims.look_up(unchanged)
         unchanged = [path for path in unchanged if claims.writers(path) - {writer}]
+        sides = (find_many(store, each, unchanged) for each in (before or tree, tree))
+        unchanged = [path for path, was, now in zip(unchanged, *sides, strict=True) if was == now]
     for path, row in zip(unchanged, find_many(store, tree, unchanged), strict=True):
         mine = claims.get(writer, path) if stored is None else own.get(path)
         value = None if row is None else row[len(path) :]
@@ -365,8 +419,13 @@ def titles(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str, str]]:
     """Yield the writer and the name of each step of a run that has claims."""
     start, stop = _of_run(run)
     for key, raw in scan(store, tree, start, stop):
-        if key.endswith(b"/") and key.count(b"/") == 1:
+        if is_title(key):
             yield key[:-1].decode(), decode_value(raw)[1].decode("utf-8", "surrogatepass")
+
+
+def is_title(key: bytes) -> bool:
+    """Return whether a key of a tree of claims has the title of a step."""
+    return key.endswith(b"/") and key.count(b"/") == 1
 
 
 def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:
@@ -374,27 +433,52 @@ def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:
     return value_identity(get(store, tree, _key(writer, b"")))
 
 
-def differing_claims(
-    store: RangeStore, left: str, right: str, run: str
-) -> Iterator[tuple[str, bytes, bytes | None, bytes | None]]:
-    """Yield writer, path, left and right stored claim of a run where two trees of claims differ."""
+class ClaimChange(NamedTuple):
+    """A claim that differs between two trees of claims.
+
+    Attributes:
+        writer: The writer.
+        path: The path; b"" for the title of a step.
+        left: The claim on the left, or None; None for a title.
+        right: The same on the right.
+        same: Whether both sides claim the same content.
+    """
+
+    writer: str
+    path: bytes
+    left: Claim | None
+    right: Claim | None
+    same: bool
+
+
+def claim_changes(store: RangeStore, left: str, right: str, run: str = "") -> Iterator[ClaimChange]:
+    """Yield the claims that differ between two trees of claims, by writer and path.
+
+    Args:
+        store: Where the trees are.
+        left: Metarange id.
+        right: Metarange id.
+        run: Only the claims of this run and of its steps.
+    """
     if left == right:
         return
-    start, stop = _of_run(run)
+    start, stop = _of_run(run) if run else (b"", None)
     sides = (read(store, tree).within(start, stop) for tree in (left, right))
     for key, was, now in diff_ranges(store, *sides, start=start, stop=stop):
         writer, _, path = key.partition(b"/")
-        yield writer.decode(), path, was, now
+        if writer.startswith(_PATHS):
+            continue
+        left_claim, right_claim = (
+            None if raw is None or not path else _decode(raw) for raw in (was, now)
+        )
+        contents = [claim and claim.content for claim in (left_claim, right_claim)]
+        same = contents[0] == contents[1]
+        yield ClaimChange(writer.decode(), path, left_claim, right_claim, same)
 
 
 def same_work(store: RangeStore, left: str, right: str, run: str) -> bool:
     """Return whether a run and its steps claim the same paths with the same contents in two trees."""
-    return all(
-        was is not None
-        and now is not None
-        and (not path or _decode(was).content == _decode(now).content)
-        for _, path, was, now in differing_claims(store, left, right, run)
-    )
+    return all(change.same for change in claim_changes(store, left, right, run))
 
 
 def _of_run(run: str) -> tuple[bytes, bytes]:

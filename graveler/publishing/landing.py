@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from graveler.committed import EMPTY_METARANGE, Base, Bases, differing_spans
-from graveler.committed.claims import claimed, claims_of
+from graveler.committed.claims import claimed, claims_of, is_title
 from graveler.committed.merge import merge
 from graveler.config import default_committer
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
@@ -180,10 +180,11 @@ def merged_claims(stores: Stores, parents: Sequence[Commit]) -> str:
 def merge_claims(stores: Stores, base: str | Bases, source: str, dest: str) -> str:
     """Return the claims `dest` with the changes from `base` to `source`."""
 
-    def settle(
-        _key: bytes, _base: object, ours: bytes | None, theirs: bytes | None
-    ) -> bytes | None:
-        return None if theirs is None else ours  # a claim that one side withdraws goes
+    def settle(key: bytes, _base: object, ours: bytes | None, theirs: bytes | None) -> bytes | None:
+        if ours is None or theirs is None:
+            # a claim that one side withdraws goes, but not the title of a step that ran again
+            return (ours or theirs) if is_title(key) else None
+        return ours
 
     return merge(
         stores.ranges, base, source, dest, splitting=stores.splitting, resolve=settle

@@ -323,8 +323,8 @@ class _Committer:
             order.spec,
             sorted(set(self._written)),
         )
-        # a run may claim what others wrote, by equal writes
-        changed = applied.changed or (bool(order.fence) and claims != claims_of(tip.head))
+        # equal writes may claim what others wrote
+        changed = applied.changed or claims != claims_of(tip.head)
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
         if not changed and not allow_empty:
             keep_head(self._stores, rest, tip.predicate)  # or another committer has landed them

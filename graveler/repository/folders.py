@@ -100,11 +100,12 @@ class _Job(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """The result for a file: an entry to stage, a fault, or nothing if it exists already."""
+    """The result for a file: an entry to stage, a fault, or the entry that exists already."""
 
     path: str
     entry: Entry | None = None
     fault: Exception | None = None
+    known: Entry | None = None
 
 
 def upload(
@@ -135,6 +136,7 @@ def upload(
     files = origin.checked(destination.start)
     sender = _Sender(destination, terms, metadata_given=metadata_given)
     skipped = 0
+    claims, known = bool(destination.writes().fence), list[Entry]()
     faults: list[tuple[str, Exception]] = []
 
     def noted(name: str, reason: str) -> None:
@@ -150,9 +152,16 @@ def upload(
                 chunks.add(sent.entry)
             else:
                 skipped += 1
+                if claims and sent.known is not None:
+                    known.append(sent.known)
             terms.progress("upload", number, max(files, number))
             if len(faults) >= MOST_FAULTS:
                 break
+            if len(known) >= _LOOK_UP:
+                destination.writes().stage(known)
+                known = []
+        if known:  # a run claims what it uploads, even if it is there
+            destination.writes().stage(known)
     if faults:
         rest = f"{chunks.staged:,} others are staged, {skipped:,} were there: {_AGAIN}"
         raise failure(faults, rest)
@@ -202,7 +211,7 @@ class _Sender:
         for _ in range(_TRIES):
             with SourceFile(job.file, self.over) as source:
                 if job.known is not None and self._is_there(job.known, source):
-                    return _Sent(job.path)
+                    return _Sent(job.path, known=job.known)
                 source.rewind()
                 body = cast("BinaryIO", source)
                 entry = stored(

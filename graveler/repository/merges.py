@@ -9,7 +9,7 @@ from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Merged, Ra
 from graveler.committed.claims import claimed, claims_of
 from graveler.committed.diff import diff, same_content
 from graveler.committed.lookup import find_many
-from graveler.committed.merge import merge
+from graveler.committed.merge import SHOWN, merge
 from graveler.committed.merge_slices import Tasks
 from graveler.committed.units import names_unit
 from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
@@ -22,6 +22,7 @@ from graveler.reads.stores import Stores
 from graveler.refs import line_outside, merge_bases, resolve_beside
 from graveler.refs.refs import Look
 from graveler.refs.settings import PROTECTION
+from graveler.repository.reconciliation import Reconciliation, Trees, trees_of
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
 from graveler.telemetry import MERGE
 
@@ -169,12 +170,14 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
     bases = merge_start(stores, source, dest)
     if bases is None:
         return None
+    start = stores.refs.commits.get(bases.best[0].id)
+    both = Reconciliation.of(stores, strategy, *map(trees_of, (start, source, dest)))
     merged = _merged(
         stores,
         base=bases,
         source=source.metarange,
         dest=dest.metarange,
-        strategy=strategy,
+        strategy=both.settled,
         what=spec.message,
         earlier=_still_good(stores, earlier, source, bases),
         lines=(source, dest),
@@ -183,17 +186,40 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
     if merged.whole:
         names = b" ".join(merged.whole[:_SHOWN]).decode("utf-8", "backslashreplace")
         spec = replace(spec, metadata={**spec.metadata, WHOLE: names})
-    tree = merged.metarange
-    claims = _claims(stores, bases.best[0].id, source, dest, tree)
+    claims = merged_claims(stores, (dest, source))
+    tree, claims = reconciled(
+        stores, both, merged.metarange, what=spec.message, lines=(source, dest), claims=claims
+    )
+    claims = _kept(stores, start, source, tree, claims)
     return make_commit(stores, tree=tree, parents=(dest, source), spec=spec, claims=claims)
 
 
-def _claims(stores: Stores, base: str, source: Commit, dest: Commit, tree: str) -> str:
-    """Return the claims of a merge.
+def reconciled(
+    stores: Stores,
+    both: Reconciliation,
+    files: str,
+    *,
+    what: str,
+    lines: tuple[Commit | None, Commit | None],
+    claims: str | None = None,
+) -> Trees:
+    """Return the trees of a merge whose files are merged by content; see `Reconciliation.trees`.
 
-    A source without claims also keeps the paths that it wrote as a run did on the destination.
+    Raises:
+        MergeConflictError: The destination has changed a path that the source claims.
     """
-    claims, start = merged_claims(stores, (dest, source)), stores.refs.commits.get(base)
+    trees, conflicts = both.trees(files, claims)
+    if conflicts:
+        shown = describe(stores, conflicts[:SHOWN], source=lines[0], dest=lines[1])
+        raise conflict_error(what, shown, len(conflicts))
+    return trees
+
+
+def _kept(stores: Stores, start: Commit, source: Commit, tree: str, claims: str) -> str:
+    """Return the claims of a merge with those of a source without claims.
+
+    It keeps the paths that it wrote as a run did on the destination.
+    """
     if claims == EMPTY_METARANGE or claims_of(source) != claims_of(start):
         return claims
     changes = list(diff(stores.ranges, start.metarange, source.metarange))

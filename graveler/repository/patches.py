@@ -45,7 +45,7 @@ def commit_changes(
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
         record = older.beneath_voids(tip.record, tip.record.sealed_tokens)
         claims = claims_after(stores, name, fence, tip.head, applied.metarange, spec, keys)
-        if applied.changed or (fence and claims != claims_of(tip.head)):
+        if applied.changed or claims != claims_of(tip.head):
             made = make_commit(
                 stores, tree=applied.metarange, parents=(tip.head,), spec=spec, claims=claims
             )

@@ -13,10 +13,11 @@ from graveler.committed import same_records
 from graveler.committed.claims import claims_of
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merge_claims
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import log
-from graveler.repository.merges import merge_trees, refuse_unpublished
+from graveler.repository.merges import merge_trees, reconciled, refuse_unpublished
+from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 
 REVERT: Final = "graveler.revert"
@@ -164,16 +165,20 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
         for commit in (base, source):
             refuse_unpublished(stores, commit, tip.head)
             stores.refs.expired.check_nameable(commit.id)
+        lines = (None, tip.head)
+        sides = map(trees_of, (base, source, tip.head))
+        returns = action == "revert"
+        both = Reconciliation.of(stores, settled, *sides, strict=True, returns=returns)
         tree = merge_trees(
             stores,
             base=base.metarange,
             source=source.metarange,
             dest=tip.head.metarange,
-            strategy=settled,
+            strategy=both.settled,
             what=what,
-            lines=(None, tip.head),
+            lines=lines,
         )
-        claims = merge_claims(stores, *map(claims_of, (base, source, tip.head)))
+        tree, claims = reconciled(stores, both, tree, what=what, lines=lines)
         same = claims == claims_of(tip.head) and same_records(
             stores.ranges, tip.head.metarange, tree
         )

@@ -221,7 +221,7 @@ class _Work:
             self._spec,
             [change[0] for change in listed],
         )
-        changed = applied.changed or (bool(self._fence) and claims != claims_of(tip.head))
+        changed = applied.changed or claims != claims_of(tip.head)
         self.whole = self._leading(sealed) if changed else ()
         rest = self.older.beneath_voids(tip.record, sealed[len(self.whole) :])
         if not changed:

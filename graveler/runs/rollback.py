@@ -1,15 +1,14 @@
 """The rollback of a published run by one revert commit on its target."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from graveler.committed import RawConflict, get
+from graveler.committed import get
 from graveler.committed.claims import claims_of, same_work
 from graveler.committed.diff import diff
-from graveler.committed.merge import SHOWN
 from graveler.committed.units import names_unit
 from graveler.errors import (
     MergeConflictError,
@@ -18,15 +17,12 @@ from graveler.errors import (
     RunNotFoundError,
     RunStateError,
 )
-from graveler.model import BranchRecord, Commit, Conflict
+from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
-from graveler.repository.borrowed import holding
-from graveler.repository.merges import describe
-from graveler.repository.reverts import REVERT
-from graveler.runs.claims import rolled_back, trees_of
+from graveler.repository import reverts
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
@@ -287,54 +283,38 @@ def _revert(
             **{key: published.metadata[key] for key in _HOURS if key in published.metadata},
             **metadata,
             "graveler.rollback": record.key,
-            REVERT: published.id,
         },
     )
 
-    def build(tip: Tip) -> BranchRecord:
+    def accepts(head: Commit) -> None:
         for commit in (before, published):
             stores.refs.expired.check_nameable(commit.id)
-        _check_latest(stores, record, published, before, tip.head)
-        done = rolled_back(
-            stores, hold, run=record.branch, published=published, before=before, head=tip.head
-        )
-        if done.conflicts:
-            raise _overlap(stores, record, published, done.conflicts, tip.head)
-        if done.trees == trees_of(tip.head):
-            raise NoChangesError(f"run {record.key!r}: a rollback would change nothing")
-        files, claims = done.trees
-        return tip.at(
-            make_commit(stores, tree=files, parents=(tip.head,), spec=spec, claims=claims)
-        )
+        _check_latest(stores, record, published, before, head)
 
-    with holding(stores) as hold:
-        return land(stores, publish.into, "revert", build, guard="revert").head
+    pick = reverts.Pick(published, parent=1, accepts=accepts)
+    try:
+        return reverts.revert(stores, publish.into, pick, spec)
+    except _NotLatest:
+        raise
+    except MergeConflictError as error:
+        raise _overlap(record, published, error) from error
 
 
-def _overlap(
-    stores: Stores,
-    record: RunRecord,
-    published: Commit,
-    conflicts: Sequence[RawConflict],
-    head: Commit,
-) -> MergeConflictError:
+def _overlap(record: RunRecord, published: Commit, error: MergeConflictError) -> MergeConflictError:
     """Return the error of a rollback whose paths others have changed since."""
-    named = describe(stores, conflicts[:SHOWN], source=None, dest=head)
-    shown = ", ".join(map(_changed_by, named[:_NAMED]))
-    more = len(conflicts) - _NAMED
-    tables = [conflict.path for conflict in named if names_unit(conflict.path)]
+    shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
+    more = error.count - _NAMED
     way_out = ": roll those back first, the latest before the others"
-    if tables:
-        way_out = (
-            f": the log of a table has later versions, and a table is rolled back as a whole: undo "
-            f"those first, or write a version without these rows by RESTORE or DELETE "
-            f"({', '.join(tables[:_NAMED])})"
+    if any(names_unit(conflict.path) for conflict in error.conflicts):
+        way_out += (
+            "; the log of a table has later versions, and a table is rolled back as a whole: undo those "
+            "first, or write a version without these rows by RESTORE or DELETE"
         )
     return MergeConflictError(
         f"run {record.key!r} cannot be rolled back: later changes overlap with commit "
         f"{published.id[:12]}: {shown}" + (f" and {more} more" if more > 0 else "") + way_out,
-        named,
-        len(conflicts),
+        error.conflicts,
+        error.count,
     )
 
 
@@ -386,9 +366,12 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
     The run is ROLLED_BACK if its present attempt is published, and that publish is the reverted one.
     """
 
+    def rests(later: Publish) -> bool:
+        return records.stores.refs.commits.get(later.commit).generation < revert.generation
+
     def change(record: RunRecord | None) -> RunRecord:
         record = record or records.get(key)
-        marked = with_rollback(record.publishes, publish.commit, revert.id)
+        marked = with_rollback(record.publishes, publish.commit, revert.id, rests)
         if marked == record.publishes:
             return record
         record = replace(record, publishes=marked)

@@ -1,6 +1,6 @@
 """The states of a run, the events that are allowed in each, and its publishes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -117,10 +117,18 @@ def with_publish(publishes: Sequence[Publish], new: Publish) -> tuple[Publish, .
     return bare + kept[-_JUDGED:]
 
 
-def with_rollback(publishes: Sequence[Publish], commit: str, rollback: str) -> tuple[Publish, ...]:
+def with_rollback(
+    publishes: Sequence[Publish], commit: str, rollback: str, rests: Callable[[Publish], bool]
+) -> tuple[Publish, ...]:
     """Return the publishes of a run after a revert of the publish `commit`.
 
     Later publishes that changed nothing depend on it, and are reverted with it.
+
+    Args:
+        publishes: The publishes.
+        commit: The commit of the publish.
+        rollback: The commit that reverts it.
+        rests: Returns whether a later publish is older than that commit.
     """
     marked: list[Publish] = []
     reverted: Publish | None = None
@@ -132,7 +140,7 @@ def with_rollback(publishes: Sequence[Publish], commit: str, rollback: str) -> t
             if publish.changed and not publish.rollback:
                 reverted = None
             else:
-                mine = not publish.changed and publish.rollback == reverted.rollback
+                mine = not publish.changed and rests(publish)
         marked.append(replace(publish, rollback=rollback) if mine else publish)
     return tuple(marked)
 

@@ -37,9 +37,17 @@ from graveler.refs import is_ancestor, remove
 from graveler.refs.branches import owned
 from graveler.refs.refs import Look
 from graveler.repository.borrowed import Hold, holding
+from graveler.repository.merges import merge_trees, reconciled
+from graveler.repository.reconciliation import (
+    Reconciliation,
+    Trees,
+    applied,
+    trees_of,
+    values_at,
+)
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, head_of, replace_branch, run_head
-from graveler.runs.claims import Trees, applied, joined, trees_of, values_at, without
+from graveler.runs.claims import without
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
@@ -435,12 +443,15 @@ class Step(RunBranch):
             return trees_of(done)
         trees = _undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
         what = f"step {self.step!r} of run {self.run.key!r}"
-        return joined(
+        start = trees_of(work.fork)
+        both = Reconciliation.of(stores, None, start, trees_of(done), trees)
+        files = merge_trees(
             stores,
-            writer=self._name,
-            start=work.start,
-            done=done,
-            head=trees,
+            base=start.files,
+            source=done.metarange,
+            dest=trees.files,
+            strategy=both.settled,
             what=what,
             lines=(done, head),
         )
+        return reconciled(stores, both, files, what=what, lines=(done, head))

@@ -1,0 +1,294 @@
+"""Reconciliation: what a merge makes of paths whose claims or files both sides changed.
+
+A merge of files goes by content, and claims are merged like files. Both are exact at a path that
+the destination has left as the base had it. At any other path that the source has claimed, or has
+stopped claiming, the two would contradict each other: a file would go that another run claims, or stay
+with no one who claims it. There the changes of the source are done again on the destination. Claims
+that the source withdrew are withdrawn there, and its new claims are written on top.
+
+Merges, publishes, joins of steps, reverts, cherry-picks and rollbacks all go this way. The rules are in
+``docs/concepts/runs.md``.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from graveler.committed import CONFLICT, RawConflict, Unresolved, differing_spans
+from graveler.committed.apply import apply
+from graveler.committed.claims import Claim, Claims, claim_changes, claims_of
+from graveler.committed.diff import same_content
+from graveler.committed.lookup import find_many
+from graveler.errors import ExpiredError, ObjectNotFoundError
+from graveler.model import Commit
+from graveler.objects.address import is_own
+from graveler.publishing.landing import merge_claims
+from graveler.reads.stores import Stores
+from graveler.repository.borrowed import Hold, rows_of
+from graveler.repository.strategies import Settlement
+from graveler.values import decode_entry, record_id
+
+_Value = bytes | Literal[Unresolved.CONFLICT] | None
+
+
+class Trees(NamedTuple):
+    """The trees of a commit: metarange ids of its files and of its claims."""
+
+    files: str
+    claims: str
+
+
+class _Row(NamedTuple):
+    """A claim that the source changed."""
+
+    writer: str
+    base: Claim | None
+    source: Claim | None
+
+
+def trees_of(commit: Commit) -> Trees:
+    """Return the trees of a commit."""
+    return Trees(commit.metarange, claims_of(commit))
+
+
+def values_at(stores: Stores, tree: str, paths: Sequence[bytes]) -> Iterator[bytes | None]:
+    """Yield the value record of each path in a tree, or None."""
+    rows = find_many(stores.ranges, tree, paths)
+    return (
+        None if row is None else row[len(path) :] for path, row in zip(paths, rows, strict=True)
+    )
+
+
+def applied(stores: Stores, tree: str, files: Mapping[bytes, bytes | None]) -> str:
+    """Return the tree with other value records at some paths; None removes a path."""
+    changes = (
+        (path, None if value is None else record_id(path, value), value)
+        for path, value in sorted(files.items())
+    )
+    return apply(stores.ranges, tree, changes, stores.splitting).metarange
+
+
+def keep_bytes(
+    stores: Stores, files: dict[bytes, bytes | None], hold: Hold, *, fresh: bool = False
+) -> None:
+    """Check that the bytes of returning files exist, and keep them.
+
+    Args:
+        stores: The repository.
+        files: The value records of the files.
+        hold: Keeps the bytes.
+        fresh: Delete a path whose bytes are gone: set its value record to None.
+
+    Raises:
+        ExpiredError: The bytes of a file are gone.
+    """
+    epoch = stores.refs.epochs.read()
+    entries = []
+    for path, value in files.items():
+        entry = None if value is None else decode_entry(path, value)
+        if entry is None or not is_own(entry.address):
+            continue
+        try:
+            stores.objects.head(entry.address)
+        except ObjectNotFoundError as error:
+            if not fresh:
+                raise ExpiredError(
+                    f"{entry.path!r} must return to an earlier file, whose bytes at "
+                    f"{entry.address} are expired: `graveler run open --fresh` opens an attempt "
+                    "that deletes such files instead"
+                ) from error
+            files[path] = None
+        else:
+            entries.append(entry)
+    hold.keep(rows_of(entries, epoch))
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The paths of a merge that need more than their contents.
+
+    Attributes:
+        stores: The repository.
+        base: The trees of the base.
+        source: The trees of the source.
+        dest: The trees of the destination.
+        strategy: The strategy of the merge.
+        settled: The strategy, which also keeps the destination's version of a path that the source
+            only stopped claiming.
+        rows: The claims that the source changed, at these paths.
+        returns: Whether the source's claims return beneath later ones.
+    """
+
+    stores: Stores
+    base: Trees
+    source: Trees
+    dest: Trees
+    strategy: Settlement
+    settled: Settlement
+    rows: Mapping[bytes, list[_Row]]
+    returns: bool
+
+    @classmethod
+    def of(  # noqa: PLR0913 - three trees and how to join them
+        cls,
+        stores: Stores,
+        strategy: Settlement | str | None,
+        base: Trees,
+        source: Trees,
+        dest: Trees,
+        *,
+        strict: bool = False,
+        returns: bool = False,
+    ) -> "Reconciliation":
+        """Return the reconciliation of a merge.
+
+        Args:
+            stores: The repository.
+            strategy: The strategy of the merge.
+            base: The trees of the base.
+            source: The trees of the source.
+            dest: The trees of the destination.
+            strict: Whether a path that the source only stopped claiming, and that others changed on
+                the destination, is a conflict.
+            returns: Whether the source's claims are older than those of the destination, and return.
+        """
+        given = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
+        rows = dict(_contested(stores, base, source, dest))
+        only_left = {path for path in rows if all(row.source is None for row in rows[path])}
+        if strict or not only_left:
+            return cls(stores, base, source, dest, given, given, rows, returns)
+
+        def resolve(key: bytes, was: _Value, ours: bytes | None, theirs: bytes | None) -> _Value:
+            if key in only_left:
+                return theirs
+            return CONFLICT if given.resolve is None else given.resolve(key, was, ours, theirs)
+
+        kept = Settlement(given.word, resolve, given.whole)
+        return cls(stores, base, source, dest, given, kept, rows, returns)
+
+    def trees(self, files: str, claims: str | None = None) -> tuple[Trees, list[RawConflict]]:
+        """Return the trees of the merge, and the conflicts that its contents do not show.
+
+        Args:
+            files: The merged files, by content.
+            claims: The merged claims; None to merge them.
+        """
+        ranges = self.stores.ranges
+        if claims is None:
+            claims = merge_claims(
+                self.stores, self.base.claims, self.source.claims, self.dest.claims
+            )
+        if not self.rows:
+            return Trees(files, claims), []
+        work = Claims(ranges, self.stores.splitting, claims)
+        before = Claims(ranges, self.stores.splitting, self.base.claims)
+        theirs = Claims(ranges, self.stores.splitting, self.dest.claims)
+        paths = list(self.rows)
+        sides = (
+            values_at(self.stores, tree, paths)
+            for tree in (self.base.files, self.source.files, self.dest.files, files)
+        )
+        changed: dict[bytes, bytes | None] = {}
+        returning: dict[bytes, bytes | None] = {}
+        conflicts = []
+        for path, was, ours, now, merged in zip(paths, *sides, strict=True):
+            for writer in work.writers(path) | theirs.writers(path):
+                work.put_stored(writer, path, theirs.stored(writer, path))
+            value, conflict = self._replayed(work, before, path, was, ours, now, merged)
+            if conflict:
+                conflicts.append(RawConflict(path, was, ours, now))
+            if value != merged:
+                changed[path] = value
+                if value not in (None, was, ours, now):
+                    returning[path] = value
+        if returning and not conflicts:
+            # the rows that keep the bytes stay until garbage collection finds them unused
+            keep_bytes(self.stores, returning, Hold(self.stores))
+        return Trees(applied(self.stores, files, changed), work.tree()), conflicts
+
+    def _replayed(  # noqa: PLR0913 - a path on all sides
+        self,
+        work: Claims,
+        before: Claims,
+        path: bytes,
+        was: bytes | None,
+        ours: bytes | None,
+        now: bytes | None,
+        merged: bytes | None,
+    ) -> tuple[bytes | None, bool]:
+        """Do the changes of the source at a path again on the destination's claims.
+
+        Returns:
+            The value record at the path, and whether it is a conflict.
+        """
+        rows = self.rows[path]
+        gone = [row.writer for row in rows if row.base is not None]
+        value, _ = work.withdraw_all(gone, path, now, None)
+        added = [row for row in rows if row.source is not None]
+        if not added:
+            return value, False
+        if self.returns and work.pass_on(path, value, ours, before):
+            for row in added:
+                if row.source is not None:
+                    work.put(row.writer, path, row.source)
+            return value, False
+        if not same_content(value, ours):
+            free = same_content(now, was) or same_content(merged, ours)
+            if not free and not work.is_claimed(path, value):
+                free = before.lost(path, was, work, but=gone)  # others only stopped claiming it
+            if not free and self.strategy.word != "source-wins":
+                return value, self.strategy.word is None and self.strategy.resolve is None
+            final = ours
+        else:
+            final = value
+        work.stack(path, value, final, [(row.writer, row.source) for row in added if row.source])
+        return final, False
+
+
+def _contested(
+    stores: Stores, base: Trees, source: Trees, dest: Trees
+) -> Iterator[tuple[bytes, list[_Row]]]:
+    """Yield the paths at which the source changed claims and the destination claims or files."""
+    if base.claims == source.claims or base == dest:
+        return
+    inside = [
+        _Spans(differing_spans(stores.ranges, one, other), prefix)
+        for one, other, prefix in (
+            (base.files, dest.files, b""),
+            (base.claims, dest.claims, b"="),
+        )
+    ]
+    rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
+    for row in claim_changes(stores.ranges, base.claims, source.claims):
+        # without another content, only what stood before it changed
+        if row.path and not row.same and any(row.path in spans for spans in inside):
+            rows[row.path].append(_Row(row.writer, row.left, row.right))
+    paths = sorted(rows)
+    before, now = (Claims(stores.ranges, stores.splitting, tree.claims) for tree in (base, dest))
+    before.look_up(paths)
+    now.look_up(paths)
+    sides = (values_at(stores, tree.files, paths) for tree in (base, dest))
+    for path, was, there in zip(paths, *sides, strict=True):
+        if was != there or not before.same_at(path, now):
+            yield path, rows[path]
+
+
+class _Spans:
+    """Paths within stretches of ranges.
+
+    Args:
+        spans: First and last key of each stretch, in key order.
+        prefix: The start of the key of a path.
+    """
+
+    def __init__(self, spans: Iterable[tuple[bytes, bytes]], prefix: bytes) -> None:
+        self._spans = list(spans)
+        self._firsts = [first for first, _ in self._spans]
+        self._prefix = prefix
+
+    def __contains__(self, path: bytes) -> bool:
+        key = self._prefix + path
+        at = bisect_right(self._firsts, key + b"\1") - 1
+        return at >= 0 and key <= self._spans[at][1]

@@ -1,0 +1,187 @@
+"""Claims that were withdrawn or made on two branches meet in a merge, a publish or a revert."""
+
+import pytest
+
+from graveler.errors import MergeConflictError
+from tests.runs.publishing.test_claims import KEY, files, publish
+
+
+@pytest.fixture
+def main(repo):
+    repo.protection.remove("main")
+    return repo.branch("main")
+
+
+@pytest.fixture(autouse=True)
+def only_claims(repo, main):
+    """Leave out what the fixture of the repository has."""
+    main.delete("settled")
+    main.commit("empty")
+
+
+def again(repo, key, texts):
+    """Return an attempt of a published run that has worked and not published."""
+    run = repo.runs.open(key)
+    with run.step("work") as step:
+        for path, text in texts.items():
+            step.put(path, text.encode())
+    return run
+
+
+def test_a_merge_never_returns_what_a_writer_stopped_writing(repo):
+    publish(repo, "A", {"p": "old"})
+    repo.create_branch("dev", source="main")
+    publish(repo, "B", {"p": "B"}, into="dev")
+    publish(repo, "A", {"p": "new"})
+    repo.merge("dev", into="main", strategy="source-wins")
+    publish(repo, "A", {"q": "1"})
+    publish(repo, "B", {"z": "1"})
+    assert files(repo) == {"q": "1", "z": "1"}
+
+
+def test_a_rollback_returns_a_shared_file_of_the_replaced_publish(repo):
+    publish(repo, "B", {"u": "1", "S": "x"})
+    publish(repo, "A", {"S": "x"})
+    publish(repo, "B", {"u": "2"})
+    repo.runs.rollback("A")
+    assert files(repo) == {"u": "2"}
+    repo.runs.rollback("B")
+    assert files(repo) == {"u": "1", "S": "x"}
+
+
+def test_a_file_goes_whose_claims_both_sides_withdrew(repo):
+    for name in ("pr", "dev"):
+        repo.create_branch(name, source="main")
+    publish(repo, "C", {"S": "x"}, into="dev")
+    repo.merge("dev", into="pr")
+    publish(repo, "A", {"S": "x"}, into="pr")
+    repo.merge("pr", into="dev")
+    repo.runs.rollback("C")
+    repo.runs.rollback("A")
+    repo.merge("pr", into="dev")
+    assert files(repo, "dev") == {}
+
+
+def test_a_merge_of_a_rollback_leaves_the_file_of_another_run(repo):
+    repo.create_branch("pr", source="main")
+    publish(repo, "A", {"S": "x"}, into="pr")
+    publish(repo, "C", {"S": "x", "c": "1"})
+    repo.merge("pr", into="main")
+    repo.runs.rollback("A")
+    repo.merge("pr", into="main")
+    assert files(repo) == {"S": "x", "c": "1"}
+
+
+def test_a_publish_leaves_a_file_that_another_run_claimed_since(repo):
+    publish(repo, "B", {"S": "x", "b": "1"})
+    run = again(repo, "B", {"b2": "1"})
+    publish(repo, "A", {"S": "x", "a": "1"})
+    run.publish()
+    assert files(repo) == {"S": "x", "a": "1", "b2": "1"}
+
+
+def test_a_revert_leaves_a_file_that_another_run_claimed_since(repo):
+    publish(repo, "C", {"S": "x"})
+    publish(repo, "C", {"c": "1"})
+    back = repo.runs.rollback("C")
+    publish(repo, "B", {"S": "x", "b": "1"})
+    repo.revert(back.commit)
+    assert files(repo) == {"S": "x", "b": "1", "c": "1"}
+
+
+def test_a_file_goes_when_every_publish_is_rolled_back(repo):
+    first = publish(repo, "A", {"S": "x", "u": "1"})
+    publish(repo, "A", {"u": "2"})
+    publish(repo, "C", {"S": "x"})
+    repo.runs.rollback("A")
+    repo.runs.rollback("C")
+    repo.runs.rollback(first.id)
+    assert files(repo) == {}
+
+
+def test_a_deletion_passes_on_what_its_writer_withdraws_meanwhile(repo):
+    publish(repo, "A", {"p": "1", "a": "1"})
+    run = again(repo, "A", {"p2": "1"})
+    publish(repo, "B", {"p": None})
+    run.publish()
+    publish(repo, "B", {"b": "1"})
+    assert files(repo) == {"p2": "1", "b": "1"}
+
+
+def test_a_rollback_above_an_open_attempt_returns_nothing_old(repo):
+    publish(repo, "C", {"p": "C"})
+    publish(repo, "B", {"p": "B"})
+    run = again(repo, "C", {"p2": "1"})
+    repo.runs.rollback("B")
+    run.publish()
+    assert files(repo) == {"p2": "1"}
+
+
+def test_a_revert_returns_nothing_that_its_writer_stopped_writing(repo):
+    publish(repo, "A", {"p": "A"})
+    published = publish(repo, "C", {"p": "C"})
+    publish(repo, "A", {"q": "1"})
+    repo.revert(published, parent=1)
+    assert files(repo) == {"q": "1"}
+
+
+def test_a_user_keeps_an_equal_file_across_branches(repo):
+    publish(repo, "A", {"p": "1"})
+    repo.create_branch("dev", source="main")
+    dev = repo.branch("dev")
+    dev.put("p", b"1")
+    dev.commit("only an equal file")
+    repo.runs.rollback("A")
+    repo.merge("dev", into="main")
+    assert files(repo) == {"p": "1"}
+
+
+def test_an_uploaded_file_that_is_there_is_claimed(repo, tmp_path):
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "p").write_bytes(b"1")
+    publish(repo, "A", {"p": "1"})
+    with repo.run("B") as run, run.step("work") as step:
+        assert step.upload(tmp_path / "up", "").skipped == 1
+    repo.runs.rollback("A")
+    assert files(repo) == {"p": "1"}
+    repo.runs.rollback("B")
+    assert files(repo) == {}
+
+
+def test_an_equal_write_over_a_change_of_others_is_refused(repo, main):
+    main.put("p", b"1")
+    main.commit("by hand")
+    run = again(repo, "A", {"p": "1"})
+    main.put("p", b"2")
+    main.commit("by hand")
+    with pytest.raises(MergeConflictError, match="'p'"):
+        run.publish()
+
+
+def test_a_revert_of_an_older_publish_leaves_the_later_work_known(repo):
+    first = publish(repo, "A", {"p": "1"})
+    publish(repo, "A", {"b": "1"})
+    with pytest.raises(Exception, match="would change nothing"):
+        repo.revert(first, parent=1)
+    assert repo.runs.open("A").joined_steps()["work"].changed
+
+
+@pytest.mark.parametrize("back", ["undo", "revert"])
+def test_a_run_that_rests_on_a_rolled_back_publish_is_rolled_back(repo, back):
+    published = publish(repo, KEY, {"p": "1"})
+    done = repo.runs.rollback(KEY)
+    if back == "undo":
+        repo.undo("main")
+    else:
+        repo.revert(done.commit)
+    repo.runs.open(KEY).publish()
+    repo.runs.rollback(published.id)
+    assert repo.runs.get(KEY).state == "ROLLED_BACK"
+
+
+def test_an_empty_publish_after_a_revert_does_not_rest_on_it(repo):
+    published = publish(repo, KEY, {"p": "1"})
+    repo.revert(published, parent=1)
+    repo.runs.open(KEY).publish()
+    repo.runs.rollback(published.id)
+    assert repo.runs.get(KEY).state == "PUBLISHED"
