@@ -23,6 +23,8 @@ from graveler.repository.strategies import Strategy, settling
 REVERT: Final = "graveler.revert"
 """Metadata of a commit that reverts another one: its id."""
 
+PUBLISHED: Final = "graveler.published"
+"""Metadata of a commit by which a run was published."""
 CHERRY_PICK: Final = "graveler.cherry-pick"
 """Metadata of a commit: the commit whose changes it repeats."""
 _OURS: Final = "graveler."
@@ -139,7 +141,7 @@ def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
 
 def _is_parent_clear(stores: Stores, commit: Commit, on: str) -> bool:
     """Return whether the changes of a merge are clearly those that it brought to its branch."""
-    if "graveler.published" in commit.metadata:
+    if PUBLISHED in commit.metadata:
         return True
     commits = stores.refs.commits
     line = log(commits, stores.refs.branches.get(on).commit_id, first_parent=True) if on else ()
@@ -159,11 +161,14 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
 ) -> Commit:
     """Merge `source` over `base` into the branch."""
     what = f"{action} on {name}"
+    # a publish and what lies before it were checked when it landed
+    published = PUBLISHED in pick.commit.metadata and pick.commit.parents[0] in (base.id, source.id)
 
     def build(tip: Tip) -> BranchRecord:
         pick.accepts(tip.head)
         for commit in (base, source):
-            refuse_unpublished(stores, commit, tip.head)
+            if not published:
+                refuse_unpublished(stores, commit, tip.head)
             stores.refs.expired.check_nameable(commit.id)
         lines = (None, tip.head)
         sides = map(trees_of, (base, source, tip.head))

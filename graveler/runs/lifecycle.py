@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from graveler.committed import same_records
 from graveler.committed.claims import claims_of
 from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import Commit
+from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, move
 from graveler.runs.branch import drop_branches, drop_step_branches, fence_off
 from graveler.runs.record import (
@@ -74,13 +76,19 @@ def publish_of(
         into=record.into,
         attempt=record.attempt,
         at=records.stores.clock.now(),
-        changed=landed and (commit.spans != () or _brings_claims(records, commit)),
+        changed=landed and _changes(records.stores, commit),
         verdicts=record.verdicts,
     )
 
 
-def _brings_claims(records: RunRecords, commit: Commit) -> bool:
-    return claims_of(commit) != claims_of(records.stores.refs.commits.get(commit.parents[0]))
+def _changes(stores: Stores, commit: Commit) -> bool:
+    """Return whether a commit changes files or claims of its first parent."""
+    parent = stores.refs.commits.get(commit.parents[0])
+    if claims_of(commit) != claims_of(parent):
+        return True
+    return commit.spans != () and not same_records(
+        stores.ranges, parent.metarange, commit.metarange
+    )
 
 
 def _has_landed(records: RunRecords, record: RunRecord) -> bool:

@@ -35,7 +35,6 @@ from graveler.runs.state import (
     with_rollback,
 )
 from graveler.runs.targets import Line, Targets, has_work
-from graveler.values import value_identity
 
 _NAMED: Final = 5
 _RACES: Final = 5
@@ -143,9 +142,7 @@ def _rollback(
             already = True
     record = _note(records, record, publish, commit)
     publish = replace(publish, rollback=commit.id)
-    return Rollback(
-        commit, record, publish, _readers(records, record, published, publish.into), already
-    )
+    return Rollback(commit, record, publish, _readers(records, record, published), already)
 
 
 def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> RollbackPlan:
@@ -164,7 +161,7 @@ def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> Rollba
 def readers(records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
     """Return the runs that have read the output of a published run, by key."""
     record, publish = _published(records, key_or_commit, None, observe_publish)
-    return _readers(records, record, records.stores.refs.commits.get(publish.commit), publish.into)
+    return _readers(records, record, records.stores.refs.commits.get(publish.commit))
 
 
 def on_targets(records: RunRecords, runs: Iterable[RunRecord]) -> Iterator[RunRecord]:
@@ -384,10 +381,8 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
     return records.update(key, change)
 
 
-def _readers(
-    records: RunRecords, record: RunRecord, published: Commit, into: str
-) -> tuple[RunRecord, ...]:
-    paths = _PublishedPaths(records.stores, into, published)
+def _readers(records: RunRecords, record: RunRecord, published: Commit) -> tuple[RunRecord, ...]:
+    paths = _PublishedPaths(records.stores, published)
     downstream = (
         other
         for other in records.list()
@@ -399,45 +394,29 @@ def _readers(
 class _PublishedPaths:
     """The paths that a commit changed, compared with the inputs of other runs."""
 
-    def __init__(self, stores: Stores, into: str, published: Commit) -> None:
+    def __init__(self, stores: Stores, published: Commit) -> None:
         self._stores = stores
         self._published = published
         self._known: dict[Input, bool] = {}
-        self._below: dict[str, bool] = {}
-        self._into = into
 
     def is_read_by(self, read: Input) -> bool:
-        """Return whether an input includes a path in the version of the commit."""
+        """Return whether an input includes a path as the commit wrote it."""
         if read not in self._known:
-            self._known[read] = self._is_below(read.commit) and self._holds(read)
+            commit = self._stores.refs.commits.find(read.commit)
+            later = commit is not None and commit.generation >= self._published.generation
+            self._known[read] = later and self._holds(read)
         return self._known[read]
 
-    def _is_below(self, identifier: str) -> bool:
-        """Return whether the published commit is in the history of another commit."""
-        if identifier == self._published.id or identifier in self._since:
-            return True
-        if identifier not in self._below:
-            commits = self._stores.refs.commits
-            commit = commits.find(identifier)
-            self._below[identifier] = (
-                commit is not None
-                and commit.generation > self._published.generation
-                and is_ancestor(commits, self._published.id, identifier)
-            )
-        return self._below[identifier]
-
     def _holds(self, read: Input) -> bool:
-        """Return whether a path below the prefix has the version of the published commit."""
+        """Return whether a path below the prefix has the record of the published commit."""
         tree = self._stores.refs.commits.get(read.commit).metarange
-        if read.commit == self._published.id:
-            return any(self._changes_below(read.prefix))
         return any(
-            value_identity(get(self._stores.ranges, tree, key)) == left
-            for key, left in self._changes_below(read.prefix)
+            get(self._stores.ranges, tree, key) == value
+            for key, value in self._changes_below(read.prefix)
         )
 
     def _changes_below(self, prefix: str) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the changes below the prefix: keys, with the identities in the commit."""
+        """Yield the changes below the prefix: keys, with the value records in the commit."""
         start = prefix.encode()
         first = bisect_left(self._changed, start, key=lambda change: change[0])
         for at in range(first, len(self._changed)):
@@ -447,25 +426,9 @@ class _PublishedPaths:
 
     @cached_property
     def _changed(self) -> list[tuple[bytes, bytes | None]]:
-        """The keys that the commit changed, in order, with their identities in the commit."""
+        """The keys that the commit changed, in order, with their value records in the commit."""
         before = self._stores.refs.commits.get(self._published.parents[0])
         return [
-            (change.key, value_identity(change.right_value))
+            (change.key, change.right_value)
             for change in diff(self._stores.ranges, before.metarange, self._published.metarange)
         ]
-
-    @cached_property
-    def _since(self) -> frozenset[str]:
-        """The commits of the target since the publish, which most runs have read."""
-        commits = self._stores.refs.commits
-        target = self._stores.refs.branches.find(self._into)
-        if target is None:
-            return frozenset()
-        since: list[str] = []
-        for commit in log(commits, target.commit_id, first_parent=True):
-            if commit.generation < self._published.generation:
-                return frozenset()  # the target was reset
-            since.append(commit.id)
-            if commit.id == self._published.id:
-                return frozenset(since)
-        return frozenset()

@@ -18,6 +18,7 @@ from tests.bench.network import network
 from tests.bench.reads import reads
 from tests.bench.runs import runs
 from tests.bench.staged_writes import staged_writes
+from tests.bench.standing import standing
 from tests.bench.startup import startup
 
 PARTS: dict[str, Callable[[Path], list[Result]]] = {
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "runs": runs,
     "network": network,
     "growth": growth,
+    "standing": standing,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 IMAGES = PAGE.parent / "images"

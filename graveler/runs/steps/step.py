@@ -440,7 +440,10 @@ class Step(RunBranch):
         if latest is not None and int(latest.metadata["graveler.step_number"]) > work.number:
             raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
         if head.id == work.fork.id:
-            return trees_of(done)
+            now, new = trees_of(head), trees_of(done)
+            if self.earlier is not None and same_records(stores.ranges, now.files, new.files):
+                return Trees(now.files, new.claims)  # in the ranges that are there
+            return new
         trees = _undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
         what = f"step {self.step!r} of run {self.run.key!r}"
         start = trees_of(work.fork)
