@@ -107,9 +107,10 @@ class Drawer:
 
     def collide(self, one: Operation, other: Operation) -> bool:
         """Return whether two processes would open one run, or publish it by different gates."""
-        if one.name != other.name or one.name not in ("open", "publish"):
-            return False
-        return one.name == "publish" or one.arguments["key"] == other.arguments["key"]
+        keys = {part.arguments.get("key") for part in (one, other)}
+        if "open" in (one.name, other.name):
+            return len(keys) == 1
+        return one.name == other.name == "publish"
 
     def one(self, label: int, kind: str) -> Operation | None:
         """Return an operation of a kind, or None if none is likely valid."""

@@ -229,13 +229,14 @@ class Lake:
 
     def commit(self, branch: str) -> Commit:
         there = self.branch(branch)
-        draft = Draft(there.head.version)
-        draft.write_equal(("", branch), there.staged)
-        version = draft.version()
+        head, staged = there.head.version, there.staged
+        draft = Draft(Version(written(head.files, staged), head.claims))
+        equal = [path for path in staged if draft.files.get(path) == head.files.get(path)]
+        draft.claim_equal(("", branch), equal)
         there.staged = {}
-        if version.same_files(there.head.version):
+        if draft.version().same_files(head) and draft.claims == head.claims:
             raise Fails("NoChangesError")
-        self.move(branch, self.make(version, there.head))
+        self.move(branch, self.make(draft.version(), there.head))
         return there.head
 
     def copy(self, branch: str, source: str, old: str, new: str) -> None:
@@ -297,15 +298,14 @@ class Lake:
         bases, unsure = self.bases(one, other)
         version = merged(bases, one.version, other.version, unsure=unsure)
         if one.version.claims == bases.claims:
-            draft, new = Draft(version), contents(one.version.files)
-            old = contents(bases.files)
-            draft.write_equal(
+            draft, new, old = Draft(version), contents(one.version.files), contents(bases.files)
+            draft.claim_equal(
                 ("", "merged"),
-                {
-                    path: text
+                [
+                    path
                     for path, text in new.items()
                     if old.get(path) != text == content(version.files.get(path))
-                },
+                ],
             )
             version = draft.version()
         self.move(into, self.make(version, other, one))
@@ -352,7 +352,7 @@ class Lake:
 
     def _pick(self, name: str, base: Version, source: Version, **marks: Commit) -> Commit:
         head = self.branch(name).head
-        version = merged(base, source, head.version)
+        version = merged(base, source, head.version, revert=bool(marks), strict=True)
         if version.same_files(head.version) and version.claims == head.version.claims:
             raise Fails("NoChangesError")
         self.move(name, self.make(version, head, **marks))
@@ -481,19 +481,10 @@ class Lake:
 
     def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
         head = run.head.version
-        clashes = []
-        theirs = set(head.claims.items()) - set(work.fork.claims.items())
-        for path, text in writes.items():
-            was, now = work.fork.files.get(path), head.files.get(path)
-            wrote = any(place[1] == path and claim.value == now for place, claim in theirs)
-            if content(now) not in (content(was), text) and wrote:
-                clashes.append(path)
-        if clashes:
-            raise Conflict(*clashes)
-        draft = Draft(head)
-        draft.take_back_step(run.key, work.step)
+        draft = Draft(work.start)
+        draft.known = work.fork.files
         draft.write((run.key, work.step), writes)
-        version = draft.version()
+        version = merged(work.fork, draft.version(), head)
         earlier = head.of(run.key, work.step)
         if not earlier and version.same_files(head) and version.claims == head.claims:
             return None
@@ -629,17 +620,12 @@ class Lake:
                 withdrawn = now == publish.commit.below.work(run.key)
                 raise Fails("RunStateError" if withdrawn else "MergeConflictError")
         self._named(publish.commit, *publish.commit.parents[:1])
-        draft = Draft(head.version)
-        draft.roll_back(run.key, brought, publish.commit.below)
-        version = draft.version()
-        if version.same_files(head.version) and version.claims == head.version.claims:
-            raise Fails("NoChangesError")
-        commit = self.make(version, head, reverts=publish.commit)
-        self.move(publish.into, commit)
+        commit = self._pick(last.into, brought, publish.commit.below, reverts=publish.commit)
         self._note(run, publish)
         return commit
 
     def _note(self, run: Run, publish: Publish) -> None:
+        run.parked = self.hour
         if run.state == "PUBLISHED" and run.publishes[-1].on is publish:
             run.state = "ROLLED_BACK"
 

@@ -26,6 +26,10 @@ class Claim(NamedTuple):
     value: Value | None
     before: Value | None
 
+    def equals(self, value: Value | None) -> bool:
+        """Return whether a value has the content that was written."""
+        return content(self.value) == content(value)
+
 
 Files = Mapping[str, Value]
 Claims = Mapping[tuple[Writer, str], Claim]
@@ -59,6 +63,20 @@ class Version:
     def work(self, key: str) -> dict[tuple[Writer, str], str | None]:
         """Return what the claims of a run have written."""
         return {place: content(claim.value) for place, claim in self.of(key).items()}
+
+    def at(self, path: str) -> dict[Writer, Claim]:
+        """Return the claims at a path."""
+        return {writer: claim for (writer, at), claim in self.claims.items() if at == path}
+
+    def changed(self, other: "Version", path: str) -> list[Writer]:
+        """Return the writers who claim another content of a path in another version."""
+        sides = self.at(path), other.at(path)
+        return sorted(
+            writer
+            for writer in sides[0].keys() | sides[1].keys()
+            if any(writer not in side for side in sides)
+            or not sides[0][writer].equals(sides[1][writer].value)
+        )
 
     def same_files(self, other: "Version") -> bool:
         """Return whether both have the same content."""
@@ -117,13 +135,14 @@ class Draft:
         self.take_back(writer, path)
         return self.files.get(path)
 
-    def write_equal(self, writer: Writer, writes: Mapping[str, str | None]) -> None:
-        """Let a writer who is no run write; it claims what runs claim."""
-        self.files = dict(written(self.files, writes))
-        for path, text in writes.items():
-            others = {other for other, at in self.claims if at == path} - {writer}
+    def claim_equal(self, writer: Writer, paths: Iterable[str]) -> None:
+        """Let a writer who is no run claim what stands at paths that runs claim, too."""
+        for path in paths:
             now = self.files.get(path)
-            if text is not None and others and self.claims.get((writer, path), (None,))[0] != now:
+            others = {other for other, at in self.claims if at == path} - {writer}
+            if content(now) is None or not others:
+                continue
+            if self.claims.get((writer, path), (None,))[0] != now:
                 if (writer, path) in self.claims:
                     self.take_back(writer, path)
                     self._set(path, now)
@@ -133,7 +152,7 @@ class Draft:
         """Remove a claim, and its file if it stands and nobody else claims it."""
         mine = self.claims.pop((writer, path))
         now = self.files.get(path)
-        others = {other: claim for (other, at), claim in self.claims.items() if at == path}
+        others = self.at(path)
         for name in _beneath(mine, others):
             del others[name]
         equal = [name for name in others if content(others[name].value) == content(mine.value)]
@@ -161,40 +180,84 @@ class Draft:
         for writer, path in sorted(Version(self.files, self.claims).of(key, step)):
             self.take_back(writer, path)
 
-    def roll_back(self, key: str, published: Version, below: Version) -> None:
-        """Bring the claims of a run back to those before its publish.
+    def take_back_all(self, writers: Iterable[Writer], path: str) -> None:
+        """Remove the claims of some writers at a path, the latest first."""
+        left = {writer for writer in writers if (writer, path) in self.claims}
+        while left:
+            now = self.files.get(path)
+            values = {writer: self.claims[writer, path].value for writer in sorted(left)}
+            writer = max(
+                values, key=lambda one: (values[one] == now, content(values[one]) == content(now))
+            )
+            left.remove(writer)
+            self.take_back(writer, path)
+
+    def at(self, path: str) -> dict[Writer, Claim]:
+        """Return the claims at a path."""
+        return Version(self.files, self.claims).at(path)
+
+    def put(self, path: str, value: Value | None, claims: Mapping[Writer, Claim]) -> None:
+        """Set the file and the claims at a path."""
+        for writer in self.at(path):
+            del self.claims[writer, path]
+        self.claims.update({(writer, path): claim for writer, claim in claims.items()})
+        self._set(path, value)
+
+    def replay_on(
+        self, path: str, base: Version, source: Version, plain: Value | None, *, revert: bool
+    ) -> None:
+        """Do again what a source did at a path.
+
+        Args:
+            path: The path.
+            base: The version from which the source was made.
+            source: The version of the source.
+            plain: What a merge by content alone has at the path.
+            revert: Whether claims return beneath later ones.
 
         Raises:
-            Conflict: Others have changed a path.
+            Conflict: Others have written the path.
         """
-        gone, returning = published.of(key), below.of(key)
-        places = {place for place in {*gone, *returning} if gone.get(place) != returning.get(place)}
-        for path in sorted({path for _, path in places}):
-            now = self.files.get(path)
-            mine = sorted(writer for writer, at in places if at == path)
-            old = [writer for writer in mine if (writer, path) in returning]
-            present = [
-                self.claims[place] for place in places & self.claims.keys() if place[1] == path
-            ]
-            allowed = {content(value) for claim in present for value in claim}
-            if old or not present:
-                allowed |= {content(side.files.get(path)) for side in (published, below)}
-            if content(now) not in allowed:
+        was, new, now = base.files.get(path), source.files.get(path), self.files.get(path)
+        rows = base.changed(source, path)
+        gone = [writer for writer in rows if writer in base.at(path)]
+        added = {writer: claim for writer, claim in source.at(path).items() if writer in rows}
+        self.take_back_all(gone, path)
+        value = self.files.get(path)
+        if revert and added and self._pass_on(path, base, new):
+            self.claims.update({(writer, path): claim for writer, claim in added.items()})
+            return
+        if not added:
+            return
+        if content(value) != content(new):
+            lost = {writer for writer, claim in base.at(path).items() if claim.equals(was)}
+            lost -= {*gone, *self.at(path)}
+            claimed = any(claim.equals(value) for claim in self.at(path).values())
+            if not (
+                content(now) == content(was)
+                or content(plain) == content(new)
+                or (lost and not claimed)
+            ):
                 raise Conflict(path)
-            for writer in mine:
-                if (writer, path) in self.claims:
-                    self.take_back(writer, path)
-            if not old:
-                continue
-            stays = any(
-                at == path and content(claim.value) == content(now)
-                for (writer, at), claim in self.claims.items()
-                if (writer, at) not in published.claims
+        final = value if content(value) == content(new) else new
+        for writer, claim in added.items():
+            inside = any(other.value == claim.before for other in added.values() if other != claim)
+            self.claims[writer, path] = Claim(
+                final if claim.equals(final) else claim.value,
+                claim.before if claim.before is not None and inside else value,
             )
-            for writer in old:
-                self.claims[writer, path] = returning[writer, path]
-            if content(now) == content(published.files.get(path)) and not stays:
-                self._set(path, below.files.get(path))
+        self._set(path, final)
+
+    def _pass_on(self, path: str, base: Version, new: Value | None) -> bool:
+        """Put a value beneath later equal claims; return whether there are any."""
+        later = {
+            writer: claim
+            for writer, claim in self.at(path).items()
+            if writer not in base.at(path) and claim.equals(self.files.get(path))
+        }
+        for writer, claim in later.items():
+            self.claims[writer, path] = claim._replace(before=new)
+        return bool(later)
 
 
 def _together(mine: Claim, claim: Claim) -> bool:
@@ -219,38 +282,67 @@ def _beneath(mine: Claim, others: Mapping[Writer, Claim]) -> Iterable[Writer]:
         before = others[below].before
 
 
-def merged(base: Version, source: Version, dest: Version, *, unsure: Iterable[str] = ()) -> Version:
-    """Return the three-way merge: files by content, claims as a map.
+def merged(
+    base: Version,
+    source: Version,
+    dest: Version,
+    *,
+    unsure: Iterable[str] = (),
+    revert: bool = False,
+    strict: bool = False,
+) -> Version:
+    """Return the three-way merge by content, and of the claims beside it.
 
-    At the unsure paths the base is unlike both sides.
+    Where both sides changed claims or files, what the source did is done again on the destination.
+
+    Args:
+        base: The base.
+        source: What is merged.
+        dest: Where it is merged into.
+        unsure: Paths at which the base is unlike both sides.
+        revert: Whether the source is older than the base.
+        strict: Whether a path that the source only stopped claiming may conflict.
 
     Raises:
         Conflict: Both sides changed a path differently.
     """
-    files, conflicts = dict(dest.files), []
-    for path in sorted({*base.files, *source.files, *dest.files}):
-        was, new, ours = (content(side.files.get(path)) for side in (base, source, dest))
-        if new is None is ours and path in source.files:
-            files.setdefault(path, source.files[path])
-        if new == ours or (was == new and path not in unsure):
+    draft, conflicts = Draft(dest), []
+    paths = {path for side in (base, source, dest) for path in side.files}
+    for path in sorted(paths | {at for side in (base, source, dest) for _, at in side.claims}):
+        was, new, now = (side.files.get(path) for side in (base, source, dest))
+        rows = base.changed(source, path)
+        same = (was == now or content(was) is content(now) is None) and base.at(path) == dest.at(
+            path
+        )
+        plain = now
+        if content(new) == content(now):
+            plain = new if now is None else now
+        elif content(was) != content(new) or path in unsure:
+            plain = new
+            clash = content(was) != content(now) or path in unsure
+            if clash and (strict or same or not rows or any(map(source.at(path).get, rows))):
+                conflicts.append(path)
+            plain = now if clash else new
+        if rows and not same:
+            try:
+                draft.replay_on(path, base, source, plain, revert=revert)
+            except Conflict:
+                conflicts.append(path)
             continue
-        if was != ours or path in unsure:
-            conflicts.append(path)
-        elif path in source.files:
-            files[path] = source.files[path]
-        else:
-            del files[path]
+        draft.put(path, plain, _merged_claims(*(side.at(path) for side in (base, source, dest))))
     if conflicts:
         raise Conflict(*conflicts)
-    return Version(files, _merged_claims(base.claims, source.claims, dest.claims))
+    return draft.version()
 
 
-def _merged_claims(base: Claims, source: Claims, dest: Claims) -> Claims:
+def _merged_claims(
+    base: Mapping[Writer, Claim], source: Mapping[Writer, Claim], dest: Mapping[Writer, Claim]
+) -> dict[Writer, Claim]:
     claims = dict(dest)
-    for place in {*base, *source}:
-        was, new, ours = (side.get(place) for side in (base, source, dest))
+    for writer in {*base, *source}:
+        was, new, ours = (side.get(writer) for side in (base, source, dest))
         if new is None and was is not None:
-            claims.pop(place, None)
+            claims.pop(writer, None)
         elif new is not None and new != was and (was is None or ours is not None):
-            claims[place] = new
+            claims[writer] = new
     return claims
