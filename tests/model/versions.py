@@ -155,9 +155,13 @@ class Draft:
         others = self.at(path)
         for name in _beneath(mine, others):
             del others[name]
-        equal = [name for name in others if content(others[name].value) == content(mine.value)]
-        heirs = [name for name in equal if _together(mine, others[name])]
-        above = [name for name in others if others[name].before == mine.value]
+        heirs = {name for name in others if _together(mine, others[name])}
+        above = {name for name in others if others[name].before == mine.value}
+        upper = set(above)
+        for _ in others:
+            values = [others[name].value for name in upper]
+            upper |= {name for name in others if others[name].before in values}
+        equal = {name for name in heirs | upper if others[name].equals(mine.value)}
         mine_now = now == mine.value or content(now) is None is content(mine.value)
         for name, claim in others.items():
             adopts = name in equal and (mine_now or (name in heirs and above))
