@@ -152,12 +152,14 @@ def check_prefix(what: str, prefix: str) -> None:
 
 def hour_folder(hour: datetime) -> str:
     """Return the folder of an hour in UTC: ``2013/01/01/05:00``."""
-    return f"{hour.astimezone(UTC):%Y/%m/%d/%H:%M}"
+    time = hour.astimezone(UTC)
+    return f"{time.year:04}/{time:%m/%d/%H:%M}"
 
 
 def hour_text(moment: datetime) -> str:
     """Return a time in the form of commit metadata, in UTC: ``2013-01-01T05:00Z``."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+    time = moment.astimezone(UTC)
+    return f"{time.year:04}-{time:%m-%dT%H:%MZ}"
 
 
 def read_hour(text: str) -> datetime | None:

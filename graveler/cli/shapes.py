@@ -63,6 +63,7 @@ def hour_shape(hour: "Hour") -> dict[str, Any]:
         "late": list(hour.late),
         "quarantined": list(hour.quarantined),
         "refused": shape_of(hour.refused),
+        "set_aside": list(hour.set_aside),
     }
 
 

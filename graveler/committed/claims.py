@@ -19,6 +19,7 @@ The record id tells whose write stands at a path, because it covers address and 
 equal content leaves the record of the first writer in place.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
@@ -38,6 +39,7 @@ _PATHS: Final = b"="
 _HALF: Final = RECORD_ID_BYTES // 2
 _NOTHING: Final = bytes(_HALF)
 _PRESENT: Final = encode_value(bytes(RECORD_ID_BYTES), b"")
+_RUN: Final = re.compile(r"run-.*?-[0-9a-f]{8}(?=\.|$)")
 _NEAR: Final = 64
 """The number of rows that are read over to reach the next path; farther ones are looked up."""
 
@@ -291,21 +293,61 @@ class Claims:
             self.put(writer, path, claim._replace(before=to))
         return bool(later)
 
-    def lost(
-        self, path: bytes, value: bytes | None, now: "Claims", *, but: Collection[str]
-    ) -> bool:
-        """Return whether a writer that claims this content of a path claims it no more.
+    def lost(self, path: bytes, value: bytes | None, now: bytes | None, later: "Claims") -> bool:
+        """Return whether a path is as it was before a claim that was withdrawn.
 
         Args:
             path: The path.
-            value: The content.
-            now: The present claims.
-            but: Writers that do not count.
+            value: The content that the claim has.
+            now: The present value record.
+            later: The present claims.
         """
         return any(
-            claim.equals(value) and now.get(writer, path) is None
-            for writer, claim in self._others(path, but).items()
+            claim.equals(value)
+            and same_content(claim.before, now)
+            and later.get(writer, path) is None
+            for writer, claim in self._others(path, set()).items()
         )
+
+    def value_of(self, path: bytes, claim: Claim, top: bytes | None) -> bytes | None:
+        """Return the value record of a claim: that at the path, or the one before a later claim."""
+        if claim.equals(top):
+            return top
+        others = self._others(path, set()).values()
+        return next((other.before for other in others if claim.equals(other.before)), top)
+
+    def top(
+        self, path: bytes, claims: Mapping[str, Claim], top: bytes | None, now: "Claims"
+    ) -> str | None:
+        """Return which of some claims is the latest; None if a later one of others still stands.
+
+        Args:
+            path: The path.
+            claims: The claims, by writer.
+            top: The value record at the path.
+            now: The present claims.
+        """
+        others = self._others(path, claims)
+        for writer, claim in sorted(claims.items(), key=lambda each: not each[1].equals(top)):
+            above = [
+                other
+                for other, theirs in others.items()
+                if claim.is_at(path, theirs.before) and not theirs.equals(theirs.before)
+            ]
+            standing = (now.get(other, path) for other in above)
+            if not any(
+                theirs is not None and theirs.content == others[other].content
+                for other, theirs in zip(above, standing, strict=True)
+            ):
+                return writer
+        return None
+
+    def insert(self, writer: str, path: bytes, claim: Claim, value: bytes | None) -> None:
+        """Put a claim beneath those that stood on what it wrote."""
+        for other, theirs in self._others(path, {writer}).items():
+            if same_content(theirs.before, claim.before):
+                self.put(other, path, theirs._replace(before=value))
+        self.put(writer, path, claim)
 
     def same_at(self, path: bytes, other: "Claims") -> bool:
         """Return whether a path has the same claims in another tree."""
@@ -426,6 +468,21 @@ def titles(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str, str]]:
 def is_title(key: bytes) -> bool:
     """Return whether a key of a tree of claims has the title of a step."""
     return key.endswith(b"/") and key.count(b"/") == 1
+
+
+def run_of(writer: str) -> str:
+    """Return the branch of the run of a writer; "" for a writer that is no run and no step."""
+    found = _RUN.match(writer)
+    return "" if found is None else found[0]
+
+
+def claims_of_run(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str, bytes, Claim]]:
+    """Yield writer, path and claim of a run and of its steps."""
+    start, stop = _of_run(run)
+    for key, raw in scan(store, tree, start, stop):
+        writer, _, path = key.partition(b"/")
+        if path:
+            yield writer.decode(), path, _decode(raw)
 
 
 def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:

@@ -123,6 +123,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     whole: Whole | None = None,
     earlier: Earlier | None = None,
     tasks: Tasks | None = None,
+    units: bool = True,
 ) -> Merged:
     """Merge tree `source` into `dest`. Without tasks, nothing is written if there is a conflict.
 
@@ -142,17 +143,18 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         tasks: Tasks that merge the slices that are opened. They settle conflicts like `strategy`
             and `resolve`, and put ranges before it is known whether another slice has a conflict.
             If the bases have several trees, this process merges.
+        units: Whether folders with a log are merged as a whole.
 
     Raises:
         InvalidInputError: The strategy is unknown.
     """
     sides = _Sides(store, base, source, dest, earlier)
-    judge = _Judge(strategy, resolve, whole)
+    judge = _Judge(strategy, resolve, whole, units=units)
     if sides.result is not None:
         return Merged(sides.result)
     with RangeWriter(store, splitting, hold=True) as writer:
         sides.write_all(writer, judge, splitting, tasks)
-        if not sides.find_torn():
+        if not (units and sides.find_torn()):
             return judge.merged(writer)
     # decisions by path do not count within units: they are discarded
     judge = _Judge(strategy, resolve, whole)
@@ -165,12 +167,13 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     tree = merged.metarange
     for unit, winner in winners.items():
         side = source if winner == "source-wins" else dest
-        changes = map(_staged, diff(store, tree, side, prefix=unit))
+        changes = map(staged, diff(store, tree, side, prefix=unit))
         tree = apply(store, tree, changes, splitting).metarange
     return Merged(tree, whole=tuple(map(name_of, winners)))
 
 
-def _staged(change: RawChange) -> StagedChange:
+def staged(change: RawChange) -> StagedChange:
+    """Return the change that brings the right value."""
     key, _, value = change
     return key, None if value is None else record_id(key, value), value
 
@@ -447,7 +450,14 @@ class _Candidate(NamedTuple):
 class _Judge:
     """Decides key by key, and keeps the conflicts that it cannot decide."""
 
-    def __init__(self, strategy: str | None, resolve: Resolve | None, whole: Whole | None) -> None:
+    def __init__(
+        self,
+        strategy: str | None,
+        resolve: Resolve | None,
+        whole: Whole | None,
+        *,
+        units: bool = True,
+    ) -> None:
         if strategy not in {None, "source-wins", "dest-wins"}:
             raise InvalidInputError(
                 f"merge strategy {strategy!r}: use source-wins, dest-wins or None"
@@ -455,6 +465,7 @@ class _Judge:
         self._strategy = strategy
         self._resolve = resolve
         self._whole = whole
+        self._units = units
         self.conflicts: list[RawConflict] = []
         self.conflict_count = 0
 
@@ -516,7 +527,7 @@ class _Judge:
 
     def _settled(self, change: _Candidate, dest: bytes | None) -> _Value:
         key, base, source, _ = change
-        if log_of(key) is not None:
+        if self._units and log_of(key) is not None:
             return CONFLICT  # its unit is torn
         if self._resolve is not None:
             chosen = self._resolve(key, base, source, dest)

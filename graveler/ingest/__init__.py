@@ -1,14 +1,25 @@
 """Ingestion branches: writers stage continuously, and once an hour the staged files are published."""
 
-from graveler.ingest.hours import Hour, Release, Status, Tick, file_hours
+from graveler.ingest.hours import (
+    ARRIVED,
+    Hour,
+    HourKind,
+    Release,
+    Status,
+    Tick,
+    commit_hours,
+    file_hours,
+)
 from graveler.ingest.ingestion import Ingestion
 from graveler.ingest.records import HourState, Quarantine
 from graveler.ingest.unpublished import INGEST
 from graveler.runs.record import Refusal
 
 __all__ = [
+    "ARRIVED",
     "INGEST",
     "Hour",
+    "HourKind",
     "HourState",
     "Ingestion",
     "Quarantine",
@@ -16,5 +27,6 @@ __all__ = [
     "Release",
     "Status",
     "Tick",
+    "commit_hours",
     "file_hours",
 ]

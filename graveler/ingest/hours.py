@@ -1,19 +1,42 @@
-"""Hours in UTC: the name of a tick's hour, the hour of a path, and the states that ticks report."""
+"""Hours in UTC: the name of a tick's hour, the hours of files, and the states that ticks report."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.ingest.records import HourState, Quarantine
 from graveler.model import Change, Commit
 from graveler.names import hour_text, read_hour
+from graveler.reads.changes import diff_commits
+from graveler.reads.stores import Stores
 from graveler.runs.record import Refusal
 
 _FOLDER: Final = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
 _MOST_LATE: Final = 1000
+_SHOWN: Final = 5
+_OWN_PAIRS: Final = ("hour", "hours", "late", "early", "deleted", "released")
+
+
+class HourKind(StrEnum):
+    """What a commit of an ingestion branch has of an hour."""
+
+    ON_TIME = "on-time"
+    """The commit is for this hour."""
+    LATE = "late"
+    """The hour is before the commit's, and has files in it."""
+    EARLY = "early"
+    """The hour is after the commit's, and has files in it: they arrived before the tick ran."""
+    DELETED = "deleted"
+    """The commit only deletes files of the hour."""
+
+
+ARRIVED: Final = (HourKind.ON_TIME, HourKind.LATE, HourKind.EARLY)
+"""All kinds but `DELETED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +51,8 @@ class Hour:
         late: Earlier hours that have files in the hour's commits.
         quarantined: The branches to which its changes were moved.
         refused: Why the hour is held or in quarantine, or None.
+        set_aside: Paths of the hour that others changed on the target, and that wait in
+            quarantine; at most a hundred.
     """
 
     hour: str
@@ -37,6 +62,7 @@ class Hour:
     late: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     refused: Refusal | None = None
+    set_aside: tuple[str, ...] = ()
 
 
 class Tick(Hour):
@@ -90,18 +116,18 @@ def tick_hour(given: datetime | str | None, now: datetime) -> str:
         now: The present time.
 
     Raises:
-        InvalidInputError: The text is not a time.
+        InvalidInputError: It is not a time of the years 1 to 9999 in UTC.
     """
     if given is None:
         given = now.replace(minute=0) - timedelta(hours=1)
-    elif isinstance(given, str):
-        try:
-            given = datetime.fromisoformat(given)
-        except ValueError:
-            raise InvalidInputError(
-                f"hour {given!r} is no time: give it as 2013-01-01T05:00Z"
-            ) from None
-    return hour_text(given.replace(tzinfo=UTC) if given.tzinfo is None else given)
+    try:
+        time = datetime.fromisoformat(given) if isinstance(given, str) else given
+        return hour_text(time.replace(tzinfo=UTC) if time.tzinfo is None else time)
+    except (ValueError, OverflowError):
+        raise InvalidInputError(
+            f"hour {str(given)!r} is no time of the years 1 to 9999 in UTC: give it as "
+            "2013-01-01T05:00Z"
+        ) from None
 
 
 def path_hour(path: str) -> str | None:
@@ -116,18 +142,35 @@ def path_hour(path: str) -> str | None:
     return hour_text(hour)
 
 
-def late_hours(changes: Iterable[Change], hour: str) -> tuple[str, ...]:
-    """Return the hours before `hour` that have files among the changes, sorted.
+def hour_kinds(changes: Iterable[Change], hour: str) -> dict[str, HourKind]:
+    """Return the hours of the folders in which paths changed, sorted, for a commit of `hour`."""
+    kinds: dict[str, HourKind] = {}
+    for change in changes:
+        found = path_hour(change.path)
+        if found is not None and (change.after is not None or found not in kinds):
+            kinds[found] = HourKind.DELETED if change.after is None else _kind(found, hour)
+    return dict(sorted(kinds.items()))
 
-    At most the earliest thousand are returned, because they become metadata of a commit.
-    """
-    hours = {path_hour(change.path) for change in changes if change.after is not None}
-    return tuple(sorted(late for late in hours if late is not None and late < hour)[:_MOST_LATE])
+
+def _kind(found: str, hour: str) -> HourKind:
+    if hour in ("", found):
+        return HourKind.ON_TIME
+    return HourKind.LATE if found < hour else HourKind.EARLY
+
+
+def late_hours(kinds: Mapping[str, HourKind]) -> tuple[str, ...]:
+    """Return the late hours, sorted; at most the earliest thousand, because a record has them."""
+    late = (hour for hour, kind in kinds.items() if kind is HourKind.LATE)
+    return tuple(late)[:_MOST_LATE]
 
 
 def commit_hour(commit: Commit) -> str:
-    """Return the hour that a commit was made for; without one, the hour in which it was made."""
-    return commit.metadata.get("hour") or hour_text(commit.created.replace(minute=0))
+    """Return the hour that a commit was made for; without one, the hour in which it was made.
+
+    A commit of a user may have any text as its hour.
+    """
+    time = read_hour(commit.metadata.get("hour", ""))
+    return hour_text(commit.created.replace(minute=0) if time is None else time)
 
 
 def hours_of(commits: Iterable[Commit]) -> tuple[str, ...]:
@@ -135,25 +178,76 @@ def hours_of(commits: Iterable[Commit]) -> tuple[str, ...]:
     return tuple(sorted(set(map(commit_hour, commits))))
 
 
-def hour_pairs(hours: tuple[str, ...], late: Iterable[str]) -> dict[str, str]:
-    """Return the metadata that names the hours of a commit, and the earlier hours with files in it."""
-    pairs = {"hour": hours[-1], "late": ",".join(late)}
-    if len(hours) > 1:
-        pairs["hours"] = ",".join(hours)
-    return {key: text for key, text in pairs.items() if text}
+def hours_text(hours: tuple[str, ...]) -> str:
+    """Return hours as text for a message, at most five of them."""
+    more = f" and {len(hours) - _SHOWN} more" if len(hours) > _SHOWN else ""
+    return ", ".join(hours[:_SHOWN]) + more
+
+
+def hour_pairs(hour: str, kinds: Mapping[str, HourKind]) -> dict[str, str]:
+    """Return the metadata of a commit about its hours: the hour of the tick, and counts.
+
+    ``hours`` counts the hours that have files in it, ``late``, ``early`` and ``deleted`` those
+    kinds. The hours themselves are read from the commit by `commit_hours`.
+    """
+    counts = Counter(map(str, kinds.values()))
+    counts["hours"] = len({hour, *kinds}) - counts[HourKind.DELETED]
+    counts.pop(HourKind.ON_TIME, None)
+    return {"hour": hour, **{name: str(count) for name, count in counts.items() if count}}
 
 
 def user_pairs(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata of a commit except graveler's own."""
-    return {key: text for key, text in metadata.items() if not key.startswith("graveler.")}
+    """Return the metadata of a commit except those that ticks and releases write."""
+    return {
+        key: text
+        for key, text in metadata.items()
+        if not key.startswith("graveler.") and key not in _OWN_PAIRS
+    }
+
+
+def commit_hours(
+    stores: Stores,
+    commit: Commit,
+    *,
+    prefix: str = "",
+    kinds: Collection[HourKind | str] = ARRIVED,
+) -> dict[datetime, HourKind]:
+    """Return the hours that a commit on the target is about, in UTC, sorted, with their kinds.
+
+    They are the hours of the folders ``YYYY/MM/DD/hh:mm/`` in which it changed files, and the hour
+    of its tick. The changes are read page by page, and none is left out.
+
+    Args:
+        stores: The repository (``repository.stores``).
+        commit: A commit that a tick, a release or anything else has made.
+        prefix: Only files below it.
+        kinds: What counts, relative to the hour in the commit's metadata; by default all but hours
+            of which files are only deleted. Without that hour, an hour with files is on time.
+
+    Raises:
+        ExpiredError: Garbage collection has removed the commit's tree or that of its first parent.
+    """
+    own = read_hour(commit.metadata.get("hour", ""))
+    hour = "" if own is None else hour_text(own)
+    found: dict[str, HourKind] = {}
+    if commit.parents:
+        parent = stores.refs.commits.get(commit.parents[0])
+        for one in (parent, commit):
+            stores.refs.expired.check_readable(one.id)
+        found = hour_kinds(diff_commits(stores, parent, commit, prefix=prefix), hour)
+    if hour and found.get(hour) is not HourKind.DELETED:
+        found[hour] = HourKind.ON_TIME
+    return {
+        datetime.fromisoformat(name): found[name] for name in sorted(found) if found[name] in kinds
+    }
 
 
 def file_hours(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
-    """Return the hours that a commit's metadata names for its files, in UTC, each once, sorted.
+    """Return the hours that metadata names, in UTC, each once, sorted.
 
-    These are its own ``hour``, the ``hours`` that were published with it, and the earlier hours
-    whose files came ``late``. Each is ISO 8601 or a folder, ``2013/01/01/05:00``. Text that is not
-    a time is ignored.
+    These are the times in ``hour``, ``hours`` and ``late``, separated by commas. Each is ISO 8601 or
+    a folder, ``2013/01/01/05:00``. Other text is ignored. Commits of an ingestion branch have counts
+    there: use `commit_hours`.
     """
     return tuple(sorted(set(_times(metadata))))
 

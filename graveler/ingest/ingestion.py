@@ -13,11 +13,14 @@ from graveler.ingest.hours import Hour, Release, Status, Tick, commit_hour, tick
 from graveler.ingest.quarantine import Quarantines
 from graveler.ingest.records import HourRecord, HourState, IngestRecords, Quarantine
 from graveler.ingest.release import Releases
+from graveler.ingest.shelves import Shelves
+from graveler.ingest.taking import Taking
 from graveler.ingest.ticker import Ticker
 from graveler.ingest.unpublished import IngestBranch, published_by
 from graveler.names import check_branch, check_caller_pairs
 from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
+from graveler.refs import is_ancestor
 from graveler.repository import branches
 from graveler.repository.branch import Branch
 from graveler.repository.strategies import Strategy, check_strategy
@@ -25,6 +28,15 @@ from graveler.retries import retry
 from graveler.runs.record import Refusal
 
 POLICIES: Final = ("hold", "quarantine")
+CONFLICT_POLICIES: Final = ("refuse", "target", "ingest")
+
+
+_ASIDE: Final = {
+    "hold": HourState.HELD,
+    "quarantine": HourState.QUARANTINED,
+    "": HourState.QUARANTINED,
+}
+"""The state of an hour by the policy under which writes of it were set aside, if not ``target``."""
 
 
 class Ingestion:
@@ -40,6 +52,7 @@ class Ingestion:
         name: Name of the branch.
         into: The branch to which it is published.
         on_refusal: ``hold`` or ``quarantine``.
+        on_conflict: ``refuse``, ``target`` or ``ingest``.
     """
 
     def __init__(
@@ -50,6 +63,7 @@ class Ingestion:
         into: str = "main",
         gates: Iterable[Gate | Check] | Gate | Check = (),
         on_refusal: str = "hold",
+        on_conflict: str = "refuse",
     ) -> None:
         into, on_refusal = text(into, "into"), choice(on_refusal, "on_refusal", POLICIES)
         branch = text(branch, "branch")
@@ -60,14 +74,23 @@ class Ingestion:
         self.name = branch
         self.into = into
         self.on_refusal = on_refusal
+        self.on_conflict = choice(on_conflict, "on_conflict", CONFLICT_POLICIES)
+        policy = on_refusal if on_conflict == "refuse" else on_conflict
         self._stores = stores
         self._gates = as_gates(gates)
         self._records = IngestRecords(stores, branch)
-        self._branch = IngestBranch(stores, self._records, branch, into)
+        self._branch = IngestBranch(stores, self._records, branch, into, policy)
         quarantines = Quarantines(self._branch)
-        self._releases = Releases(self._branch, quarantines)
+        self._shelves = Shelves(self._branch, quarantines)
+        taking = Taking(self._branch, self._shelves)
+        self._releases = Releases(self._branch, quarantines, taking)
         self._ticker = Ticker(
-            self._branch, quarantines, self._releases, self._gates, hold=on_refusal == "hold"
+            self._branch,
+            quarantines,
+            self._releases,
+            taking,
+            self._gates,
+            hold=on_refusal == "hold",
         )
 
     def __repr__(self) -> str:
@@ -127,10 +150,11 @@ class Ingestion:
         held = self._records.standing().held
         state = HourState.COMMITTED if held is None else HourState.HELD
         return tuple(
-            Hour(hour, state, commit=change, late=self._ticker.late(change, hour), refused=held)
+            Hour(hour, state, commit=change, late=record.late if record else (), refused=held)
             for point in self._branch.unpublished()
             for change in point.changes
             for hour in (commit_hour(change),)
+            for record in (self._records.hour(hour),)
         )
 
     def quarantined(self) -> tuple[Quarantine, ...]:
@@ -181,12 +205,13 @@ class Ingestion:
     def status(self) -> Status:
         """Return the state of the branch."""
         exists = self._stores.refs.branches.find(self.name) is not None
+        pending = self.pending()
         return Status(
             branch=self.name,
             into=self.into,
             staged=sum(1 for _ in uncommitted(self._stores, self.name)) if exists else 0,
-            pending=self.pending(),
-            held=self._records.standing().held,
+            pending=pending,
+            held=pending[0].refused if pending else None,
             quarantined=self.quarantined(),
         )
 
@@ -199,54 +224,61 @@ class Ingestion:
 
         The concurrent tick may have committed a repair of the hour while this one ended the hold.
         """
-        record = self._records.hour(name) or HourRecord(name)
-        state = self._hour(record)
-        if state.state is not HourState.COMMITTED:
-            return state
-        commit = record.behind if state.commit is None else state.commit.id
-        # a commit that no longer waits was published meanwhile, or a user removed it
-        return None if self._ticker.waits(commit) else self._hour(record)
+        state = self._hour(self._records.hour(name) or HourRecord(name))
+        return None if state.state is HourState.COMMITTED else state
 
     def _hour(self, record: HourRecord) -> Hour:
+        """Compute the state of an hour; its record only says where to look."""
         held = self._records.standing().held  # read before looking up whether the hour is published
         quarantines = [
             quarantine
             for quarantine in self._records.quarantines()
             if not set(quarantine.commits).isdisjoint(record.commits)
         ]
-        inside = [quarantine for quarantine in quarantines if not quarantine.released]
+        branches = self._stores.refs.branches
+        inside = [
+            quarantine
+            for quarantine in quarantines
+            if not quarantine.released and branches.find(quarantine.name) is not None
+        ]
         if not inside:
             record = self._closed(record, quarantines)
+        aside = {} if inside else self._shelves.waiting(record)
         commits = self._stores.refs.commits
-        commit = commits.get(record.commits[-1]) if record.commits else None
         published = commits.get(record.published) if record.published and not inside else None
+        last = record.commits[-1] if record.commits else record.behind
         refused: Refusal | None = None
         if inside:
-            refused = inside[-1].refusal
-            state = HourState.QUARANTINED
-        elif published is not None:
-            state = HourState.PUBLISHED
-        elif commit is None and not (record.behind and self._ticker.waits(record.behind)):
-            state = HourState.EMPTY
+            state, refused = HourState.QUARANTINED, inside[-1].refusal
+        elif published is None and last and self._ticker.waits(last):
+            state, refused = (HourState.HELD if held else HourState.COMMITTED), held
         else:
-            refused = held
-            state = HourState.COMMITTED if refused is None else HourState.HELD
+            state = HourState.EMPTY if published is None else HourState.PUBLISHED
+            for quarantine in aside.values():
+                if quarantine.policy in _ASIDE:
+                    state, refused = _ASIDE[quarantine.policy], quarantine.refusal
+        names = [quarantine.name for quarantine in (*inside, *aside.values())]
         return Hour(
             record.hour,
             state,
-            commit=commit,
+            commit=commits.get(record.commits[-1]) if record.commits else None,
             published=published,
             late=record.late,
-            quarantined=tuple(quarantine.name for quarantine in inside),
+            quarantined=tuple(dict.fromkeys(names)),
             refused=refused,
+            set_aside=tuple(aside),
         )
 
     def _closed(self, record: HourRecord, quarantines: list[Quarantine]) -> HourRecord:
         """Record the commit that published the hour's last commit, if there is one.
 
         From then on the hour accepts no more commits. Until then a concurrent tick may add a
-        commit to the hour, and the returned record has it.
+        commit to the hour, and the returned record has it. A commit that the target has no more, or
+        never had, is forgotten.
         """
+        refs, target = self._stores.refs, self._branch.target()
+        if record.published and not is_ancestor(refs.commits, record.published, target.id):
+            record = self._records.change_hour(record.hour, lambda now: replace(now, published=""))
         while record.commits and not record.published:
             published = self._published(record.commits[-1], quarantines)
             if published is None:
@@ -264,9 +296,12 @@ class Ingestion:
         """Return the id of the target's commit that contains a commit of the branch, or None."""
         commits = self._stores.refs.commits
         released = [
-            quarantine.released for quarantine in quarantines if identifier in quarantine.commits
+            quarantine.released
+            for quarantine in quarantines
+            if quarantine.released and identifier in quarantine.commits
         ]
         if released:
-            return released[-1]
+            there = is_ancestor(commits, released[-1], self._branch.target().id)
+            return released[-1] if there else None
         published = published_by(commits, commits.get(identifier), self._branch.target())
         return None if published is None else published.id

@@ -14,12 +14,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from graveler.gates import Candidate, Gate, RunContext
-from graveler.ingest.hours import user_pairs
+from graveler.gates.checks.paths import OWN_HOURS
+from graveler.ingest.hours import ARRIVED, hour_kinds
 from graveler.ingest.unpublished import IngestBranch
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
-from graveler.publishing.landing import CommitSpec, Landed, Tip
+from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit
 from graveler.publishing.tracing import traced
+from graveler.reads.changes import diff_commits
 from graveler.refs import is_ancestor
 from graveler.repository.merges import build_merge
 from graveler.repository.packing import pack_published
@@ -37,9 +39,10 @@ class IngestCandidacy(Candidacy[Landed]):
         gates: The gates of the publisher; those that the target requires are added.
         wanted: Called before each attempt; returns whether the commit is still to be published.
         strategy: The strategy for paths that conflict.
+        tree: Returns the tree of the candidate for a head of the target; None: a merge makes it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a commit, and how it is joined
         self,
         branch: IngestBranch,
         source: Commit,
@@ -47,6 +50,7 @@ class IngestCandidacy(Candidacy[Landed]):
         gates: tuple[Gate, ...],
         wanted: Callable[[], bool] = lambda: True,
         strategy: Settlement | None = None,
+        tree: Callable[[Commit], str] | None = None,
     ) -> None:
         super().__init__(branch.stores, branch.into, gates, spec.message)
         self._name = branch.name
@@ -55,6 +59,7 @@ class IngestCandidacy(Candidacy[Landed]):
         self._spec = spec
         self._wanted = wanted
         self._strategy = strategy
+        self._tree = tree
 
     def publish(self) -> None:
         """Merge the commit into the target if every gate passes.
@@ -92,16 +97,28 @@ class IngestCandidacy(Candidacy[Landed]):
             return None
         names = ",".join(gate.name for gate in self.panel.gates)
         gates = {"graveler.gates": names} if names else {}
+        spec = replace(self._spec, metadata={**self._spec.metadata, **gates})
+        if self._tree is not None:
+            parents = (tip.head, self._source)
+            return make_commit(self.stores, tree=self._tree(tip.head), parents=parents, spec=spec)
         return build_merge(
             self.stores,
             source=self._source,
             dest=tip.head,
-            spec=replace(self._spec, metadata={**self._spec.metadata, **gates}),
+            spec=spec,
             strategy=self._strategy,
             earlier=earlier,
         )
 
     def view(self, candidate: Commit, head: Commit) -> Candidate:
         """Return the candidate as the gates read it."""
-        context = RunContext(self._spec.message, 1, user_pairs(self._spec.metadata))
+        hour = self._spec.metadata.get("hour", "")
+        kinds = hour_kinds(diff_commits(self.stores, head, candidate), hour)
+        pairs = {
+            key: text
+            for key, text in self._spec.metadata.items()
+            if not key.startswith("graveler.")
+        }
+        pairs[OWN_HOURS] = ",".join(name for name, kind in kinds.items() if kind in ARRIVED)
+        context = RunContext(self._spec.message, 1, pairs)
         return Candidate(self.stores, candidate, target=head, into=self.into, run=context)

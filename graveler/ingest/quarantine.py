@@ -8,16 +8,10 @@ decision, the decision is dropped. Otherwise the publisher never lands.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Literal
 
-from graveler.committed import CONFLICT, Bases, BaseValues, Unresolved, get
-from graveler.committed.diff import same_content
-from graveler.errors import (
-    AlreadyExistsError,
-    GateFailedError,
-    MergeConflictError,
-    RefNotFoundError,
-)
+from graveler.committed.diff import diff
+from graveler.committed.units import log_of, units_of
+from graveler.errors import AlreadyExistsError, GateFailedError, RefNotFoundError
 from graveler.gates import Gate
 from graveler.ingest.hours import user_pairs
 from graveler.ingest.publishing import IngestCandidacy
@@ -34,9 +28,9 @@ from graveler.ingest.unpublished import (
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, merge_bases, move, remove
-from graveler.repository.merges import find_bases, merge_trees
-from graveler.repository.strategies import Settlement
+from graveler.refs import is_ancestor, log, merge_bases, move, remove
+from graveler.refs.commits import Commits
+from graveler.repository.merges import merge_trees
 from graveler.runs.record import Refusal
 
 
@@ -60,7 +54,8 @@ class Quarantines:
         """
         stores, records = self.branch.stores, self.branch.records
         stores.refs.protection.check(self.branch.name, "revert")
-        name = self._free_name(hours[0])
+        name = self.free_name(hours[0])
+        units = units_of({log for one in changes for log in _logs(stores, one)})
         decided = Quarantine(
             name=name,
             hours=hours,
@@ -68,6 +63,7 @@ class Quarantines:
             head=self._first_commit(name, changes, hours, point).id,
             refusal=refusal,
             created=stores.clock.now(),
+            units=tuple(unit.decode("utf-8", "surrogateescape") for unit in units),
         )
 
         def change(standing: Standing) -> Standing:
@@ -75,25 +71,29 @@ class Quarantines:
 
         records.change_standing(change)
 
-    def settle(self) -> None:
-        """Carry out the decision that is not finished, if there is one."""
+    def settle(self) -> Standing:
+        """Carry out the decision that is not finished, if there is one; return the standing."""
         records = self.branch.records
-        taking = records.standing().taking
+        standing = records.standing()
+        taking = standing.taking
         if taking is None:
-            return
+            return standing
         if self._stands(taking):
             quarantine = records.change_quarantine(replace(taking, nonce=""))
-            self._make_branch(quarantine)
+            self.make_branch(quarantine)
             self._remove_changes(taking)
             self._drop_released(quarantine.name)
 
         def change(standing: Standing) -> Standing:
             mine = standing.taking is not None and standing.taking.head == taking.head
-            return replace(standing, taking=None) if mine else standing
+            if not mine:
+                return standing
+            names = (*standing.shelves, taking.name) if taking.units else standing.shelves
+            return replace(standing, taking=None, shelves=tuple(dict.fromkeys(names)))
 
-        records.change_standing(change)
+        return records.change_standing(change)
 
-    def _free_name(self, hour: str) -> str:
+    def free_name(self, hour: str) -> str:
         """Return a branch name for the change of an hour that no branch or quarantine ever had."""
         branches = self.branch.stores.refs.branches
         slug = "quarantine-" + hour.removesuffix("Z").replace(":", "-")
@@ -148,7 +148,8 @@ class Quarantines:
             return not any(is_ancestor(refs.commits, name, target.commit_id) for name in names)
         return removal == taking.name  # removed by a call that was then interrupted
 
-    def _make_branch(self, quarantine: Quarantine) -> None:
+    def make_branch(self, quarantine: Quarantine) -> None:
+        """Make the branch of a quarantine, unless it exists."""
         if quarantine.released:
             return
         stores, name, head = self.branch.stores, quarantine.name, quarantine.head
@@ -158,7 +159,8 @@ class Quarantines:
             )
         except AlreadyExistsError:
             record = stores.refs.branches.find(name)
-            if record is None or is_ancestor(stores.refs.commits, head, record.commit_id):
+            now = None if record is None else stores.refs.commits.get(record.commit_id)
+            if now is None or _shelf_commit(stores.refs.commits, now, name) is not None:
                 return
             raise AlreadyExistsError(
                 f"branch {name!r} was made by another process just when a refused change of "
@@ -200,20 +202,34 @@ def refused_changes(
     """Return the changes of a refused point that are to be quarantined.
 
     If there are several changes, each is judged on top of those before it that passed. The first
-    refused change is returned. If none is refused, all are returned.
+    refused change is returned. If none is refused, all are returned. Later changes of a table that
+    a refused one has changed follow it, because the table is one log.
     """
+    refused = _refused(branch, gates, point, spec)
+    logs = {log for change in refused for log in _logs(branch.stores, change)}
+    for change in (change for later in branch.unpublished() for change in later.changes):
+        if change not in refused and logs and change.generation > refused[0].generation:
+            touched = _logs(branch.stores, change)
+            if touched & logs:
+                logs |= touched
+                refused = (*refused, change)
+    return refused
+
+
+def _refused(
+    branch: IngestBranch, gates: tuple[Gate, ...], point: Point, spec: CommitSpec
+) -> tuple[Commit, ...]:
     if len(point.changes) == 1:
         return point.changes
     stores, target = branch.stores, branch.target()
-    bases = find_bases(stores, point.commit, target) or Bases.one(target.metarange)
     work = IngestCandidacy(branch, point.commit, spec, gates)
     work.convene()
     tree = target.metarange
     for change in point.changes:
         try:
-            tree = _with_change(stores, tree, change, bases=bases, target=target.metarange)
+            tree = _with_changes(stores, tree, (change,), strategy="dest-wins")
             work.judge(make_commit(stores, tree=tree, parents=(target,), spec=spec), target)
-        except (GateFailedError, MergeConflictError):
+        except GateFailedError:
             return (change,)
     return point.changes
 
@@ -223,54 +239,41 @@ def before(stores: Stores, change: Commit) -> Commit:
     return stores.refs.commits.get(change.parents[0])
 
 
-def _with_changes(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:
-    """Return `tree` with the changes applied in order; they win over the tree."""
+def _with_changes(
+    stores: Stores, tree: str, changes: Iterable[Commit], strategy: str = "source-wins"
+) -> str:
+    """Return `tree` with the changes applied in order; by default they win over the tree."""
     for change in changes:
         tree = merge_trees(
             stores,
             base=before(stores, change).metarange,
             source=change.metarange,
             dest=tree,
-            strategy="source-wins",
+            strategy=strategy,
             what=f"commit {change.id[:12]}",
         )
     return tree
 
 
-def _with_change(stores: Stores, tree: str, change: Commit, *, bases: Bases, target: str) -> str:
-    """Return `tree` with one change, if the target did not change its paths.
+def shelf_base(commits: Commits, head: Commit) -> Commit:
+    """Return the commit that a quarantine's branch begins with the changes of."""
+    first = _shelf_commit(commits, head)
+    return commits.get((first or head).parents[0])
 
-    Args:
-        stores: The repository.
-        tree: The target's tree, with other changes of the same branch.
-        change: A commit of the branch.
-        bases: The merge bases of branch and target.
-        target: The target's tree.
 
-    Raises:
-        MergeConflictError: The target has changed one of its paths differently.
-    """
-    values = BaseValues(stores.ranges, bases)
+def _shelf_commit(commits: Commits, head: Commit, name: str = "") -> Commit | None:
+    """Return the newest commit of the line that begins a quarantine, or the one of that name."""
+    for commit in log(commits, head.id, first_parent=True):
+        found = commit.metadata.get(QUARANTINE)
+        if found is not None:
+            return commit if name in ("", found) else None
+    return None
 
-    def settle(
-        key: bytes,
-        _base: bytes | Literal[Unresolved.CONFLICT] | None,
-        source: bytes | None,
-        _dest: bytes | None,
-    ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-        then = values.at(key)
-        now = get(stores.ranges, target, key)
-        same = then is not CONFLICT and same_content(then, now)
-        return source if same else CONFLICT
 
-    return merge_trees(
-        stores,
-        base=before(stores, change).metarange,
-        source=change.metarange,
-        dest=tree,
-        strategy=Settlement(resolve=settle),
-        what=f"commit {change.id[:12]}",
-    )
+def _logs(stores: Stores, change: Commit) -> set[bytes]:
+    """Return the logs of the tables that a commit changes."""
+    changes = diff(stores.ranges, before(stores, change).metarange, change.metarange)
+    return {log for key, _, _ in changes if (log := log_of(key)) is not None}
 
 
 def _without_changes(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:

@@ -2,8 +2,9 @@
 
 History alone shows whether an hour is committed or published. The records hold the rest.
 ``standing/<branch>`` holds why publishing is held and which change is being quarantined.
-``hour/<branch>/<hour>`` holds the result of the ticks of an hour. ``quarantine/<branch>/<name>``
-holds a quarantined change. A record is changed only by compare-and-set.
+``hour/<branch>/<hour>`` holds hints about an hour: where to look for its changes.
+``quarantine/<branch>/<name>`` holds a quarantined change. A record is changed only by
+compare-and-set.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,25 +24,28 @@ class HourState(StrEnum):
     """The state of an hour."""
 
     EMPTY = "empty"
-    """Its tick found nothing staged, and no earlier commit waits to be published."""
+    """Its tick found nothing staged and no earlier commit waits, or its changes were dropped."""
     COMMITTED = "committed"
     """Not published yet; the hour, or an earlier hour before it, is committed on the branch."""
     HELD = "held"
-    """Like `committed`, but publishing is held until the branch is repaired."""
+    """Publishing is held until the branch is repaired, or a path of the hour conflicts."""
     QUARANTINED = "quarantined"
     PUBLISHED = "published"
 
 
 @dataclass(frozen=True, slots=True)
 class HourRecord:
-    """The result of the ticks of an hour.
+    """What the ticks of an hour noted. The state of the hour is computed when it is read.
 
     Attributes:
         hour: The hour, ``2013-01-01T05:00Z``.
         commits: Commits of the ticks on the ingestion branch, oldest first.
-        late: Earlier hours that have files in these commits.
+        late: Earlier hours that have files in these commits, at most a thousand.
         published: The commit that published the last of them to the target; "" until it is seen.
         behind: If nothing was staged, the newest commit that waited to be published then, or "".
+        shelves: Quarantines to which conflicting writes of the hour were set aside.
+        aside: The first paths that were set aside, at most a hundred.
+        ticked: Whether a tick of the hour has committed, or found nothing staged.
         nonce: Unique to every write.
     """
 
@@ -50,22 +54,27 @@ class HourRecord:
     late: tuple[str, ...] = ()
     published: str = ""
     behind: str = ""
+    shelves: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+    ticked: bool = True
     nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A refused change on a branch of its own.
+    """A refused change, or writes that conflict with the target, on a branch of its own.
 
     Attributes:
         name: Name of the branch.
-        hours: The hours of the change.
+        hours: The hours of the change; of conflicting writes, at most the latest 24.
         commits: The commits that were removed from the ingestion branch.
         head: The first commit of the branch: the change on top of what was published before it.
         refusal: Why the change was refused.
         created: When it was quarantined.
         releasing: Whether a release has begun; a later call finishes an interrupted release.
         released: The commit that released it to the target; "" before.
+        policy: For conflicting writes, why they are here: ``hold``, ``quarantine`` or ``target``.
+        units: Folders of tables that are here as a whole.
         nonce: Unique to every write.
     """
 
@@ -77,6 +86,8 @@ class Quarantine:
     created: datetime
     releasing: bool = False
     released: str = ""
+    policy: str = ""
+    units: tuple[str, ...] = ()
     nonce: str = ""
 
 
@@ -87,11 +98,17 @@ class Standing:
     Attributes:
         held: Why publishing is held, or None.
         taking: The change that is being quarantined: it is decided and not finished.
+        into: The branch to which it is published; "" before the first tick.
+        shelves: Quarantines that conflicting writes join: they may be released or deleted by now.
+        sealed: The head of the branch when a tick committed nothing, and nothing was left staged.
         nonce: Unique to every write.
     """
 
     held: Refusal | None = None
     taking: Quarantine | None = None
+    into: str = ""
+    shelves: tuple[str, ...] = ()
+    sealed: str = ""
     nonce: str = ""
 
 
@@ -168,6 +185,13 @@ class IngestRecords:
         return kind.update(name, changed, what=what, clock=self._stores.clock, ids=ids)
 
 
+def branches_of(stores: Stores) -> Iterator[str]:
+    """Yield the names of the ingestion branches that have had a tick."""
+    start = b"standing/"
+    for key, _ in stores.kv.scan_below(f"ingest:{stores.uid}", start):
+        yield key.removeprefix(start).decode()
+
+
 def encode(record: HourRecord | Quarantine | Standing) -> bytes:
     """Return a record as bytes."""
     return encode_json(_plain(asdict(record)))
@@ -195,6 +219,8 @@ def _quarantine(fields: Fields) -> Quarantine:
         created=fields.moment("created"),
         releasing=fields.flag("releasing"),
         released=fields.digest("released", ""),
+        policy=fields.text("policy", ""),
+        units=fields.texts("units", ()),
         nonce=fields.text("nonce"),
     )
 
@@ -209,6 +235,9 @@ def decode_hour(raw: bytes) -> HourRecord:
         late=fields.texts("late"),
         published=fields.digest("published", ""),
         behind=fields.digest("behind", ""),
+        shelves=fields.texts("shelves", ()),
+        aside=fields.texts("aside", ()),
+        ticked=fields.flag("ticked", True),
         nonce=fields.text("nonce"),
     )
 
@@ -224,4 +253,11 @@ def decode_standing(raw: bytes) -> Standing:
     fields = Fields(decode_json(raw, what), what)
     taking = None if fields.value("taking") is None else _quarantine(fields.record("taking"))
     held = None if fields.value("held") is None else _refusal(fields.record("held"))
-    return Standing(held=held, taking=taking, nonce=fields.text("nonce"))
+    return Standing(
+        held=held,
+        taking=taking,
+        into=fields.text("into", ""),
+        shelves=fields.texts("shelves", ()),
+        sealed=fields.digest("sealed", ""),
+        nonce=fields.text("nonce"),
+    )

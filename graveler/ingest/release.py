@@ -8,8 +8,14 @@ repair at the last moment is therefore published too.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+from graveler.committed import CONFLICT, RawConflict, StagedChange, get
+from graveler.committed.apply import apply
+from graveler.committed.diff import RawChange, diff, same_content
+from graveler.committed.merge import staged
+from graveler.committed.units import log_of, name_of, units_of
 from graveler.errors import (
     FencedError,
     GravelerError,
@@ -19,19 +25,23 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.gates import Gate
-from graveler.ingest.hours import hour_pairs, late_hours, user_pairs
+from graveler.ingest.hours import commit_hour, hour_kinds, hour_pairs, hours_text, user_pairs
 from graveler.ingest.publishing import IngestCandidacy
-from graveler.ingest.quarantine import Quarantines, before
+from graveler.ingest.quarantine import Quarantines, shelf_base
 from graveler.ingest.records import Quarantine
+from graveler.ingest.shelves import changes_on
+from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import INGEST, IngestBranch, published_by
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec
 from graveler.reads.changes import diff_commits
 from graveler.refs import move, remove
 from graveler.repository import commits
-from graveler.repository.strategies import Strategy, settling
+from graveler.repository.merges import conflict_error, describe
+from graveler.repository.strategies import Settlement, Strategy, settling
 
 _ROUNDS: Final = 200
+_SHOWN: Final = 100
 _CLOSED: Final = "released:"
 
 
@@ -42,10 +52,12 @@ class Releases:
     Attributes:
         branch: The branch.
         quarantines: Its quarantines.
+        taking: Brings the branch up to its target.
     """
 
     branch: IngestBranch
     quarantines: Quarantines
+    taking: Taking
 
     def release(
         self,
@@ -100,7 +112,7 @@ class Releases:
         landed = published_by(history, history.get(record.commit_id), self.branch.target())
         if landed is None:
             return
-        self.branch.sync()
+        self.taking.take()
         closed = self._close(quarantine.name, record.commit_id)
         if closed is None:
             return
@@ -133,12 +145,20 @@ class Releases:
         if head is None:
             return
         spec = CommitSpec(
-            f"{self.branch.name} {', '.join(quarantine.hours)} released",
+            f"{self.branch.name} {hours_text(quarantine.hours)} released",
             self._pairs(quarantine, head, metadata),
         )
         try:
             with settling(self.branch.stores, strategy) as settled:
-                IngestCandidacy(self.branch, head, spec, gates, strategy=settled).publish()
+                settle = partial(self._settled, quarantine, head, settled)
+                IngestCandidacy(
+                    self.branch,
+                    head,
+                    spec,
+                    gates,
+                    strategy=settled,
+                    tree=settle if quarantine.policy else None,
+                ).publish()
         except GravelerError:
             self._marked(quarantine, releasing=False)
             raise
@@ -164,16 +184,54 @@ class Releases:
     def _pairs(
         self, quarantine: Quarantine, head: Commit, metadata: Mapping[str, str] | None
     ) -> Mapping[str, str]:
-        stores, hours = self.branch.stores, quarantine.hours
+        stores = self.branch.stores
         first = stores.refs.commits.get(quarantine.head)
-        changes = diff_commits(stores, before(stores, first), head)
-        late = [hour for hour in late_hours(changes, hours[-1]) if hour not in hours]
+        hour = quarantine.hours[-1] if quarantine.hours else commit_hour(first)
+        base = shelf_base(stores.refs.commits, head)
         return {
-            **(user_pairs(first.metadata) if metadata is None else metadata),
-            **hour_pairs(hours, late),
+            **user_pairs(first.metadata if metadata is None else metadata),
+            **hour_pairs(hour, hour_kinds(diff_commits(stores, base, head), hour)),
             INGEST: self.branch.name,
             "released": quarantine.name,
         }
+
+    def _settled(
+        self, quarantine: Quarantine, head: Commit, settlement: Settlement, target: Commit
+    ) -> str:
+        """Return the target's tree with the writes of the shelf that the strategy chooses.
+
+        Every write conflicts that differs from the target: others changed the path before the write
+        was set aside. A table is one conflict.
+
+        Raises:
+            MergeConflictError: No strategy settles it.
+        """
+        stores, tree = self.branch.stores, target.metarange
+        writes = list(changes_on(stores, head))
+        units = units_of({log for key, _, _ in writes if (log := log_of(key)) is not None})
+        conflicts: list[RawConflict] = []
+        chosen: list[StagedChange] = []
+        for unit in units:
+            whole = settlement.whole(name_of(unit)) if settlement.whole else None
+            if (whole or settlement.word) == "source-wins":
+                chosen += map(staged, diff(stores.ranges, tree, head.metarange, prefix=unit))
+            elif not (whole or settlement.word):
+                conflicts.append(RawConflict(name_of(unit), None, None, None))
+        for key, before, ours in writes:
+            now = get(stores.ranges, tree, key)
+            if key.startswith(units) or same_content(ours, now):
+                continue
+            value = settlement.resolve(key, before, ours, now) if settlement.resolve else CONFLICT
+            if value is CONFLICT and settlement.word:
+                value = ours if settlement.word == "source-wins" else now
+            if value is CONFLICT:
+                conflicts.append(RawConflict(key, before, ours, now))
+            elif not same_content(value, now):
+                chosen.append(staged(RawChange(key, now, value)))
+        if conflicts:
+            shown = describe(stores, sorted(conflicts)[:_SHOWN], source=head, dest=target)
+            raise conflict_error(f"release of {quarantine.name}", shown, len(conflicts))
+        return apply(stores.ranges, tree, sorted(chosen), stores.splitting).metarange
 
     def _close(self, name: str, head: str) -> BranchRecord | None:
         """Refuse further writes if the branch is still at `head`."""

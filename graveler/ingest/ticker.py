@@ -1,10 +1,11 @@
 """A tick: it commits acknowledged writes and publishes unpublished commits."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from graveler.committed import StagedChange
 from graveler.errors import (
     GateFailedError,
     GravelerError,
@@ -13,16 +14,36 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.gates import Gate
-from graveler.ingest.hours import commit_hour, hour_pairs, hours_of, late_hours, user_pairs
+from graveler.ingest.conflicts import Theirs
+from graveler.ingest.hours import (
+    HourKind,
+    commit_hour,
+    hour_kinds,
+    hour_pairs,
+    hours_of,
+    hours_text,
+    late_hours,
+    user_pairs,
+)
 from graveler.ingest.publishing import IngestCandidacy
 from graveler.ingest.quarantine import Quarantines, before, refused_changes
 from graveler.ingest.records import HourRecord, Standing
 from graveler.ingest.release import Releases
-from graveler.ingest.unpublished import INGEST, TARGET, IngestBranch, Point, find_removal, joined
+from graveler.ingest.taking import Taking
+from graveler.ingest.unpublished import (
+    INGEST,
+    TARGET,
+    IngestBranch,
+    Point,
+    find_removal,
+    joined,
+    last_sealed,
+)
 from graveler.model import Commit
 from graveler.publishing.landing import CommitSpec
 from graveler.reads.changes import diff_commits
 from graveler.repository import commits
+from graveler.repository.merges import find_bases
 from graveler.runs.record import Refusal
 
 _ROUNDS: Final = 1000
@@ -37,6 +58,7 @@ class Ticker:
         branch: The branch.
         quarantines: Its quarantines.
         releases: Their releases.
+        taking: Brings the branch up to its target.
         gates: The gates that judge it, in addition to those that the target requires.
         hold: Whether a refusal holds publishing; otherwise the change is quarantined.
     """
@@ -44,18 +66,24 @@ class Ticker:
     branch: IngestBranch
     quarantines: Quarantines
     releases: Releases
+    taking: Taking
     gates: tuple[Gate, ...]
     hold: bool
 
     def tick(self, hour: str, metadata: Mapping[str, str]) -> None:
         """Commit staged writes once as `hour`, and publish everything that can be published."""
-        self.quarantines.settle()
-        self.releases.settle()
+        self._settle()
         target = self.branch.target()
-        if self.branch.is_behind(target):
-            self.branch.sync()
+        self.taking.bring_up(target)
         self._commit(hour, {**metadata, TARGET: target.id})
         self._publish()
+
+    def _settle(self) -> None:
+        """Finish what was interrupted, and record the target: collection keeps what waits for it."""
+        into = self.branch.into
+        if self.quarantines.settle().into != into:
+            self.branch.records.change_standing(lambda now: replace(now, into=into))
+        self.releases.settle()
 
     def waits(self, change: str) -> bool:
         """Return whether a commit of the branch is neither published nor quarantined."""
@@ -69,7 +97,7 @@ class Ticker:
         """
         with self.branch.stores.refs.turn(f"{self.branch.name}/tick"):
             record = self.branch.records.hour(hour)
-            if record is None:
+            if record is None or not record.ticked:
                 record = self._interrupted(hour)
             if record is not None and not self._takes_repairs(record):
                 return
@@ -95,17 +123,27 @@ class Ticker:
         return all(set(record.commits).isdisjoint(other.commits) for other in quarantines)
 
     def _committed(self, hour: str, metadata: Mapping[str, str]) -> Commit | None:
-        name = self.branch.name
+        stores, name = self.branch.stores, self.branch.name
         spec = CommitSpec(f"{name} {hour}", {**metadata, "hour": hour, INGEST: name})
+        head, records = self.branch.head(), self.branch.records
+        since = last_sealed(stores.refs.commits, head, lambda: records.standing().sealed)
+
+        def sift(changes: Iterator[StagedChange]) -> Iterator[StagedChange]:
+            if self.branch.policy == "ingest":
+                return changes
+            theirs = Theirs(self.branch, since, self.branch.target())
+            return theirs.sift(self.taking.shelves, hour, changes)
+
         try:
-            return commits.commit(self.branch.stores, name, spec)
+            return commits.commit(stores, name, spec, sift=sift)
         except NoChangesError:
+            if since != head:  # what was staged before is on a shelf, or nothing was
+                records.change_standing(lambda now: replace(now, sealed=head.id))
             return None
 
-    def late(self, change: Commit, hour: str) -> tuple[str, ...]:
-        """Return the earlier hours that have files in a commit."""
+    def _kinds(self, change: Commit, hour: str) -> Mapping[str, HourKind]:
         stores = self.branch.stores
-        return late_hours(diff_commits(stores, before(stores, change), change), hour)
+        return hour_kinds(diff_commits(stores, before(stores, change), change), hour)
 
     def _keep(self, hour: str, commit: Commit) -> HourRecord:
         """Record a commit of an hour, unless the hour is published.
@@ -113,13 +151,13 @@ class Ticker:
         A later commit is published like a commit of a user. Every tick of the hour has returned,
         or will return, the commits that the record names.
         """
-        late = self.late(commit, hour)
+        late = late_hours(self._kinds(commit, hour))
 
         def change(record: HourRecord) -> HourRecord:
             if record.published or commit.id in record.commits:
                 return record
             both = tuple(sorted({*record.late, *late}))
-            return replace(record, commits=(*record.commits, commit.id), late=both)
+            return replace(record, commits=(*record.commits, commit.id), late=both, ticked=True)
 
         return self.branch.records.change_hour(hour, change)
 
@@ -127,15 +165,17 @@ class Ticker:
         """Record that nothing was staged, and the waiting commit that may hold files of the hour."""
         points = self.branch.unpublished()
         behind = points[-1].changes[-1].id if points else ""
-        self.branch.records.change_hour(
-            hour, lambda record: record if record.nonce else replace(record, behind=behind)
-        )
+
+        def change(record: HourRecord) -> HourRecord:
+            known = record.nonce and record.ticked
+            return record if known else replace(record, behind=behind, ticked=True)
+
+        self.branch.records.change_hour(hour, change)
 
     def _publish(self) -> None:
         for _ in range(_ROUNDS):
-            self.quarantines.settle()
+            standing = self.quarantines.settle()
             points = self.branch.unpublished()
-            standing = self.branch.records.standing()
             if not points:
                 self._hold(standing, None)
                 return
@@ -147,6 +187,8 @@ class Ticker:
             try:
                 IngestCandidacy(self.branch, point.commit, spec, self.gates, wanted).publish()
             except (GateFailedError, MergeConflictError) as error:
+                if isinstance(error, MergeConflictError) and self.taking.take():
+                    continue  # others had changed the target since the branch took it
                 refusal = self._refusal(error)
                 if self.hold:
                     self._hold(standing, refusal)
@@ -191,11 +233,17 @@ class Ticker:
 
     def _spec(self, point: Point) -> CommitSpec:
         """Return message and metadata of the commit that publishes a point, by its newest change."""
-        hours, name = hours_of(point.changes), self.branch.name
-        late = {hour for change in point.changes for hour in self.late(change, commit_hour(change))}
+        stores, name = self.branch.stores, self.branch.name
+        hours = hours_of(point.changes)
+        bases = find_bases(stores, point.commit, self.branch.target())
+        base = (
+            stores.refs.commits.get(bases.best[0].id) if bases else before(stores, point.changes[0])
+        )
         pairs = {
             **user_pairs(point.changes[-1].metadata),
-            **hour_pairs(hours, sorted(late)),
+            **hour_pairs(
+                hours[-1], hour_kinds(diff_commits(stores, base, point.commit), hours[-1])
+            ),
             INGEST: name,
         }
-        return CommitSpec(f"{name} {', '.join(hours)}", pairs)
+        return CommitSpec(f"{name} {hours_text(hours)}", pairs)

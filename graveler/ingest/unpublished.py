@@ -8,16 +8,15 @@ by commit.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from graveler.ingest.records import IngestRecords
-from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, line_outside
+from graveler.refs import is_ancestor
 from graveler.refs.commits import Commits
-from graveler.repository.merges import find_bases, merge_trees
 
 INGEST: Final = "graveler.ingest"
 """Key in a tick's commit, and in the commit that publishes it: the ingestion branch."""
@@ -32,15 +31,13 @@ QUARANTINE: Final = "graveler.quarantine"
 """Key in the first commit of that branch: its name."""
 
 TARGET: Final = "graveler.target"
-"""Key in a tick's commit: the head of the target when the tick looked for reverts."""
+"""Key in a tick's commit: the head of the target when the tick looked for changes of others."""
 
 CAUGHT_UP: Final = "graveler.caught-up"
 """Key in a commit that merges the target into the branch: the target's commit."""
 
 FAR: Final = 250
-"""Commits of the target, or generations, after which the target is merged into the branch."""
-
-_REVERT: Final = "graveler.revert"
+"""The most commits of the target that are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +62,15 @@ class IngestBranch:
         records: The records of the branch.
         name: Its name.
         into: The branch to which it is published.
+        policy: What becomes of a path that others changed on the target: ``hold``, ``quarantine``,
+            ``target`` or ``ingest``.
     """
 
     stores: Stores
     records: IngestRecords
     name: str
     into: str
+    policy: str = "hold"
 
     def head(self) -> Commit:
         """Return the head of the branch."""
@@ -88,60 +88,10 @@ class IngestBranch:
         """Return the commits that are not published, as points, oldest first."""
         return points(self.stores.refs.commits, self.head(), self.target())
 
-    def is_behind(self, target: Commit) -> bool:
-        """Return whether the target is far ahead of the branch, or has reverted a commit.
-
-        The newest commit of the branch names the head of its target at that time, so only the
-        later commits of the target are read.
-        """
-        commits = self.stores.refs.commits
-        head = self.head()
-        if target.generation - head.generation > FAR:
-            return True
-        mark = head.metadata.get(TARGET) or head.metadata.get(CAUGHT_UP)
-        known = head.id if mark is None or commits.find(mark) is None else mark
-        line = line_outside(commits, target.id, known)
-        return any(
-            number == FAR or _REVERT in commit.metadata for number, commit in enumerate(line)
-        )
-
-    def sync(self) -> None:
-        """Merge the target's head into the branch; staged writes stay staged.
-
-        A release from quarantine or a revert changes the target in paths that the branch has
-        written. Without this merge, a later write to such a path conflicts with that change. The
-        merge is also made if the two are far apart, so that finding their merge base stays cheap.
-        If both changed a path, the version of the branch wins. It is the later one, and it is
-        judged when it is published.
-        """
-        stores, commits = self.stores, self.stores.refs.commits
-
-        def build(tip: Tip) -> BranchRecord | None:
-            target = self.target()
-            if is_ancestor(commits, target.id, tip.head.id):
-                return None
-            bases = find_bases(stores, target, tip.head)
-            if bases is None:
-                return None  # no history in common: publishing reports it
-            tree = merge_trees(
-                stores,
-                base=bases,
-                source=target.metarange,
-                dest=tip.head.metarange,
-                strategy="dest-wins",
-                what=f"{self.into} into {self.name}",
-            )
-            spec = CommitSpec(
-                f"{self.name}: merge of {self.into}", {INGEST: self.name, CAUGHT_UP: target.id}
-            )
-            return tip.at(make_commit(stores, tree=tree, parents=(tip.head, target), spec=spec))
-
-        land(stores, self.name, "merge", build)
-
 
 def points(commits: Commits, head: Commit, target: Commit) -> tuple[Point, ...]:
     """Return the points of the branch at `head` that are not published, oldest first."""
-    line = _unpublished(commits, head, target)
+    line = unpublished_line(commits, head, target)
     removed = {name for commit in line for name in _removed(commit)}
     marks = [at for at, commit in enumerate(line) if _is_ours(commit)]
     first = marks[-1] if marks else 0
@@ -194,6 +144,33 @@ def published_by(commits: Commits, commit: Commit, target: Commit) -> Commit | N
     return line[without - 1]
 
 
+def last_sealed(commits: Commits, head: Commit, known: Callable[[], str]) -> Commit:
+    """Return the commit of the line after which the present staged writes came.
+
+    It is the last one of staged writes, or `known()`, if a tick found then that nothing was left.
+    """
+    ended = known() if _is_ours(head) else ""
+    while head.id != ended and _is_ours(head) and (older := _before(commits, head)):
+        head = older
+    return head
+
+
+def last_seen(commits: Commits, head: Commit) -> str:
+    """Return the head of the target of which the line of `head` has everything before it.
+
+    Without a tick, it is `head` itself: its own history is known.
+    """
+    commit: Commit | None = head
+    for _ in range(FAR):
+        if commit is None:
+            break
+        mark = commit.metadata.get(CAUGHT_UP) or commit.metadata.get(TARGET)
+        if mark is not None and commits.find(mark) is not None:
+            return mark
+        commit = _before(commits, commit)
+    return head.id
+
+
 def _removed(commit: Commit) -> tuple[str, ...]:
     return tuple(filter(None, commit.metadata.get(TAKEN_OFF, "").split(",")))
 
@@ -206,7 +183,8 @@ def _before(commits: Commits, commit: Commit) -> Commit | None:
     return commits.get(commit.parents[0]) if commit.parents else None
 
 
-def _unpublished(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
+def unpublished_line(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
+    """Return the commits of the line that the target does not have, oldest first."""
     line = []
     commit: Commit | None = head
     while commit is not None and not is_ancestor(commits, commit.id, target.id):

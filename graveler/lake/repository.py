@@ -206,7 +206,13 @@ class Repository:
         from graveler.gc import GarbageCollector  # noqa: PLC0415 - only collection needs it
 
         self.check_kv()
-        return GarbageCollector(self.stores, runs=self.runs.needed_commits)
+        return GarbageCollector(self.stores, runs=self._needed_commits)
+
+    def _needed_commits(self) -> Iterator[str]:
+        from graveler.ingest.needs import needed_commits  # noqa: PLC0415 - only collection needs it
+
+        yield from self.runs.needed_commits()
+        yield from (commit for _, commit in needed_commits(self.stores))
 
     def fsck(
         self,
@@ -235,6 +241,7 @@ class Repository:
             InvalidInputError: `objects` or `rate` is not valid.
         """
         from graveler.fsck import fsck  # noqa: PLC0415 - only a check needs it
+        from graveler.ingest.needs import needed_commits  # noqa: PLC0415
         from graveler.reads.soundness import Depth  # noqa: PLC0415
 
         choice(objects, "objects", get_args(Depth)), flag(resume, "resume")
@@ -245,6 +252,8 @@ class Repository:
             for record in self.runs.list("PUBLISHING")
             if record.candidate
         }  # no branch holds them yet
+        for label, commit in needed_commits(self.stores):
+            candidates[f"{label}, {commit[:12]}"] = commit
         return fsck(
             self.stores,
             objects=objects,
@@ -663,6 +672,7 @@ class Repository:
         into: str | BranchLike = "main",
         gates: "Iterable[Gate | Check] | Gate | Check" = (),
         on_refusal: str = "hold",
+        on_conflict: str = "refuse",
     ) -> "Ingestion":
         """Return an ingestion branch: writers stage all the time, ticks publish by the hour.
 
@@ -672,12 +682,23 @@ class Repository:
             gates: Checks of the tree that `into` would get.
             on_refusal: ``hold`` publishes nothing until the change is repaired; ``quarantine``
                 moves the change of the refused hour to a branch of its own and continues.
+            on_conflict: What becomes of a write whose path others changed on `into` meanwhile.
+                ``refuse`` sets it aside in quarantine, and its hour is held or in quarantine by
+                `on_refusal`; ``target`` also sets it aside, and its hour is published; with
+                ``ingest`` the write wins. All other files are published.
         """
         branch = branch_text(branch, "branch", within=self.stores)
         into = branch_text(into, "into", within=self.stores)
         from graveler.ingest import Ingestion  # noqa: PLC0415 - only ingestion needs it
 
-        return Ingestion(self.stores, branch, into=into, gates=gates, on_refusal=on_refusal)
+        return Ingestion(
+            self.stores,
+            branch,
+            into=into,
+            gates=gates,
+            on_refusal=on_refusal,
+            on_conflict=on_conflict,
+        )
 
     def run(
         self,

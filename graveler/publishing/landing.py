@@ -177,17 +177,33 @@ def merged_claims(stores: Stores, parents: Sequence[Commit]) -> str:
     return ours
 
 
-def merge_claims(stores: Stores, base: str | Bases, source: str, dest: str) -> str:
-    """Return the claims `dest` with the changes from `base` to `source`."""
+def merge_claims(
+    stores: Stores, base: str | Bases, source: str, dest: str, *, returns: bool = False
+) -> str:
+    """Return the claims `dest` with the changes from `base` to `source`.
+
+    Args:
+        stores: The repository.
+        base: Metarange id, or all best bases.
+        source: Metarange id.
+        dest: Metarange id.
+        returns: Whether the source's claims are older than those of the destination.
+    """
 
     def settle(key: bytes, _base: object, ours: bytes | None, theirs: bytes | None) -> bytes | None:
         if ours is None or theirs is None:
             # a claim that one side withdraws goes, but not the title of a step that ran again
             return (ours or theirs) if is_title(key) else None
-        return ours
+        return theirs if returns and is_title(key) else ours
 
     return merge(
-        stores.ranges, base, source, dest, splitting=stores.splitting, resolve=settle
+        stores.ranges,
+        base,
+        source,
+        dest,
+        splitting=stores.splitting,
+        resolve=settle,
+        units=False,
     ).metarange
 
 

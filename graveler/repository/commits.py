@@ -58,6 +58,10 @@ Apply = Callable[[str, Iterable[StagedChange]], Applied]
 """Applies changes in key order to the tree of a metarange id, and returns the new tree, which is in
 the store. It runs again if another committer has landed some of the changes."""
 
+Sift = Callable[[Iterator[StagedChange]], Iterator[StagedChange]]
+"""Yields those of the staged changes that the commit shall have. Before it ends, it stores the others
+elsewhere: their rows are dropped with the tokens. It may run again for a part of the changes."""
+
 _ATTEMPTS: Final = 200
 MOST_SEALED: Final = 64
 """The maximum number of sealed tokens of a branch. A committer at this limit commits them first."""
@@ -170,6 +174,7 @@ class _Order:
     allow_empty: bool
     keep: str
     by: Apply | None = None
+    sift: Sift | None = None
 
 
 def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
@@ -181,6 +186,7 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
     allow_empty: bool = False,
     keep: str = "",
     by: Apply | None = None,
+    sift: Sift | None = None,
 ) -> Commit:
     """Commit the staged writes of the branch.
 
@@ -194,6 +200,7 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
             the head has none, or "" for no tree.
         by: Applies the writes to the head. None: this process does. After a lost race this process
             continues from its result, wherever the new head equals the old one.
+        sift: Decides which of the staged writes are committed. None: all are.
 
     Returns:
         The commit. If another committer landed all the writes meanwhile, the branch's head, which
@@ -210,7 +217,7 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
     if run := spec.metadata.get("graveler.run"):
         names["graveler.run.key"] = run
     with traced(stores, COMMIT, names) as work, owned(name, fence):
-        made = _commit(stores, _Order(name, fence, spec, allow_empty, keep, by))
+        made = _commit(stores, _Order(name, fence, spec, allow_empty, keep, by, sift))
         work.end(made, landed=True)
         return made
 
@@ -437,6 +444,8 @@ class _Committer:
 
     def _changes(self, staged: Iterable[tuple[bytes, bytes]]) -> Iterator[StagedChange]:
         changes = staged_changes(staged, self._note)
+        if self._order.sift is not None:
+            changes = self._order.sift(changes)
         if self._notes:
             changes = self._noted(changes)
         keep = self._order.keep

@@ -14,11 +14,21 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 from graveler.committed import CONFLICT, RawConflict, Unresolved, differing_spans
 from graveler.committed.apply import apply
-from graveler.committed.claims import Claim, Claims, claim_changes, claims_of
+from graveler.committed.claims import (
+    Claim,
+    Claims,
+    claim_changes,
+    claims_of,
+    claims_of_run,
+    run_of,
+    same_work,
+    title_of,
+)
 from graveler.committed.diff import same_content
 from graveler.committed.lookup import find_many
 from graveler.errors import ExpiredError, ObjectNotFoundError
@@ -155,9 +165,11 @@ class Reconciliation:
             returns: Whether the source's claims are older than those of the destination, and return.
         """
         given = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
-        rows = dict(_contested(stores, base, source, dest))
+        rows = dict(_contested(stores, base, source, dest, returns=returns))
         only_left = {path for path in rows if all(row.source is None for row in rows[path])}
-        if strict or not only_left:
+        if returns:
+            only_left = {path for path in rows if not rows[path]}
+        if (strict and not returns) or not only_left:
             return cls(stores, base, source, dest, given, given, rows, returns)
 
         def resolve(key: bytes, was: _Value, ours: bytes | None, theirs: bytes | None) -> _Value:
@@ -178,14 +190,21 @@ class Reconciliation:
         ranges = self.stores.ranges
         if claims is None:
             claims = merge_claims(
-                self.stores, self.base.claims, self.source.claims, self.dest.claims
+                self.stores,
+                self.base.claims,
+                self.source.claims,
+                self.dest.claims,
+                returns=self.returns,
             )
         if not self.rows:
             return Trees(files, claims), []
-        work = Claims(ranges, self.stores.splitting, claims)
-        before = Claims(ranges, self.stores.splitting, self.base.claims)
-        theirs = Claims(ranges, self.stores.splitting, self.dest.claims)
+        work, before, source, theirs = (
+            Claims(ranges, self.stores.splitting, tree)
+            for tree in (claims, self.base.claims, self.source.claims, self.dest.claims)
+        )
         paths = list(self.rows)
+        for each in (work, before, source, theirs):
+            each.look_up(paths)
         sides = (
             values_at(self.stores, tree, paths)
             for tree in (self.base.files, self.source.files, self.dest.files, files)
@@ -196,7 +215,8 @@ class Reconciliation:
         for path, was, ours, now, merged in zip(paths, *sides, strict=True):
             for writer in work.writers(path) | theirs.writers(path):
                 work.put_stored(writer, path, theirs.stored(writer, path))
-            value, conflict = self._replayed(work, before, path, was, ours, now, merged)
+            at = _Path(path, was, ours, now, merged)
+            value, conflict = self._replayed(work, before, source, at)
             if conflict:
                 conflicts.append(RawConflict(path, was, ours, now))
             if value != merged:
@@ -208,63 +228,76 @@ class Reconciliation:
             keep_bytes(self.stores, returning, Hold(self.stores))
         return Trees(applied(self.stores, files, changed), work.tree()), conflicts
 
-    def _replayed(  # noqa: PLR0913 - a path on all sides
-        self,
-        work: Claims,
-        before: Claims,
-        path: bytes,
-        was: bytes | None,
-        ours: bytes | None,
-        now: bytes | None,
-        merged: bytes | None,
+    def _replayed(
+        self, work: Claims, before: Claims, source: Claims, at: "_Path"
     ) -> tuple[bytes | None, bool]:
         """Do the changes of the source at a path again on the destination's claims.
+
+        Args:
+            work: The claims of the destination, which change.
+            before: The claims of the base.
+            source: The claims of the source.
+            at: The path.
 
         Returns:
             The value record at the path, and whether it is a conflict.
         """
-        rows = self.rows[path]
-        gone = [row.writer for row in rows if row.base is not None]
-        value, _ = work.withdraw_all(gone, path, now, None)
-        added = [row for row in rows if row.source is not None]
+        path, rows = at.path, self.rows[at.path]
+        if not rows:
+            return at.now, False
+        value, _ = work.withdraw_all([row.writer for row in rows], path, at.now, None)
+        added = {row.writer: row.source for row in rows if row.source is not None}
         if not added:
             return value, False
-        if self.returns and work.pass_on(path, value, ours, before):
-            for row in added:
-                if row.source is not None:
-                    work.put(row.writer, path, row.source)
+        if self.returns and work.pass_on(path, value, at.ours, before):
+            for writer, claim in added.items():
+                work.put(writer, path, claim)
             return value, False
-        if not same_content(value, ours):
-            free = same_content(now, was) or same_content(merged, ours)
-            if not free and not work.is_claimed(path, value):
-                free = before.lost(path, was, work, but=gone)  # others only stopped claiming it
-            if not free and self.strategy.word != "source-wins":
-                return value, self.strategy.word is None and self.strategy.resolve is None
-            final = ours
-        else:
+        top = source.top(path, added, at.ours, work)
+        if top is None:  # later claims of the source still stand above them
+            for writer, claim in added.items():
+                work.insert(writer, path, claim, source.value_of(path, claim, at.ours))
+            return value, False
+        final = source.value_of(path, added[top], at.ours)
+        if same_content(value, final):
             final = value
-        work.stack(path, value, final, [(row.writer, row.source) for row in added if row.source])
+        elif not (self.strategy.word == "source-wins" or self._is_free(work, before, at, value)):
+            return at.merged, self.strategy == Settlement()
+        work.stack(path, value, final, list(added.items()))
         return final, False
+
+    def _is_free(self, work: Claims, before: Claims, at: "_Path", value: bytes | None) -> bool:
+        """Return whether others have not changed a path, but only stopped claiming it."""
+        if same_content(at.now, at.was) or same_content(at.merged, at.ours):
+            return True
+        return not work.is_claimed(at.path, value) and before.lost(at.path, at.was, value, work)
+
+
+class _Path(NamedTuple):
+    """A path with its value records.
+
+    Attributes:
+        path: The path.
+        was: The value record in the base.
+        ours: In the source.
+        now: In the destination.
+        merged: In the merge by content.
+    """
+
+    path: bytes
+    was: bytes | None
+    ours: bytes | None
+    now: bytes | None
+    merged: bytes | None
 
 
 def _contested(
-    stores: Stores, base: Trees, source: Trees, dest: Trees
+    stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool
 ) -> Iterator[tuple[bytes, list[_Row]]]:
     """Yield the paths at which the source changed claims and the destination claims or files."""
     if base.claims == source.claims or base == dest:
         return
-    inside = [
-        _Spans(differing_spans(stores.ranges, one, other), prefix)
-        for one, other, prefix in (
-            (base.files, dest.files, b""),
-            (base.claims, dest.claims, b"="),
-        )
-    ]
-    rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
-    for row in claim_changes(stores.ranges, base.claims, source.claims):
-        # without another content, only what stood before it changed
-        if row.path and not row.same and any(row.path in spans for spans in inside):
-            rows[row.path].append(_Row(row.writer, row.left, row.right))
+    rows = _changed(stores, base, source, dest, returns=returns)
     paths = sorted(rows)
     before, now = (Claims(stores.ranges, stores.splitting, tree.claims) for tree in (base, dest))
     before.look_up(paths)
@@ -273,6 +306,49 @@ def _contested(
     for path, was, there in zip(paths, *sides, strict=True):
         if was != there or not before.same_at(path, now):
             yield path, rows[path]
+
+
+def _changed(
+    stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool
+) -> Mapping[bytes, list[_Row]]:
+    """Return the claims that the source changed, where the destination may have changed something.
+
+    A run whose claims both changed comes whole from the source. If older claims return, a path that a
+    later work of the same step claims is without rows: it stays.
+    """
+    ranges = stores.ranges
+    inside = (
+        _Spans(differing_spans(ranges, base.files, dest.files), b""),
+        _Spans(differing_spans(ranges, base.claims, dest.claims), b"="),
+    )
+
+    @cache
+    def displaced(run: str) -> bool:
+        return bool(run) and not same_work(ranges, base.claims, dest.claims, run)
+
+    @cache
+    def worked_since(writer: str) -> bool:
+        was, now = (title_of(ranges, each.claims, writer) for each in (base, dest))
+        return returns and now is not None and now != was
+
+    rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
+    changes = (
+        # without another content, only what stood before it changed
+        row
+        for row in claim_changes(ranges, base.claims, source.claims)
+        if row.path and not row.same
+    )
+    runs = set()
+    for row in changes:
+        runs.add(run_of(row.writer))
+        if displaced(run_of(row.writer)) or any(row.path in spans for spans in inside):
+            kept = worked_since(row.writer)
+            rows[row.path] += [] if kept else [_Row(row.writer, row.left, row.right)]
+    for run in () if returns else filter(displaced, sorted(runs)):
+        for writer, path, claim in claims_of_run(ranges, source.claims, run):
+            if all(row.writer != writer for row in rows[path]):
+                rows[path].append(_Row(writer, claim, claim))
+    return rows
 
 
 class _Spans:

@@ -20,7 +20,7 @@ from dagster_graveler.resource import GravelerResource
 from graveler.arguments import branch_text, choice, instance, optional
 from graveler.gates.gate import Check, Gate
 from graveler.ingest import HourState, Tick
-from graveler.ingest.ingestion import POLICIES
+from graveler.ingest.ingestion import CONFLICT_POLICIES, POLICIES
 from graveler_common.history import changes_of, tick_row
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
     branch: str = "ingest",
     gates: Iterable[Gate | Check] = (),
     on_refusal: str = "hold",
+    on_conflict: str = "refuse",
     partitions_def: dg.TimeWindowPartitionsDefinition | None = None,
     group_name: str | None = None,
     pool: str | None = PUBLISH_POOL,
@@ -52,6 +53,7 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
         branch: The ingestion branch; created if it does not exist.
         gates: Gates in addition to those that the target requires.
         on_refusal: ``hold`` or ``quarantine``.
+        on_conflict: ``refuse``, ``target`` or ``ingest``: what becomes of paths that others changed.
         partitions_def: The hours, a ``dg.HourlyPartitionsDefinition``; without it each tick is
             for the last full hour.
         group_name: Dagster's group.
@@ -59,6 +61,7 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
     """
     branch_text(branch, "branch")
     choice(on_refusal, "on_refusal", POLICIES)
+    choice(on_conflict, "on_conflict", CONFLICT_POLICIES)
     timed = dg.TimeWindowPartitionsDefinition
     optional(instance, partitions_def, "partitions_def", kind=timed, expected="partitions of time")
     gates = tuple(gates)
@@ -75,7 +78,11 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
         context: dg.AssetExecutionContext, graveler: GravelerResource
     ) -> dg.MaterializeResult[None]:
         ingestion = graveler.repo().ingestion(
-            branch, into=graveler.into, gates=gates, on_refusal=on_refusal
+            branch,
+            into=graveler.into,
+            gates=gates,
+            on_refusal=on_refusal,
+            on_conflict=on_conflict,
         )
         tick = ingestion.tick(_hour(context), metadata=step_metadata(context, ui=graveler.ui))
         metadata = _metadata(graveler, tick)
@@ -133,7 +140,7 @@ def _metadata(graveler: GravelerResource, tick: Tick) -> Mapping[str, Any]:
         "graveler/state": row["state"],
         "graveler/into": graveler.into,
     }
-    for name in ("late", "refused", "quarantined"):
+    for name in ("late", "refused", "quarantined", "set_aside"):
         if row[name]:
             metadata[f"graveler/{name}"] = as_value(row[name])
     if tick.published is None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, RefNotFoundError
-from graveler.ingest import INGEST, HourState, file_hours
+from graveler.ingest import ARRIVED, INGEST, HourKind, HourState, commit_hours, file_hours
 from graveler.lake import Repository
 from graveler.model import ChangeKind, Commit
 from graveler_airflow.dag.context import PARTITION_KEY
@@ -34,18 +34,22 @@ class CommitRange:
     commits: tuple[Commit, ...]
     rewound: bool = False
 
-    def row(self, repository: str, ref: str, prefix: str = "") -> dict[str, Any]:
-        """Return the range as plain values, for XComs and events."""
-        keys = {key for commit in self.commits for key in partitions_of(commit.metadata)}
+    def row(self, repository: Repository, ref: str, prefix: str = "") -> dict[str, Any]:
+        """Return the range as plain values, for XComs and events.
+
+        Raises:
+            ExpiredError: Garbage collection has removed what tells the hours of a commit.
+        """
+        rows = [commit_row(repository, commit, prefix) for commit in self.commits]
         return {
-            "repository": repository,
+            "repository": repository.name,
             "ref": ref,
             "prefix": prefix,
             "since": self.since,
             "to": self.to,
             "rewound": self.rewound,
-            "partitions": sorted(keys),
-            "commits": [commit_row(commit) for commit in self.commits],
+            "partitions": sorted({key for row in rows for key in row["partitions"]}),
+            "commits": rows,
         }
 
 
@@ -120,8 +124,25 @@ def commit_id_of(repository: Repository, since: str) -> str:
         raise InvalidInputError(f"since {since!r}: {error}") from error
 
 
-def commit_row(commit: Commit) -> dict[str, Any]:
-    """Return a commit as plain values."""
+def commit_row(repository: Repository, commit: Commit, prefix: str = "") -> dict[str, Any]:
+    """Return a commit as plain values; for a commit of ingestion with its hours by their kind.
+
+    Raises:
+        ExpiredError: Garbage collection has removed what tells the hours of the commit.
+    """
+    row = plain_row(commit)
+    if INGEST in commit.metadata:
+        hours = commit_hours(repository.stores, commit, prefix=prefix, kinds=tuple(HourKind))
+        row["hours"] = {
+            kind: [hour.strftime(PARTITION_KEY) for hour in hours if hours[hour] == kind]
+            for kind in map(str, HourKind)
+        }
+        row["partitions"] = sorted(key for kind in ARRIVED for key in row["hours"][kind])
+    return row
+
+
+def plain_row(commit: Commit) -> dict[str, Any]:
+    """Return a commit as plain values, with the partitions that its metadata names."""
     return {
         "commit": commit.id,
         "previous": commit.parents[0] if commit.parents else "",
@@ -134,11 +155,11 @@ def commit_row(commit: Commit) -> dict[str, Any]:
 
 
 def partitions_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of the partitions that a commit is about.
+    """Return the keys of the partitions that the metadata of a commit names.
 
     By default it is the partition of the commit's DAG run. A commit without one has a key for
-    each hour in its metadata, as ``2026-11-20T15:00``. Every commit of an ingestion branch also has a
-    key for each hour, because a later run publishes late files and held hours.
+    each hour in its metadata, as ``2026-11-20T15:00``. Metadata of an ingestion branch name only the
+    hour of the tick; the event of the commit has all its hours.
     """
     key = metadata.get("airflow.partition_key", "")
     if key and INGEST not in metadata:

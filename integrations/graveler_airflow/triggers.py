@@ -12,14 +12,16 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from graveler.clock import SystemClock
-from graveler.errors import GravelerError, RefNotFoundError, RepositoryNotFoundError
+from graveler.errors import ExpiredError, GravelerError, RefNotFoundError, RepositoryNotFoundError
 from graveler.lake import Repository
+from graveler.model import Commit
 from graveler_airflow.arrivals import (
     MOST,
     CommitRange,
     commit_row,
     commits_since,
     find_files,
+    plain_row,
     published_hour,
     starting_point,
 )
@@ -188,7 +190,7 @@ class GravelerCommitTrigger(LakeTrigger):
     def look(self, repository: Repository) -> dict[str, Any] | None:
         """Return the commits that the ref gained since the start, or None if there is none."""
         gained = self._gained(repository, self._starting_point(repository))
-        return gained.row(self.repo, self.ref, self.prefix) if gained.commits else None
+        return gained.row(repository, self.ref, self.prefix) if gained.commits else None
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield an event for each commit; with `once`, one for all of them, and end."""
@@ -223,7 +225,7 @@ class GravelerCommitTrigger(LakeTrigger):
         if gained.rewound and not commits:
             commits = (repository.commit(gained.to),)
         place = {"repository": self.repo, "ref": self.ref, "prefix": self.prefix}
-        self._rows = [{**place, **commit_row(commit)} for commit in commits]
+        self._rows = [{**place, **_row(repository, commit, self.prefix)} for commit in commits]
         if gained.rewound:
             self._rows[0]["rewound_from"] = since
         return gained
@@ -359,6 +361,14 @@ def _is_final(error: Exception) -> bool:
     if isinstance(error, GravelerError):
         return is_final(error)
     return isinstance(error, AirflowNotFoundException)  # the connection is deleted
+
+
+def _row(repository: Repository, commit: Commit, prefix: str) -> dict[str, Any]:
+    """Return a commit for an event; ``expired`` says why its hours can no longer be read."""
+    try:
+        return commit_row(repository, commit, prefix)
+    except ExpiredError as error:
+        return {**plain_row(commit), "partitions": [], "expired": str(error)}
 
 
 def _event_of(payload: dict[str, Any]) -> TriggerEvent:

@@ -234,4 +234,5 @@ def tick_row(tick: Tick) -> dict[str, Any]:
         "late": list(tick.late),
         "quarantined": list(tick.quarantined),
         "refused": tick.refused and tick.refused.reason,
+        "set_aside": list(tick.set_aside),
     }

@@ -11,7 +11,8 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.gates import gate
-from graveler.ingest import HourState
+from graveler.ingest import HourKind, HourState, commit_hours
+from graveler.names import hour_text
 from graveler.publishing import Candidacy
 from tests.harness.worlds import tree
 
@@ -64,7 +65,12 @@ def test_a_refused_hour_holds_publishing_until_it_is_mended(repo, holding):
     assert (tick.state, tick.refused) == (HourState.PUBLISHED, None)
     assert published(repo) == {path(5): "5a", path(6): "6a", path(7): "7a"}
     assert holding.status().held is None
-    assert tick.published.metadata["hours"] == f"{FIVE},{SIX},{SEVEN}"
+    assert tick.published.metadata["hours"] == "3"
+    assert [hour_text(hour) for hour in commit_hours(repo.stores, tick.published)] == [
+        FIVE,
+        SIX,
+        SEVEN,
+    ]
     for hour in (FIVE, SIX):
         assert holding.hour(hour).published == tick.published
 
@@ -186,10 +192,12 @@ def test_a_released_hour_names_earlier_ones_it_brings_files_of(repo, quarantinin
     quarantining.tick(FIVE)
     repo.branch(SHELF).delete(path(5, "x.bad"))
     repo.branch(SHELF).put(path(3), b"later still")
-    metadata = quarantining.release(SHELF, metadata={"by": "me"}).commit.metadata
-    assert metadata["by"] == "me"
-    assert metadata["hour"] == FIVE
-    assert metadata["late"] == "2013-01-01T03:00Z,2013-01-01T04:00Z"
+    commit = quarantining.release(SHELF, metadata={"by": "me"}).commit
+    assert commit.metadata["by"] == "me"
+    assert commit.metadata["hour"] == FIVE
+    assert commit.metadata["late"] == "2"
+    late = commit_hours(repo.stores, commit, kinds=[HourKind.LATE])
+    assert [hour.hour for hour in late] == [3, 4]
 
 
 def test_a_released_hour_is_on_main_and_its_branch_is_gone(repo, quarantining):

@@ -64,11 +64,23 @@ def _tick(  # noqa: PLR0913 - options
             help="After a refusal: hold publishing until it is fixed, or quarantine.",
         ),
     ] = "hold",
+    on_conflict: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="If others changed a path, too: refuse (sets it aside by --on-refusal), target (sets "
+            "it aside), or ingest (the write wins).",
+        ),
+    ] = "refuse",
     meta: MetaOption = None,
 ) -> None:
     """Commit staged writes, judge and publish them; exit with 4 if publishing is held."""
     ingestion = session.repository.ingestion(
-        branch, into=into or session.default_branch, gates=load_gates(gate), on_refusal=on_refusal
+        branch,
+        into=into or session.default_branch,
+        gates=load_gates(gate),
+        on_refusal=on_refusal,
+        on_conflict=on_conflict,
     )
     tick = ingestion.tick(hour or None, metadata=read_pairs(meta))
     session.out.show(hour_shape(tick), *_hour_lines(session, tick))
@@ -135,8 +147,9 @@ def _hour_lines(session: Session, hour: "Hour", *, reason: bool = True) -> list[
     where = f"  {hour.published.id[:_SHORT]}" if hour.published is not None else ""
     shelf = f"  on {', '.join(hour.quarantined)}" if hour.quarantined else ""
     late = f"  late: {', '.join(hour.late)}" if hour.late else ""
+    aside = f"  set aside: {printable(', '.join(hour.set_aside))}" if hour.set_aside else ""
     state = session.out.style(f"{hour.state:11}", _COLORS.get(hour.state, ""))
-    lines = [f"{hour.hour}  {state}{where}{shelf}{late}".rstrip()]
+    lines = [f"{hour.hour}  {state}{where}{shelf}{late}{aside}".rstrip()]
     if reason and hour.refused is not None:
         lines.append(f"  {printable(hour.refused.reason)}")
     return lines

@@ -13,6 +13,8 @@ from graveler.names import check_prefix, hour_folder, read_hour
 
 _TIME: Final = "2013-01-01T05:00Z"
 """A value that every valid format accepts."""
+OWN_HOURS: Final = "graveler.hours"
+"""Metadata that a tick gives to gates: all hours whose files it publishes, separated by commas."""
 _VERBS: Final = {
     ChangeKind.ADDED: "added",
     ChangeKind.CHANGED: "changed",
@@ -27,7 +29,8 @@ def only_within(*prefixes: str, **options: Any) -> Rule:
     Args:
         prefixes: The allowed prefixes; ``{hour}`` is replaced by the value of that name in the
             run's metadata. A time, such as the integrations set, also matches its folder,
-            ``2013/01/01/05:00``, and accepts a format, as in ``{hour:%Y/%m/%d}``.
+            ``2013/01/01/05:00``, and accepts a format, as in ``{hour:%Y/%m/%d}``. For a tick,
+            ``{hour}`` also stands for each other hour that it publishes files of.
         options: Fields of the gate.
     """
     return _within(prefixes, lambda _: True)
@@ -58,8 +61,10 @@ def _within(prefixes: tuple[str, ...], applies: Callable[[Change], bool]) -> Rul
         if candidate.restores:
             return None
         pairs = {"key": candidate.run.key, **candidate.run.metadata} if names_pairs else {}
+        hours = pairs.pop(OWN_HOURS, "").split(",")
+        ticks = [pairs, *({**pairs, "hour": hour} for hour in hours if hour and "hour" in pairs)]
         try:
-            allowed = _filled(prefixes, pairs)
+            allowed = tuple({one: None for each in ticks for one in _filled(prefixes, each)})
         except KeyError as error:
             known = ", ".join(sorted(pairs))
             return f"{shown}: the run has no {error} among its metadata ({known})"

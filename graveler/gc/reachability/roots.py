@@ -21,7 +21,7 @@ _ATTEMPTS: Final = 1_000
 
 
 RunRoots = Callable[[], Iterable[str]]
-"""Yields the commits that unfinished runs need: bases, heads and candidates."""
+"""Yields the commits that unfinished runs and waiting ingestion need, whatever the rules say."""
 
 
 class Roots:

@@ -47,14 +47,14 @@ from graveler.repository.reconciliation import (
 )
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, head_of, replace_branch, run_head
-from graveler.runs.claims import without
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
+from graveler.runs.steps.withdrawal import without
 
 
 class _How(TypedDict):
-    """How earlier work is withdrawn; see `graveler.runs.claims.without`."""
+    """How earlier work is withdrawn; see `graveler.runs.steps.withdrawal.without`."""
 
     fresh: bool
     keeps_tables: bool

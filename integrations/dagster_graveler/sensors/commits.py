@@ -1,10 +1,8 @@
 """A sensor of commits: each commit starts a job or becomes an event of an asset."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from itertools import islice
+from datetime import datetime
 from typing import Final
 
 import dagster as dg
@@ -14,17 +12,15 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 
 from dagster_graveler.context import keys_of_window, read_window
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import count, instance, optional, prefix_text, text
+from graveler.arguments import choice, count, instance, optional, prefix_text, text
 from graveler.errors import InvalidInputError, NotFoundError, RunNotFoundError
-from graveler.ingest import INGEST, file_hours
+from graveler.ingest import ARRIVED, INGEST, HourKind, commit_hours, file_hours
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_common.history import commits_after, has_changed
 
-_HOUR: Final = re.compile(r"(?<![0-9])([0-9]{4})/([0-9]{2})/([0-9]{2})/([0-9]{2}):([0-9]{2})/")
 _DATA_VERSION: Final = "dagster/data_version"
 _JOBS: Final = (dg.JobDefinition, UnresolvedAssetJobDefinition)
-_MOST_PATHS: Final = 50_000
 
 
 def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
@@ -35,8 +31,10 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
     ref: str = "",
     prefix: str = "",
     partitions_def: dg.PartitionsDefinition[str] | None = None,
+    hours: Iterable[str] = ARRIVED,
     since: str = "",
     limit: int = 50,
+    most: int = 1000,
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
@@ -58,8 +56,12 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
             those of its run, its hours, or the hours in the paths that it changed; a commit
             without any is skipped. Time partitions may differ in length: an hour starts its
             day, a day starts all its hours.
+        hours: Which hours of a commit count, if it changed files in folders of hours: ``on-time``,
+            ``late``, ``early``, ``deleted``; by default all but ``deleted``.
         since: The commit or ref after which to begin; by default the present head.
         limit: Largest number of commits in one evaluation; the next one reports the others.
+        most: Largest number of partitions of a commit in one evaluation; the next one reports the
+            others.
         minimum_interval_seconds: Seconds between two evaluations.
         default_status: Whether the sensor is on by default.
     """
@@ -72,6 +74,8 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
     text(ref, "ref", empty=True)
     text(since, "since", empty=True)
     count(limit, "limit", least=1)
+    count(most, "most", least=1)
+    kinds = [choice(kind, "hours", tuple(HourKind)) for kind in hours]
     count(minimum_interval_seconds, "minimum_interval_seconds")
 
     @dg.sensor(
@@ -84,8 +88,9 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
     def sensor(context: dg.SensorEvaluationContext, graveler: GravelerResource) -> dg.SensorResult:
         repository = graveler.repo()
         head = graveler.at(ref).commit
-        start = _start(context, repository, head, since)
+        start, done = _start(context, repository, head, since)
         commits = list(commits_after(repository, head, start))[: -limit - 1 : -1]  # oldest first
+        cursor = (commits[-1] if commits else head).id
         requests: list[dg.RunRequest] = []
         events: list[dg.AssetMaterialization] = []
         for commit in commits:
@@ -95,16 +100,24 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
                 partitions = (
                     [None]
                     if partitions_def is None
-                    else partitions_of_commit(repository, commit, partitions_def, prefix=prefix)
+                    else partitions_of_commit(
+                        repository, commit, partitions_def, prefix=prefix, kinds=kinds
+                    )
                 )
+            many, rest = len(partitions) > 1, partitions[done:]
+            partitions, done = rest[:most], done + most
             if job is not None and commit.metadata.get("dagster.job") != job.name:
-                requests += [_request(commit, key, many=len(partitions) > 1) for key in partitions]
+                requests += [_request(commit, key, many=many) for key in partitions]
             if asset is not None:
                 events += [_event(graveler, asset, commit, key) for key in partitions]
+            if len(rest) > most:
+                cursor = f"{commit.id}+{done}"
+                break
+            done = 0
         return dg.SensorResult(
             run_requests=requests,
             asset_events=events,
-            cursor=(commits[-1] if commits else head).id,
+            cursor=cursor,
             skip_reason=None if requests or events else f"nothing new at {head.id[:12]}",
         )
 
@@ -113,16 +126,19 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
 
 def _start(
     context: dg.SensorEvaluationContext, repository: Repository, head: Commit, since: str
-) -> Commit:
-    if context.cursor:
-        try:
-            return repository.commit(context.cursor)
-        except NotFoundError:
-            context.log.warning(
-                "commit %s no longer exists: continuing from %s", context.cursor, head.id
-            )
-            return head
-    return repository.commit(since) if since else head
+) -> tuple[Commit | None, int]:
+    """Return the commit after which to begin, and the partitions that the next one has had."""
+    if not context.cursor:
+        return (repository.commit(since) if since else head), 0
+    name, _, done = context.cursor.partition("+")
+    try:
+        commit = repository.commit(name)
+    except NotFoundError:
+        context.log.warning("commit %s no longer exists: continuing from %s", name, head.id)
+        return head, 0
+    if not done:
+        return commit, 0
+    return (repository.commit(commit.parents[0]) if commit.parents else None), int(done)
 
 
 def partitions_of_commit(
@@ -131,13 +147,17 @@ def partitions_of_commit(
     definition: dg.PartitionsDefinition[str],
     *,
     prefix: str = "",
+    kinds: Collection[str] = ARRIVED,
 ) -> Sequence[str]:
     """Return the partitions that a commit is about, in order.
 
     They are the partitions of its run, else the hours in its metadata, else the hours
     (``2013/01/01/05:00/``) in the paths that it changed. For a Dagster run with a window of time,
     and for its rollback, they are all partitions that overlap the window. For a commit of an
-    ingestion branch only its hours count, because a later run publishes late files and held hours.
+    ingestion branch the hours in its paths count, and that of its tick.
+
+    Raises:
+        ExpiredError: Garbage collection has removed what tells the hours of the commit.
     """
     timed = definition if isinstance(definition, dg.TimeWindowPartitionsDefinition) else None
     if timed is not None and (window := _window(repository, commit)):
@@ -148,7 +168,8 @@ def partitions_of_commit(
         return definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last or first))
     if timed is None:
         return []
-    times = file_hours(commit.metadata) or sorted(set(_hours(repository, commit, prefix)))
+    times: Iterable[datetime] = () if INGEST in commit.metadata else file_hours(commit.metadata)
+    times = times or commit_hours(repository.stores, commit, prefix=prefix, kinds=kinds)
     keys = (timed.get_partition_key_for_timestamp(time.timestamp()) for time in times)
     return [key for key in dict.fromkeys(keys) if definition.has_partition_key(key)]
 
@@ -162,18 +183,6 @@ def _window(repository: Repository, commit: Commit) -> tuple[datetime, datetime]
     with suppress(RunNotFoundError):
         return read_window(repository.runs.get(rolled_back).metadata)
     return None
-
-
-def _hours(repository: Repository, commit: Commit, prefix: str) -> Iterator[datetime]:
-    if not commit.parents:
-        return
-    changes = repository.diff(commit.parents[0], commit.id, prefix=prefix)
-    for change in islice(changes, _MOST_PATHS):
-        if folder := _HOUR.search(change.path):
-            try:
-                yield datetime(*map(int, folder.groups()), tzinfo=UTC)  # type: ignore[misc, arg-type] # five numbers
-            except ValueError:
-                continue  # not an hour, such as one of month 13
 
 
 def _request(commit: Commit, partition: str | None, *, many: bool) -> dg.RunRequest:

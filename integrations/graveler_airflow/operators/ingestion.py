@@ -25,7 +25,7 @@ class GravelerIngestOperator(GravelerOperator):
     """Commits the staged writes of an ingestion branch as the DAG run's hour, and publishes them.
 
     Its XCom is the result of the hour: ``hour``, ``state``, ``commit``, ``published``, ``late``,
-    ``quarantined``, ``refused``. If publishing is held, the task fails without a retry: fix the
+    ``quarantined``, ``refused``, ``set_aside``. If publishing is held, the task fails without a retry: fix the
     branch and clear the task. If the hour is quarantined, the task succeeds with a warning. It is
     idempotent: a retry or a second scheduler gets the same result.
 
@@ -36,6 +36,7 @@ class GravelerIngestOperator(GravelerOperator):
         into: The branch to publish to.
         gates: Gates in addition to those that the branch requires.
         on_refusal: ``hold`` or ``quarantine``.
+        on_conflict: ``refuse``, ``target`` or ``ingest``: what becomes of paths that others changed.
         hour: A time; by default the hour of the DAG run.
         metadata: Metadata of the commits.
         **kwargs: The arguments of `GravelerOperator`.
@@ -50,13 +51,14 @@ class GravelerIngestOperator(GravelerOperator):
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"metadata": "json"}
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all have a default
         self,
         *,
         branch: str = "ingest",
         into: str = "main",
         gates: Iterable[Gate | Check] = (),
         on_refusal: str = "hold",
+        on_conflict: str = "refuse",
         hour: str = "",
         metadata: Mapping[str, str] | None = None,
         **kwargs: Any,
@@ -66,13 +68,18 @@ class GravelerIngestOperator(GravelerOperator):
         self.into = into
         self.gates = tuple(gates)
         self.on_refusal = on_refusal
+        self.on_conflict = on_conflict
         self.hour = hour
         self.metadata = metadata or {}
 
     def act(self, repository: Repository, context: Context) -> dict[str, Any]:
         """Commit, judge and publish the hour."""
         ingestion = repository.ingestion(
-            self.branch, into=self.into, gates=self.gates, on_refusal=self.on_refusal
+            self.branch,
+            into=self.into,
+            gates=self.gates,
+            on_refusal=self.on_refusal,
+            on_conflict=self.on_conflict,
         )
         tick = ingestion.tick(
             self.hour or run_hour(context), metadata={**self.metadata, **task_metadata(context)}

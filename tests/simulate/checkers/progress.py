@@ -7,10 +7,16 @@ from tests.simulate.evidence import Evidence
 from tests.simulate.history import Operation, precedes
 
 CALLS_ALONE = 60
+CALLS_OF_A_TICK = 120
 CALLS_OF_A_COLLECTION = 400
 CALLS_FOR_EACH_BESIDE = 40
 CALLS_OF_A_WRITE = 3
 
+_ALONE = {
+    "mark": CALLS_OF_A_COLLECTION,
+    "sweep": CALLS_OF_A_COLLECTION,
+    "tick": CALLS_OF_A_TICK,
+}
 _SURPRISES = {
     "commit": {"NoChangesError"},
     "merge": {"MergeConflictError"},
@@ -27,8 +33,8 @@ def operations_end(evidence: Evidence) -> Iterator[str]:
     """The number of calls of an operation is bounded by the number of concurrent operations."""
     for operation in evidence.operations:
         beside = sum(_beside(operation, other) for other in evidence.operations)
-        collects = operation.kind in {"mark", "sweep"}
-        most = (CALLS_OF_A_COLLECTION if collects else CALLS_ALONE) + CALLS_FOR_EACH_BESIDE * beside
+        alone = _ALONE.get(operation.kind, CALLS_ALONE)
+        most = alone + CALLS_FOR_EACH_BESIDE * beside
         if operation.calls > most:
             yield f"{operation.calls} calls, and {most} for {beside} beside it; {operation}"
 

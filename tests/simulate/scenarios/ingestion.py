@@ -7,9 +7,7 @@ from graveler.ingest import HourState, Tick
 from graveler.lake.repository import Repository
 from tests.simulate.checkers import EVERYWHERE
 from tests.simulate.evidence import Evidence
-from tests.simulate.scenarios.actions import (
-    put,
-)
+from tests.simulate.scenarios.actions import commit, put
 from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
 
@@ -91,12 +89,50 @@ def _published_or_set_aside(evidence: Evidence) -> Iterator[str]:
         yield f"the hour is on {found}: one of main and a quarantine would be right"
 
 
+def _corrected(c: Client) -> None:
+    """Stage a write on the ingestion branch; others will correct the path on main."""
+    c.put("k", "old")
+    c.commit()
+    c.create_branch("ingest", contents={"k": "old"})
+    c.put("k", "mine", "ingest")
+    c.put("n", "good", "ingest")
+    c.put("k", "theirs")
+
+
+def _tick_conflict(c: Client) -> None:
+    def work(repo: Repository, _message: str) -> str:
+        return repo.ingestion(on_refusal="quarantine").tick(HOUR).state
+
+    c.other("tick", work, "ingest")
+
+
+def _never_by_accident(evidence: Evidence) -> Iterator[str]:
+    """The correction stays on main, and the older write is in quarantine or in main's history."""
+    trees = {name: dict(evidence.commits[head].tree) for name, head in evidence.heads.items()}
+    if not any(one.ok for one in evidence.of_kind("tick")):
+        return
+    if trees["main"].get("k") != "theirs":
+        yield f"main has {trees['main'].get('k')!r} for the correction of others"
+    history = [dict(evidence.commits[one].tree) for one in evidence.ancestors("main")]
+    shelves = [tree for name, tree in trees.items() if name.startswith("quarantine")]
+    if not any(tree.get("k") == "mine" for tree in (*history, *shelves)):
+        yield "an acknowledged write is neither in quarantine nor in main's history"
+    if trees["main"].get("n") != "good":
+        yield "a conflict stopped another file"
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "tick-quarantine",
         {"passing": _tick(passes), "refusing": _tick(_refuses)},
         _ingested,
         checkers=(*EVERYWHERE, _published_or_set_aside),
+    ),
+    Scenario(
+        "tick-conflict",
+        {"first": _tick_conflict, "second": _tick_conflict, "committer": commit},
+        _corrected,
+        checkers=(*EVERYWHERE, _never_by_accident),
     ),
     Scenario(
         "tick-repair",

@@ -1,0 +1,123 @@
+"""Changes of others on the target, and the staged writes that conflict with them."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
+from graveler.committed.diff import diff, same_content
+from graveler.committed.units import log_of, units_of
+from graveler.errors import ExpiredError
+from graveler.ingest.shelves import Shelves
+from graveler.ingest.unpublished import FAR, INGEST, IngestBranch, last_seen
+from graveler.model import Commit
+from graveler.refs import line_outside
+from graveler.repository.merges import find_bases
+from graveler.repository.reverts import REVERT
+
+
+class Theirs:
+    """What others changed on the target, since the branch last had everything on it.
+
+    Attributes:
+        exist: Whether the target has a commit of others.
+
+    Args:
+        branch: The branch.
+        since: A commit of its line.
+        target: A head of the target.
+    """
+
+    def __init__(self, branch: IngestBranch, since: Commit, target: Commit) -> None:
+        self._stores = branch.stores
+        self._since, self._target = since, target
+        commits = self._stores.refs.commits
+        new = line_outside(commits, target.id, last_seen(commits, since))
+        line = list(islice(new, FAR))
+        mine = [commit for commit in line if commit.metadata.get(INGEST) == branch.name]
+        self.exist = len(line) == FAR or len(mine) < len(line)
+        self._own = [*mine, *(one for one in line if self._takes_back(branch.name, one))]
+        self._others = None if len(line) == FAR else [one for one in line if one not in self._own]
+
+    def bases(self) -> Bases:
+        """Return the bases of branch and target."""
+        bases = find_bases(self._stores, self._since, self._target)
+        return bases or Bases.one(self._since.metarange)
+
+    def is_own(self, key: bytes, now: bytes | None) -> bool:
+        """Return whether the target has this value by a publish of the branch or a revert of one."""
+        return any(self._is_of(commit, key, now) for commit in self._own)
+
+    def sift(
+        self, shelves: Shelves, hour: str, changes: Iterator[StagedChange]
+    ) -> Iterator[StagedChange]:
+        """Yield the staged changes that may be committed, and set aside those that conflict.
+
+        A path that equals the branch is a write if others changed it on the target.
+        """
+        shelved = shelves.open()
+        ranges, left, right = self._stores.ranges, self._since.metarange, self._target.metarange
+        if not (shelved or self.exist):
+            yield from changes
+            return
+        values = BaseValues(ranges, self.bases())
+        moved = (log_of(change.key) for change in diff(ranges, left, right))
+        units = units_of(log for log in set(moved) if log is not None and self._is_new(values, log))
+        aside: dict[str, list[StagedChange]] = {}
+        theirs = diff(ranges, left, right)
+        there = next(theirs, None)
+        for change in changes:
+            key, _, value = change
+            while there is not None and there.key < key:
+                there = next(theirs, None)
+            name = next((shelf.name for shelf in shelved if shelf.takes(key)), None)
+            if name is None and key.startswith(units):
+                name = ""
+            elif name is None and there is not None and there.key == key:
+                now = there.right_value
+                if not same_content(now, value) and self._changed(values, key, now):
+                    name = ""
+            if name is None:
+                yield change
+            else:
+                aside.setdefault(name, []).append(change)
+        for name, writes in aside.items():
+            keys = [key for key, _, _ in writes]
+            shelved_units = () if name else tuple(one for one in units if _has(keys, one))
+            shelves.put(writes, {hour: keys}, name, (left, shelved_units))
+
+    def _changed(self, values: BaseValues, key: bytes, now: bytes | None) -> bool:
+        if self._others is not None and not any(_covers(one, key) for one in self._others):
+            return False
+        base = values.at(key)
+        same = base is not CONFLICT and same_content(base, now)
+        return not same and not self.is_own(key, now)
+
+    def _is_new(self, values: BaseValues, log: bytes) -> bool:
+        """Return whether others changed the log of a table."""
+        ranges, target = self._stores.ranges, self._target.metarange
+        changes = diff(ranges, self._since.metarange, target, prefix=log)
+        return any(self._changed(values, change.key, change.right_value) for change in changes)
+
+    def _takes_back(self, name: str, commit: Commit) -> bool:
+        reverted = self._stores.refs.commits.find(commit.metadata.get(REVERT, ""))
+        return reverted is not None and reverted.metadata.get(INGEST) == name
+
+    def _is_of(self, commit: Commit, key: bytes, now: bytes | None) -> bool:
+        refs, ranges = self._stores.refs, self._stores.ranges
+        before = refs.commits.get(commit.parents[0])
+        try:
+            refs.expired.check_readable(commit.id)
+            refs.expired.check_readable(before.id)
+        except ExpiredError:
+            return False
+        then, after = (get(ranges, tree.metarange, key) for tree in (before, commit))
+        return same_content(after, now) and not same_content(then, after)
+
+
+def _covers(commit: Commit, key: bytes) -> bool:
+    """Return whether the commit can differ from its first parent at a key."""
+    return commit.spans is None or any(first <= key <= last for first, last in commit.spans)
+
+
+def _has(keys: list[bytes], unit: bytes) -> bool:
+    return any(key.startswith(unit) for key in keys)

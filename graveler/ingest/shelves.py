@@ -1,0 +1,249 @@
+"""Shelves: quarantine branches to which writes that must not be published are set aside.
+
+The writes that conflict with changes of others on the target share one shelf. Its first commit has
+the target's tree with these writes, and is made again on the present target when more of them come.
+A path that is set aside again replaces its earlier version. So the shelf stays one commit, however
+often a writer repeats itself.
+
+A quarantined change of a table is a shelf, too: later writes to the table join it, because a table
+without its latest version cannot be appended to.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from graveler.committed import StagedChange, get
+from graveler.committed.apply import apply
+from graveler.committed.diff import RawChange, diff, same_content
+from graveler.committed.merge import staged
+from graveler.committed.units import log_of, units_of
+from graveler.errors import FencedError, RefNotFoundError
+from graveler.ingest.quarantine import Quarantines, shelf_base
+from graveler.ingest.records import HourRecord, Quarantine, Standing
+from graveler.ingest.unpublished import INGEST, QUARANTINE, IngestBranch
+from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.reads.stores import Stores
+from graveler.repository.merges import merge_trees
+from graveler.runs.record import Refusal
+
+Whole = tuple[str, tuple[bytes, ...]]
+
+_NAMED: Final = 100
+_SHOWN: Final = 5
+_HOURS: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A quarantine that takes later writes.
+
+    Attributes:
+        name: Its name.
+        keys: The paths that it has.
+        units: The folders of tables that it has.
+    """
+
+    name: str
+    keys: frozenset[bytes]
+    units: tuple[bytes, ...]
+
+    def takes(self, key: bytes) -> bool:
+        """Return whether a write to the path joins the shelf."""
+        return key in self.keys or key.startswith(self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelves:
+    """The shelves of one ingestion branch.
+
+    Attributes:
+        branch: The branch.
+        quarantines: Its quarantines.
+    """
+
+    branch: IngestBranch
+    quarantines: Quarantines
+
+    def open(self) -> tuple[Shelf, ...]:
+        """Return the shelves that are neither released nor deleted, and have a write."""
+        stores, standing = self.branch.stores, self.branch.records.standing()
+        names, shelves = standing.shelves, []
+        if standing.taking is not None:
+            names = (*names, standing.taking.name)
+        for quarantine, head in filter(None, map(self._find, names)):
+            units = tuple(unit.encode("utf-8", "surrogateescape") for unit in quarantine.units)
+            keys: frozenset[bytes] = frozenset()
+            if quarantine.policy:
+                keys = frozenset(change.key for change in changes_on(stores, head))
+                units = units_of(filter(None, map(log_of, keys)))
+            shelves.append(Shelf(quarantine.name, keys, units))
+        return tuple(shelves)
+
+    def waiting(self, record: HourRecord) -> dict[str, Quarantine]:
+        """Return the paths of an hour that are set aside still, with their quarantines."""
+        ranges, waiting = self.branch.stores.ranges, {}
+        for quarantine, head in filter(None, map(self._find, record.shelves)):
+            base = shelf_base(self.branch.stores.refs.commits, head)
+            for path in record.aside:
+                key = path.encode()
+                values = (get(ranges, tree.metarange, key) for tree in (base, head))
+                if not same_content(*values):
+                    waiting[path] = quarantine
+        return waiting
+
+    def put(
+        self,
+        changes: Sequence[StagedChange],
+        hours: Mapping[str, Sequence[bytes]],
+        shelf: str = "",
+        whole: Whole = ("", ()),
+    ) -> None:
+        """Set writes aside. Afterwards they may be removed from the ingestion branch.
+
+        Args:
+            changes: The writes, in key order.
+            hours: The hours to which they belong, with the paths of each.
+            shelf: The shelf that they join; "" for the common one.
+            whole: A tree, and folders of tables that the shelf gets from it before the writes.
+        """
+        if not shelf:
+            names = self.branch.records.standing().shelves
+            shelf = next(filter(self._is_common, names), "")
+        while True:
+            with suppress(FencedError, RefNotFoundError):  # it is being released: make another one
+                self._join(shelf or self._create(max(hours)), changes, hours, whole)
+                return
+            shelf = ""
+
+    def _join(
+        self,
+        name: str,
+        changes: Sequence[StagedChange],
+        hours: Mapping[str, Sequence[bytes]],
+        whole: Whole,
+    ) -> None:
+        """Write to a shelf, and note in the records of the hours where their writes are.
+
+        Raises:
+            FencedError: The shelf is being released.
+            RefNotFoundError: It is released or deleted.
+        """
+        stores, common = self.branch.stores, self._is_common(name)
+        for hour, keys in hours.items():
+            self._note(hour, name, keys)
+        paths = [key.decode("utf-8", "backslashreplace") for key, _, _ in changes]
+        what = f"{self.branch.name} {max(hours)}: {_shown(paths)} set aside"
+
+        def build(tip: Tip) -> BranchRecord | None:
+            parent, tree, pairs = tip.head, tip.head.metarange, {INGEST: self.branch.name}
+            if common:
+                base, parent = shelf_base(stores.refs.commits, tip.head), self.branch.target()
+                pairs[QUARANTINE] = name
+                tree = merge_trees(
+                    stores,
+                    base=base.metarange,
+                    source=tree,
+                    dest=parent.metarange,
+                    strategy="source-wins",
+                    what=what,
+                )
+            for unit in whole[1]:
+                table = map(staged, diff(stores.ranges, tree, whole[0], prefix=unit))
+                tree = apply(stores.ranges, tree, table, stores.splitting).metarange
+            tree = apply(stores.ranges, tree, changes, stores.splitting).metarange
+            if tree == tip.head.metarange:
+                return None
+            spec = CommitSpec(what, pairs)
+            return tip.at(make_commit(stores, tree=tree, parents=(parent,), spec=spec))
+
+        land(stores, name, "set-aside", build)
+        if common:
+            self._tell(name, max(hours), paths)
+
+    def _find(self, name: str) -> tuple[Quarantine, Commit] | None:
+        refs = self.branch.stores.refs
+        quarantine, record = self.branch.records.quarantine(name), refs.branches.find(name)
+        if quarantine is None or quarantine.released or record is None:
+            return None
+        return quarantine, refs.commits.get(record.commit_id)
+
+    def _is_common(self, name: str) -> bool:
+        found = self._find(name)
+        return found is not None and bool(found[0].policy)
+
+    def _create(self, hour: str) -> str:
+        """Make a shelf without writes, and return its name."""
+        stores, name, target = (
+            self.branch.stores,
+            self.quarantines.free_name(hour),
+            self.branch.target(),
+        )
+        pairs = {INGEST: self.branch.name, QUARANTINE: name}
+        spec = CommitSpec(f"{self.branch.name} {hour}: set aside", pairs)
+        head = make_commit(stores, tree=target.metarange, parents=(target,), spec=spec)
+        quarantine = self.branch.records.change_quarantine(
+            Quarantine(
+                name=name,
+                hours=(),
+                commits=(),
+                head=head.id,
+                refusal=Refusal(stores.clock.now(), "set aside", ()),
+                created=stores.clock.now(),
+                policy=self.branch.policy,
+            )
+        )
+        self.add(name)
+        self.quarantines.make_branch(quarantine)
+        return name
+
+    def add(self, name: str) -> None:
+        """Let later writes join a quarantine; forget those that are over."""
+
+        def change(standing: Standing) -> Standing:
+            names = (*filter(self._find, standing.shelves), name)
+            return replace(standing, shelves=tuple(dict.fromkeys(names)))
+
+        self.branch.records.change_standing(change)
+
+    def _note(self, hour: str, name: str, keys: Sequence[bytes]) -> None:
+        paths = tuple(key.decode("utf-8", "backslashreplace") for key in keys[:_NAMED])
+
+        def change(record: HourRecord) -> HourRecord:
+            return replace(
+                record,
+                shelves=tuple(dict.fromkeys((*record.shelves, name))),
+                aside=tuple(dict.fromkeys((*record.aside, *paths)))[:_NAMED],
+                ticked=record.ticked and record.nonce != "",
+            )
+
+        self.branch.records.change_hour(hour, change)
+
+    def _tell(self, name: str, hour: str, paths: list[str]) -> None:
+        """Record the latest hour of a shelf and the reason for it."""
+        reason = (
+            f"{self.branch.name} {hour}: {_shown(paths)} also changed by others on "
+            f"{self.branch.into}; release {name} with a strategy, or delete it"
+        )
+        refusal = Refusal(self.branch.stores.clock.now(), reason, ())
+
+        def change(now: Quarantine) -> Quarantine:
+            hours = tuple(dict.fromkeys((*now.hours, hour)))[-_HOURS:]
+            return replace(now, hours=hours, refusal=refusal, policy=self.branch.policy)
+
+        quarantine = self.branch.records.quarantine(name)
+        if quarantine is not None:
+            self.branch.records.change_quarantine(quarantine, change)
+
+
+def changes_on(stores: Stores, head: Commit) -> Iterator[RawChange]:
+    """Yield the changes on a shelf, from its base."""
+    base = shelf_base(stores.refs.commits, head)
+    return diff(stores.ranges, base.metarange, head.metarange)
+
+
+def _shown(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(paths[:_SHOWN]) + more + (" was" if len(paths) == 1 else " were")

@@ -1,0 +1,204 @@
+"""An ingestion branch takes what others changed on its target, before it commits.
+
+Paths that the branch changed, too, are set aside, or win, by the policy of the ingestion. Nothing
+here fails because of a conflict, so no other file waits.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graveler.committed import CONFLICT, Bases, BaseValues, get
+from graveler.committed.bases import Unresolved
+from graveler.committed.diff import RawChange, diff, same_content
+from graveler.committed.merge import staged
+from graveler.committed.units import log_of, units_of
+from graveler.ingest.conflicts import Theirs
+from graveler.ingest.hours import commit_hour
+from graveler.ingest.records import HourRecord
+from graveler.ingest.shelves import Shelves
+from graveler.ingest.unpublished import (
+    CAUGHT_UP,
+    INGEST,
+    TARGET,
+    IngestBranch,
+    points,
+    unpublished_line,
+)
+from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.refs import is_ancestor
+from graveler.repository.merges import find_bases, merge_trees
+from graveler.repository.strategies import Settlement
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Brings an ingestion branch up to its target.
+
+    Attributes:
+        branch: The branch.
+        shelves: Its shelves.
+    """
+
+    branch: IngestBranch
+    shelves: Shelves
+
+    def bring_up(self, target: Commit) -> None:
+        """Take what others changed on the target, if the branch has work for it."""
+        head = self.branch.head()
+        if self._is_lost(head, target):
+            self._follow_back()
+        elif self._is_due(head, target):
+            self.take()
+
+    def _is_due(self, head: Commit, target: Commit) -> bool:
+        branch = self.branch
+        if not Theirs(branch, head, target).exist:
+            return False
+        record, staging = branch.stores.refs.branches.get(branch.name), branch.stores.staging
+        tokens = (record.staging_token, *record.sealed_tokens)
+        return any(not staging.is_empty(token) for token in tokens) or bool(branch.unpublished())
+
+    def take(self) -> bool:
+        """Merge the target's head into the branch; staged writes stay staged.
+
+        Returns:
+            Whether the branch did not have it before.
+        """
+        branch, stores = self.branch, self.branch.stores
+
+        def build(tip: Tip) -> BranchRecord | None:
+            target = branch.target()
+            if is_ancestor(stores.refs.commits, target.id, tip.head.id):
+                return None
+            bases = find_bases(stores, target, tip.head)
+            if bases is None:
+                return None  # no history in common: publishing reports it
+            tree = self._merged(tip.head, target, bases)
+            return tip.at(self._mark(tree, (tip.head, target), target))
+
+        return land(stores, branch.name, "merge", build).commit is not None
+
+    def _is_lost(self, head: Commit, target: Commit) -> bool:
+        """Return whether waiting commits are on a commit that the target has no more."""
+        commits = self.branch.stores.refs.commits
+        line = unpublished_line(commits, head, target)
+        taken = (one.metadata[CAUGHT_UP] for one in line if CAUGHT_UP in one.metadata)
+        return not all(is_ancestor(commits, one, target.id) for one in taken)
+
+    def _follow_back(self) -> None:
+        """Make the waiting commits again on the target.
+
+        Otherwise their publish would bring back what an undo or a reset of the target has dropped.
+        """
+        branch, stores, commits = self.branch, self.branch.stores, self.branch.stores.refs.commits
+        made: list[Commit] = []
+
+        def build(tip: Tip) -> BranchRecord | None:
+            made.clear()
+            target = branch.target()
+            if not self._is_lost(tip.head, target):
+                return None
+            head = self._mark(target.metarange, (target,), target)
+            for point in points(commits, tip.head, target):
+                for change in point.changes:
+                    head = self._again(change, head, target)
+                    made.append(head)
+            return tip.at(head)
+
+        land(stores, branch.name, "reset", build)
+        for commit in made:
+
+            def change(now: HourRecord) -> HourRecord:
+                return replace(now, commits=(*now.commits, commit.id), published="")  # noqa: B023
+
+            branch.records.change_hour(commit_hour(commit), change)
+
+    def _mark(self, tree: str, parents: tuple[Commit, ...], target: Commit) -> Commit:
+        """Return a commit that has everything of the target."""
+        name = self.branch.name
+        spec = CommitSpec(
+            f"{name}: merge of {self.branch.into}", {INGEST: name, CAUGHT_UP: target.id}
+        )
+        return make_commit(self.branch.stores, tree=tree, parents=parents, spec=spec)
+
+    def _again(self, change: Commit, head: Commit, target: Commit) -> Commit:
+        """Return a commit with the same change on `head`; paths that conflict are set aside."""
+        stores, ranges = self.branch.stores, self.branch.stores.ranges
+        before = stores.refs.commits.get(change.parents[0])
+        tree = merge_trees(
+            stores,
+            base=before.metarange,
+            source=change.metarange,
+            dest=head.metarange,
+            strategy="source-wins" if self.branch.policy == "ingest" else "dest-wins",
+            what=f"commit {change.id[:12]}",
+        )
+        lost = {
+            key: ours
+            for key, _, ours in diff(ranges, before.metarange, change.metarange)
+            if not same_content(ours, get(ranges, tree, key))
+        }
+        self._keep(lost, change, tree, (change,))
+        spec = CommitSpec(change.message, {**change.metadata, TARGET: target.id}, change.committer)
+        return make_commit(stores, tree=tree, parents=(head,), spec=spec)
+
+    def _merged(self, head: Commit, target: Commit, bases: Bases) -> str:
+        """Return the merged tree, and set aside the changes of the branch that it does not have."""
+        theirs, ranges = Theirs(self.branch, head, target), self.branch.stores.ranges
+        ours_win = self.branch.policy == "ingest"
+
+        def settle(
+            key: bytes, _base: object, source: bytes | None, dest: bytes | None
+        ) -> bytes | Unresolved | None:
+            return dest if ours_win or theirs.is_own(key, source) else CONFLICT
+
+        tree = merge_trees(
+            self.branch.stores,
+            base=bases,
+            source=target.metarange,
+            dest=head.metarange,
+            strategy=Settlement("dest-wins" if ours_win else "source-wins", resolve=settle),
+            what=f"{self.branch.into} into {self.branch.name}",
+        )
+        if bases.trees != (head.metarange,):
+            values = BaseValues(ranges, bases)
+            lost = {
+                key: ours
+                for key, ours, _ in diff(ranges, head.metarange, tree)
+                if (base := values.at(key)) is CONFLICT or not same_content(base, ours)
+            }
+            waiting = points(self.branch.stores.refs.commits, head, target)
+            changes = [change for point in waiting for change in point.changes]
+            self._keep(lost, head, tree, changes or (head,))
+        return tree
+
+    def _keep(
+        self,
+        lost: dict[bytes, bytes | None],
+        source: Commit,
+        tree: str,
+        changes: Sequence[Commit],
+    ) -> None:
+        """Set aside paths of a commit that a tree has not; tables as a whole."""
+        if not lost:
+            return
+        units = units_of({log for key in lost if (log := log_of(key)) is not None})
+        for unit in units:
+            whole = diff(self.branch.stores.ranges, source.metarange, tree, prefix=unit)
+            lost.update({key: ours for key, ours, _ in whole})
+        writes = [staged(RawChange(key, None, value)) for key, value in sorted(lost.items())]
+        self.shelves.put(writes, self._hours(changes, lost), whole=(source.metarange, units))
+
+    def _hours(
+        self, changes: Sequence[Commit], lost: Collection[bytes]
+    ) -> Mapping[str, Sequence[bytes]]:
+        """Return the paths by the hours that changed them."""
+        ranges, hours = self.branch.stores.ranges, dict[str, list[bytes]]()
+        for change in changes:
+            before = self.branch.stores.refs.commits.get(change.parents[0])
+            trees = (before.metarange, change.metarange)
+            for key in sorted(lost):
+                if not same_content(*(get(ranges, tree, key) for tree in trees)):
+                    hours.setdefault(commit_hour(change), []).append(key)
+        return hours or {commit_hour(changes[-1]): sorted(lost)}

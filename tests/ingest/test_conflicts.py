@@ -1,0 +1,315 @@
+"""Paths that the branch and others on the target change: they are set aside, and stop no other file."""
+
+import contextlib
+
+import pytest
+
+from graveler.errors import InvalidInputError, MergeConflictError
+from graveler.ingest import HourState
+from graveler.repository import commits
+from graveler.testing.faults import ProcessDied, dies
+from tests.harness.worlds import tree
+
+FIVE = "2013-01-01T05:00Z"
+SIX = "2013-01-01T06:00Z"
+SEVEN = "2013-01-01T07:00Z"
+P = "input/2013/01/01/05:00/p"
+Q = "input/2013/01/01/05:00/q"
+POLICIES = [
+    {"on_refusal": "hold"},
+    {"on_refusal": "quarantine"},
+    {"on_conflict": "target"},
+]
+
+
+def run_of_others(repo, key="correction", **files):
+    with repo.run(key) as run:
+        for path, body in files.items():
+            if body is None:
+                run.delete({"p": P, "q": Q}.get(path, path))
+            else:
+                run.put({"p": P, "q": Q}.get(path, path), body.encode())
+
+
+def published(repo):
+    return {key: text for key, text in tree(repo.ref("main")).items() if key != "settled"}
+
+
+def first_hour(repo, **options):
+    ingestion = repo.ingestion(**options)
+    ingestion.branch.put(P, b"1")
+    assert ingestion.tick(FIVE).state is HourState.PUBLISHED
+    return ingestion
+
+
+def state_of(options):
+    return {
+        "hold": HourState.HELD,
+        "quarantine": HourState.QUARANTINED,
+    }.get(options.get("on_refusal"), HourState.PUBLISHED)
+
+
+@pytest.mark.parametrize("options", POLICIES)
+@pytest.mark.parametrize("meanwhile", ["nothing", "unrelated-revert", "many-commits", "release"])
+def test_a_correction_on_the_target_is_not_overwritten(repo, options, meanwhile):
+    """The branch was brought up to the target, and the staged older version won."""
+    ingestion = first_hour(repo, **options)
+    ingestion.branch.put(P, b"2")
+    ingestion.branch.put(Q, b"good")
+    run_of_others(repo, p="3")
+    if meanwhile == "unrelated-revert":
+        run_of_others(repo, "unrelated", elsewhere="1")
+        repo.revert(repo.commit("main").id, parent=1)
+    elif meanwhile == "many-commits":
+        repo.protection.remove("main")
+        for number in range(260):
+            repo.branch("main").put("other", b"%d" % number)
+            repo.branch("main").commit("other")
+    elif meanwhile == "release":
+        other = repo.ingestion("other", gates=[lambda _: "no"], on_refusal="quarantine")
+        other.branch.put("x", b"x")
+        (name,) = other.tick(FIVE).quarantined
+        other.release(name, gates=[])
+    tick = ingestion.tick(SIX)
+    assert published(repo)[P] == "3"
+    assert published(repo)[Q] == "good"
+    assert tick.state is state_of(options)
+    assert tick.set_aside == (P,)
+    (kept,) = ingestion.quarantined()
+    assert repo.branch(kept.name).get(P) == b"2"
+
+
+@pytest.mark.parametrize("options", POLICIES)
+def test_a_committed_hour_that_waits_is_set_aside_path_by_path(repo, options):
+    first_hour(repo)
+    held = repo.ingestion(gates=[lambda _: "no"])
+    held.branch.put(P, b"2")
+    held.branch.put(Q, b"good")
+    assert held.tick(SIX).state is HourState.HELD
+    run_of_others(repo, p="3")
+    ingestion = repo.ingestion(**options)
+    ingestion.tick(SEVEN)
+    assert published(repo) == {P: "3", Q: "good"}
+    hour = ingestion.hour(SIX)
+    assert hour.state is state_of(options)
+    assert hour.set_aside == (P,)
+    (kept,) = ingestion.quarantined()
+    assert repo.branch(kept.name).get(P) == b"2"
+
+
+@pytest.mark.parametrize("options", POLICIES)
+@pytest.mark.parametrize("theirs", ["3", None])
+def test_an_acknowledged_write_of_the_first_bytes_is_somewhere(repo, options, theirs):
+    """The branch has equal bytes, and others changed or deleted the path on the target."""
+    ingestion = first_hour(repo, **options)
+    run_of_others(repo, p=theirs)
+    ingestion.branch.put(P, b"1")
+    tick = ingestion.tick(SIX)
+    assert published(repo).get(P) == theirs
+    assert tick.set_aside == (P,)
+    (kept,) = ingestion.quarantined()
+    assert repo.branch(kept.name).get(P) == b"1"
+
+
+def test_with_ingest_the_write_of_the_branch_wins(repo):
+    ingestion = first_hour(repo, on_conflict="ingest")
+    run_of_others(repo, p="3")
+    ingestion.branch.put(P, b"1")  # equal to what the branch has
+    tick = ingestion.tick(SIX)
+    assert (tick.state, tick.set_aside) == (HourState.PUBLISHED, ())
+    assert published(repo) == {P: "1"}
+    run_of_others(repo, "again", p="4")
+    ingestion.branch.put(P, b"5")
+    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
+    assert published(repo) == {P: "5"}
+    assert ingestion.quarantined() == ()
+
+
+def test_a_write_that_equals_that_of_others_is_no_conflict(repo):
+    ingestion = first_hour(repo)
+    run_of_others(repo, p="3")
+    ingestion.branch.put(P, b"3")
+    tick = ingestion.tick(SIX)
+    assert (tick.state, tick.set_aside) == (HourState.PUBLISHED, ())  # the branch brings it, too
+    assert published(repo) == {P: "3"}
+    assert ingestion.quarantined() == ()
+
+
+@pytest.mark.parametrize("on_conflict", ["refuse", "target", "ingest"])
+def test_equal_bytes_of_the_branch_stay_when_a_run_is_taken_back(repo, on_conflict):
+    ingestion = first_hour(repo, on_conflict=on_conflict)
+    run_of_others(repo, q="q")
+    ingestion.branch.put(Q, b"q")
+    ingestion.tick(SIX)
+    repo.runs.rollback("correction")
+    assert published(repo) == {P: "1", Q: "q"}
+    ingestion.branch.put(Q, b"q")
+    ingestion.tick(SEVEN)
+    before = repo.commit("ingest")
+    ingestion.branch.put(Q, b"q")
+    assert ingestion.tick("2013-01-01T08:00Z").state is HourState.EMPTY
+    assert repo.commit("ingest") == before
+
+
+def test_a_write_after_the_branch_took_theirs_is_published(repo):
+    ingestion = first_hour(repo)
+    run_of_others(repo, p="3")
+    ingestion.branch.put(Q, b"q")
+    ingestion.tick(SIX)
+    ingestion.branch.put(P, b"4")
+    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
+    assert published(repo) == {P: "4", Q: "q"}
+
+
+@pytest.mark.parametrize("options", POLICIES)
+def test_a_path_that_is_set_aside_takes_later_writes(repo, options):
+    """A writer that sends the same bytes again does not win an hour later."""
+    ingestion = first_hour(repo, **options)
+    run_of_others(repo, p="3")
+    ingestion.branch.put(P, b"1")
+    ingestion.tick(SIX)
+    ingestion.branch.put(P, b"2")
+    tick = ingestion.tick(SEVEN)
+    assert published(repo) == {P: "3"}
+    assert tick.set_aside == (P,)
+    (kept,) = ingestion.quarantined()
+    assert repo.branch(kept.name).get(P) == b"2"
+    ingestion.branch.put(P, b"3")  # as on the target: nothing waits any more
+    ingestion.tick("2013-01-01T08:00Z")
+    for hour in (SIX, SEVEN):
+        assert ingestion.hour(hour).state is HourState.EMPTY
+        assert ingestion.hour(hour).set_aside == ()
+
+
+@pytest.mark.parametrize(("strategy", "text"), [("source-wins", "2"), ("dest-wins", "3")])
+def test_a_path_that_was_set_aside_is_released_by_a_strategy(repo, strategy, text):
+    ingestion = first_hour(repo)
+    ingestion.branch.put(P, b"2")
+    ingestion.branch.put(Q, b"q")
+    run_of_others(repo, p="3")
+    tick = ingestion.tick(SIX)
+    assert tick.state is HourState.HELD
+    assert P in tick.refused.reason
+    (kept,) = ingestion.quarantined()
+    with pytest.raises(MergeConflictError) as conflict:
+        ingestion.release(kept.name)
+    assert [one.path for one in conflict.value.conflicts] == [P]
+    ingestion.release(kept.name, strategy=strategy)
+    assert published(repo) == {P: text, Q: "q"}
+    assert ingestion.quarantined() == ()
+    assert ingestion.hour(SIX).state is HourState.PUBLISHED
+    ingestion.branch.put(P, b"later")
+    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
+    assert published(repo)[P] == "later"
+
+
+@pytest.mark.parametrize("strategy", ["source-wins", "dest-wins"])
+@pytest.mark.parametrize("theirs", ["3", None])
+def test_a_deletion_is_set_aside_and_released(repo, strategy, theirs):
+    ingestion = first_hour(repo)
+    ingestion.branch.delete(P)
+    run_of_others(repo, p="3")
+    ingestion.tick(SIX)
+    assert published(repo) == {P: "3"}
+    (kept,) = ingestion.quarantined()
+    with pytest.raises(MergeConflictError):
+        ingestion.release(kept.name)
+    run_of_others(repo, "later", p=theirs or "4", q="q")
+    ingestion.release(kept.name, strategy=strategy)
+    kept_text = {P: theirs or "4"} if strategy == "dest-wins" else {}
+    assert published(repo) == {**kept_text, Q: "q"}
+
+
+def test_a_conflict_that_is_given_up_ends(repo):
+    ingestion = first_hour(repo)
+    run_of_others(repo, p="3")
+    ingestion.branch.put(P, b"1")
+    assert ingestion.tick(SIX).state is HourState.HELD
+    (kept,) = ingestion.quarantined()
+    repo.delete_branch(kept.name)
+    assert ingestion.hour(SIX).state is HourState.EMPTY
+    ingestion.branch.put(P, b"2")
+    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
+    assert published(repo) == {P: "2"}
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_tick_that_dies_loses_no_conflicting_write(repo, world, step):
+    ingestion = first_hour(repo)
+    run_of_others(repo, p="3")
+    ingestion.branch.put(P, b"1")
+    ingestion.branch.put(Q, b"q")
+    broken = world.repo()
+    world.script.arm(1 + 6 * step, dies)
+    with contextlib.suppress(ProcessDied):
+        broken.ingestion().tick(SIX)
+    world.script.disarm()
+    ingestion.tick(SIX)
+    ingestion.tick(SEVEN)
+    assert published(repo) == {P: "3", Q: "q"}
+    (kept,) = ingestion.quarantined()
+    assert repo.branch(kept.name).get(P) == b"1"
+    assert HourState.HELD in {ingestion.hour(SIX).state, ingestion.hour(SEVEN).state}
+
+
+def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
+    ingestion = first_hour(repo)
+    ingestion.branch.put(P, b"2")
+    ingestion.branch.put(Q, b"q")
+    commit = commits.commit
+
+    def correct_then(*given, **options):
+        monkeypatch.undo()
+        made = commit(*given, **options)
+        run_of_others(repo, p="3")
+        return made
+
+    monkeypatch.setattr(commits, "commit", correct_then)
+    tick = ingestion.tick(SIX)
+    assert published(repo) == {P: "3", Q: "q"}
+    assert (tick.state, tick.set_aside) == (HourState.HELD, (P,))
+    assert tick.published is not None
+
+
+def test_conflicts_of_many_hours_use_one_branch(repo):
+    """A writer sends a corrected file each hour, and so does a run."""
+    ingestion = first_hour(repo, on_refusal="quarantine")
+    for hour in range(6, 106):
+        run_of_others(repo, f"correction {hour}", p=f"run {hour}")
+        ingestion.branch.put(P, b"writer %d" % hour)
+        ingestion.branch.put(f"input/{hour}", b"good")
+        tick = ingestion.tick(f"2013-01-{1 + hour // 24:02}T{hour % 24:02}:00Z")
+        assert tick.state is HourState.QUARANTINED
+        assert tick.published is not None
+    assert published(repo)[P] == "run 105"
+    assert sum(path.startswith("input/1") for path in published(repo)) >= 6
+    (kept,) = ingestion.quarantined()
+    assert repo.branch(kept.name).get(P) == b"writer 105"
+    assert len([one for one in repo.branches() if one.name.startswith("quarantine")]) == 1
+
+
+@pytest.mark.parametrize("published_first", [False, True])
+def test_a_tick_does_not_bring_back_what_an_undo_dropped(repo, published_first):
+    """The branch has taken a publish of others that the target then lost."""
+    ingestion = first_hour(repo)
+    before = repo.commit("main").id
+    run_of_others(repo, elsewhere="bad")
+    bad = repo.commit("main").id
+    ingestion.branch.put(Q, b"q")
+    gates = [] if published_first else [lambda _: "no"]
+    tick = repo.ingestion(gates=gates).tick(SIX)
+    assert (tick.state is HourState.PUBLISHED) == published_first
+    repo.protection.remove("main")
+    repo.branch("main").reset(before)
+    ingestion.branch.put(P, b"7")
+    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
+    assert published(repo) == {P: "7", Q: "q"}
+    assert bad not in {one.id for one in repo.log("main")}
+    assert ingestion.hour(SIX).state is HourState.PUBLISHED
+    assert ingestion.tick(SIX).state is HourState.PUBLISHED
+    assert ingestion.hour(FIVE).state is HourState.PUBLISHED
+
+
+def test_an_unknown_policy_is_refused(repo):
+    with pytest.raises(InvalidInputError, match="on_conflict='mine'"):
+        repo.ingestion(on_conflict="mine")
