@@ -185,23 +185,20 @@ class Claims:
                 change = self._writers[path].discard if raw is None else self._writers[path].add
                 change(writer)
 
-    def withdraw(
-        self, writer: str, path: bytes, now: bytes | None, to: bytes | None
-    ) -> tuple[bytes | None, bool]:
-        """Remove a claim, and return what becomes of the path, and whether others changed it.
+    def withdraw(self, writer: str, path: bytes, now: bytes | None) -> bytes | None:
+        """Remove a claim, and return the value record that is at the path afterwards.
 
-        If other writers claim the content of the path, too, it stays. A claim above the removed one
-        gets `to` as what stood before it.
+        If other writers claim the content of the path, too, it stays. If others have changed it, it
+        stays. A claim above the removed one gets what stood before the latter.
 
         Args:
             writer: The writer.
-            path: The path, which the writer claims.
+            path: The path.
             now: The value record at the path.
-            to: The value record that is to return.
         """
         claim = self.get(writer, path)
         if claim is None:
-            return now, False
+            return now
         others = self._others(path, {writer})
         beneath = _beneath(path, claim, others)
         heirs = {
@@ -214,41 +211,23 @@ class Claims:
         for other, theirs in others.items():
             if other in heirs:
                 record = theirs.record if theirs.is_at(path, now) else claim.record
-                before = to if claim.equals(theirs.before) else theirs.before
+                before = claim.before if claim.equals(theirs.before) else theirs.before
                 self.put(other, path, Claim(record, claim.content, before))
             elif not heirs and other not in beneath and claim.is_at(path, theirs.before):
-                self.put(other, path, theirs._replace(before=to))
+                self.put(other, path, theirs._replace(before=claim.before))
         self.drop(writer, path)
-        if claim.is_at(path, now):
-            return (now if heirs else to), False
-        return now, not (claim.equals(now) or same_content(now, to))
+        return claim.before if claim.is_at(path, now) and not heirs else now
 
-    def withdraw_all(
-        self, writers: Iterable[str], path: bytes, now: bytes | None, to: tuple[bytes | None] | None
-    ) -> tuple[bytes | None, bool]:
-        """Remove the claims of some writers at a path, the latest first; see `withdraw`.
-
-        Args:
-            writers: The writers.
-            path: The path.
-            now: The value record at the path.
-            to: The value record that is to return, in a tuple; None for what stood before each claim.
-        """
-        claims = {writer: claim for writer in writers if (claim := self.get(writer, path))}
-        first, others = True, False
-        value = now
-        while claims:
-            rank = {
-                writer: (claim.is_at(path, value), claim.equals(value))
-                for writer, claim in claims.items()
-            }
-            writer = max(sorted(claims), key=rank.__getitem__)
-            claim = self.get(writer, path)
-            del claims[writer]
-            under = None if claim is None else claim.before
-            value, changed = self.withdraw(writer, path, value, *(to or (under,)))
-            others, first = (changed if first else others), False
-        return value, others
+    def withdraw_all(self, writers: Iterable[str], path: bytes, now: bytes | None) -> bytes | None:
+        """Remove the claims of some writers at a path, the latest first; see `withdraw`."""
+        left = {writer: claim for writer in writers if (claim := self.get(writer, path))}
+        while left:
+            latest = max(
+                sorted(left), key=lambda each: (left[each].is_at(path, now), left[each].equals(now))
+            )
+            now = self.withdraw(latest, path, now)
+            del left[latest]
+        return now
 
     def stack(
         self,
@@ -427,7 +406,7 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
         mine = claims.get(writer, path) if stored is None else own.get(path)
         under = was
         if mine is not None:
-            under, _ = claims.withdraw(writer, path, was, mine.before)
+            under = claims.withdraw(writer, path, was)
         if now is not None or under is not None:
             own[path] = Claim.of(path, now, under)
             claims.put(writer, path, own[path])
@@ -444,7 +423,7 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
         value = None if row is None else row[len(path) :]
         if value is not None and (mine is None or not mine.is_at(path, value)):
             if mine is not None:
-                claims.withdraw(writer, path, value, mine.before)
+                claims.withdraw(writer, path, value)
             own[path] = Claim.of(path, value, value)
             claims.put(writer, path, own[path])
     if step and own != stored:

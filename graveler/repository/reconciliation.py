@@ -151,6 +151,7 @@ class Reconciliation:
         *,
         strict: bool = False,
         returns: bool = False,
+        joins: bool = False,
     ) -> "Reconciliation":
         """Return the reconciliation of a merge.
 
@@ -163,9 +164,12 @@ class Reconciliation:
             strict: Whether a path that the source only stopped claiming, and that others changed on
                 the destination, is a conflict.
             returns: Whether the source's claims are older than those of the destination, and return.
+            joins: Whether a step joins its run, so that only its own claims come.
         """
         given = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
-        rows = dict(_contested(stores, base, source, dest, returns=returns))
+        rows = dict(
+            _contested(stores, base, source, dest, returns=returns, whole=not (returns or joins))
+        )
         only_left = {path for path in rows if all(row.source is None for row in rows[path])}
         if returns:
             only_left = {path for path in rows if not rows[path]}
@@ -245,7 +249,7 @@ class Reconciliation:
         path, rows = at.path, self.rows[at.path]
         if not rows:
             return at.now, False
-        value, _ = work.withdraw_all([row.writer for row in rows], path, at.now, None)
+        value = work.withdraw_all([row.writer for row in rows], path, at.now)
         added = {row.writer: row.source for row in rows if row.source is not None}
         if not added:
             return value, False
@@ -292,12 +296,12 @@ class _Path(NamedTuple):
 
 
 def _contested(
-    stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool
+    stores: Stores, base: Trees, source: Trees, dest: Trees, **how: bool
 ) -> Iterator[tuple[bytes, list[_Row]]]:
     """Yield the paths at which the source changed claims and the destination claims or files."""
     if base.claims == source.claims or base == dest:
         return
-    rows = _changed(stores, base, source, dest, returns=returns)
+    rows = _changed(stores, base, source, dest, **how)
     paths = sorted(rows)
     before, now = (Claims(stores.ranges, stores.splitting, tree.claims) for tree in (base, dest))
     before.look_up(paths)
@@ -309,12 +313,18 @@ def _contested(
 
 
 def _changed(
-    stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool
+    stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool, whole: bool
 ) -> Mapping[bytes, list[_Row]]:
     """Return the claims that the source changed, where the destination may have changed something.
 
-    A run whose claims both changed comes whole from the source. If older claims return, a path that a
-    later work of the same step claims is without rows: it stays.
+    Args:
+        stores: The repository.
+        base: The trees of the base.
+        source: The trees of the source.
+        dest: The trees of the destination.
+        returns: Whether older claims return. The claims of a step that has worked since are left out,
+            and a path without rows stays.
+        whole: Whether a run whose claims both sides changed comes whole from the source.
     """
     ranges = stores.ranges
     inside = (
@@ -324,7 +334,7 @@ def _changed(
 
     @cache
     def displaced(run: str) -> bool:
-        return bool(run) and not same_work(ranges, base.claims, dest.claims, run)
+        return whole and bool(run) and not same_work(ranges, base.claims, dest.claims, run)
 
     @cache
     def worked_since(writer: str) -> bool:
@@ -344,7 +354,7 @@ def _changed(
         if displaced(run_of(row.writer)) or any(row.path in spans for spans in inside):
             kept = worked_since(row.writer)
             rows[row.path] += [] if kept else [_Row(row.writer, row.left, row.right)]
-    for run in () if returns else filter(displaced, sorted(runs)):
+    for run in filter(displaced, sorted(runs)) if whole else ():
         for writer, path, claim in claims_of_run(ranges, source.claims, run):
             if all(row.writer != writer for row in rows[path]):
                 rows[path].append(_Row(writer, claim, claim))

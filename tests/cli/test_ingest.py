@@ -33,6 +33,7 @@ def test_a_tick_publishes_and_says_so(cli, staged):
         "late": [],
         "quarantined": [],
         "refused": None,
+        "set_aside": [],
     }
     assert staged.commit("main").metadata["who"] == "cron"
     assert cli("ingest", "tick", "--hour", HOUR).out == (

@@ -447,7 +447,7 @@ class Step(RunBranch):
         trees = _undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
         what = f"step {self.step!r} of run {self.run.key!r}"
         start = trees_of(work.fork)
-        both = Reconciliation.of(stores, None, start, trees_of(done), trees)
+        both = Reconciliation.of(stores, None, start, trees_of(done), trees, joins=True)
         files = merge_trees(
             stores,
             base=start.files,

@@ -52,7 +52,7 @@ def without(
     claims.look_up(paths)
     files: dict[bytes, bytes | None] = {}
     for path, now in zip(paths, values_at(stores, trees.files, paths), strict=True):
-        value, _ = claims.withdraw(writer, path, now, own[path].before)
+        value = claims.withdraw(writer, path, now)
         if value is not now:
             files[path] = value
     if len(paths) == len(own):
