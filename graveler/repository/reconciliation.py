@@ -338,8 +338,9 @@ def _changed(
 
     @cache
     def worked_since(writer: str) -> bool:
-        was, now = (title_of(ranges, each.claims, writer) for each in (base, dest))
-        return returns and now is not None and now != was
+        works = (title_of(ranges, each.claims, writer) for each in (base, source, dest))
+        *older, now = works
+        return returns and now is not None and now not in older
 
     rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
     changes = (

@@ -52,8 +52,9 @@ def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, JoinedStep]:
         steps.setdefault(step, JoinedStep(commit, "", commit.metadata.get(WORK, "-") != ""))
     for published in reversed(record.heads):
         for step, commit in own_steps(stores, published, key=record.key):
-            if step not in steps and stands(stores, record, commit, step, head):
-                steps[step] = JoinedStep(commit, published, commit.metadata.get(WORK, "-") != "")
+            claims = commit.metadata.get(WORK, "-") != ""
+            if step not in steps and claims and stands(stores, record, commit, step, head):
+                steps[step] = JoinedStep(commit, published, changed=True)
     for writer, step in titles(stores.ranges, claims_of(head), record.branch):
         # a publish that the record does not know, as after a restored dump
         if step not in steps and step_branch(record.branch, step) == writer:

@@ -364,10 +364,14 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
     """
 
     def rests(later: Publish) -> bool:
-        return records.stores.refs.commits.get(later.commit).generation < revert.generation
+        commits, ranges = records.stores.refs.commits, records.stores.ranges
+        mine, theirs = commits.get(publish.commit), commits.get(later.commit)
+        return theirs.generation < revert.generation and same_work(
+            ranges, claims_of(mine), claims_of(theirs), record.branch
+        )
 
-    def change(record: RunRecord | None) -> RunRecord:
-        record = record or records.get(key)
+    def change(now: RunRecord | None) -> RunRecord:
+        record = now or records.get(key)
         marked = with_rollback(record.publishes, publish.commit, revert.id, rests)
         if marked == record.publishes:
             return record

@@ -446,7 +446,7 @@ class Step(RunBranch):
             return new
         trees = _undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
         what = f"step {self.step!r} of run {self.run.key!r}"
-        start = trees_of(work.fork)
+        start = trees_of(work.start)
         both = Reconciliation.of(stores, None, start, trees_of(done), trees, joins=True)
         files = merge_trees(
             stores,
