@@ -256,8 +256,10 @@ class Product:
         """Return the content of all branches and the runs, or the text of an error."""
         try:
             repo = self.repo
-            names = [record.name for record in repo.branches()]
+            records = list(repo.branches())
+            names = [record.name for record in records]
             return {
+                "heads": {record.name: record.commit_id for record in records},
                 "branches": {name: self.files(repo.branch(name)) for name in names},
                 "runs": dict(self._runs()),
             }

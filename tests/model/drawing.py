@@ -112,7 +112,7 @@ class Drawer:
         keys = {part.arguments.get("key") for part in (one, other)}
         if "open" in (one.name, other.name):
             return len(keys) == 1
-        return one.name == other.name and one.name in ("publish", "undo_step")
+        return one.name == other.name and one.name in ("publish", "undo_step", "commit")
 
     def one(self, label: int, kind: str) -> Operation | None:
         """Return an operation of a kind, or None if none is likely valid."""

@@ -6,7 +6,7 @@ the product must raise, or `Skip` if it means something that does not exist.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count, permutations
+from itertools import permutations
 
 from tests.model.versions import (
     Conflict,
@@ -53,7 +53,7 @@ class Commit:
     reverts: "Commit | None" = None
     made: int = 0
     hidden: bool = False
-    number: int = field(default_factory=count().__next__)
+    number: int = 0
 
     def __post_init__(self) -> None:
         self.ancestors: frozenset[Commit] = frozenset([self]).union(
@@ -191,7 +191,8 @@ class Lake:
         return self.made[label]
 
     def make(self, version: Version, *parents: Commit, **marks: object) -> Commit:
-        commit = Commit(version, parents, made=self.hour, **marks)  # type: ignore[arg-type]
+        number = len(self.commits)
+        commit = Commit(version, parents, made=self.hour, number=number, **marks)  # type: ignore[arg-type]
         self.commits.append(commit)
         return commit
 
@@ -234,7 +235,7 @@ class Lake:
         equal = [path for path in staged if draft.files.get(path) == head.files.get(path)]
         draft.claim_equal(("", branch), equal)
         there.staged = {}
-        if draft.version().same_files(head) and draft.claims == head.claims:
+        if draft.version().same(head):
             raise Fails("NoChangesError")
         self.move(branch, self.make(draft.version(), there.head))
         return there.head
@@ -353,7 +354,7 @@ class Lake:
     def _pick(self, name: str, base: Version, source: Version, **marks: Commit) -> Commit:
         head = self.branch(name).head
         version = merged(base, source, head.version, revert=bool(marks), strict=True)
-        if version.same_files(head.version) and version.claims == head.version.claims:
+        if version.same(head.version):
             raise Fails("NoChangesError")
         self.move(name, self.make(version, head, **marks))
         return self.branches[name].head
@@ -484,9 +485,9 @@ class Lake:
         draft = Draft(work.start)
         draft.known = work.fork.files
         draft.write((run.key, work.step), writes)
-        version = merged(work.fork, draft.version(), head)
+        version = merged(work.fork, draft.version(), head, join=True)
         earlier = head.of(run.key, work.step)
-        if not earlier and version.same_files(head) and version.claims == head.claims:
+        if not earlier and version.same(head):
             return None
         run.head = self.make(version, run.head, hidden=True)
         return run.head
@@ -510,7 +511,7 @@ class Lake:
         draft.write((run.key, ""), writes)
         version = draft.version()
         head = run.head.version
-        if version.same_files(head) and version.claims == head.claims:
+        if version.same(head):
             raise Fails("NoChangesError")
         run.head = self.make(version, run.head, hidden=True)
         return run.head

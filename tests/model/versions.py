@@ -4,7 +4,7 @@ A value is a content with a number that tells which write made it. A write of eq
 the value of the first writer in place.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -77,6 +77,22 @@ class Version:
             if any(writer not in side for side in sides)
             or not sides[0][writer].equals(sides[1][writer].value)
         )
+
+    def runs(self, other: "Version") -> set[str]:
+        """Return the runs whose work differs in another version."""
+        keys = {writer[0] for side in (self, other) for writer, _ in side.claims}
+        return {key for key in keys if key and self.work(key) != other.work(key)}
+
+    def same(self, other: "Version") -> bool:
+        """Return whether both have the same content and claims."""
+        sides = (
+            {
+                place: [value if content(value) else None for value in claim]
+                for place, claim in side.claims.items()
+            }
+            for side in (self, other)
+        )
+        return self.same_files(other) and next(sides) == next(sides)
 
     def same_files(self, other: "Version") -> bool:
         """Return whether both have the same content."""
@@ -208,12 +224,20 @@ class Draft:
         self._set(path, value)
 
     def replay_on(
-        self, path: str, base: Version, source: Version, plain: Value | None, *, revert: bool
+        self,
+        path: str,
+        rows: Collection[Writer],
+        base: Version,
+        source: Version,
+        plain: Value | None,
+        *,
+        revert: bool,
     ) -> None:
         """Do again what a source did at a path.
 
         Args:
             path: The path.
+            rows: The writers whose claims come from the source.
             base: The version from which the source was made.
             source: The version of the source.
             plain: What a merge by content alone has at the path.
@@ -223,27 +247,39 @@ class Draft:
             Conflict: Others have written the path.
         """
         was, new, now = base.files.get(path), source.files.get(path), self.files.get(path)
-        rows = base.changed(source, path)
-        gone = [writer for writer in rows if writer in base.at(path)]
         added = {writer: claim for writer, claim in source.at(path).items() if writer in rows}
-        self.take_back_all(gone, path)
+        self.take_back_all(rows, path)
         value = self.files.get(path)
         if revert and added and self._pass_on(path, base, new):
             self.claims.update({(writer, path): claim for writer, claim in added.items()})
             return
         if not added:
             return
-        if content(value) != content(new):
-            lost = {writer for writer, claim in base.at(path).items() if claim.equals(was)}
-            lost -= {*gone, *self.at(path)}
+        top = self._top(path, added, source)
+        if top is None:
+            for writer, claim in added.items():
+                for other, theirs in self.at(path).items():
+                    if content(theirs.before) == content(claim.before):
+                        self.claims[other, path] = theirs._replace(before=claim.value)
+                self.claims[writer, path] = claim
+            return
+        over = (theirs.before for theirs in source.at(path).values() if top.equals(theirs.before))
+        final = new if top.equals(new) else next(over, new)
+        if content(value) != content(final):
+            lost = {
+                writer
+                for writer, claim in base.at(path).items()
+                if claim.equals(was) and content(claim.before) == content(value)
+            }
             claimed = any(claim.equals(value) for claim in self.at(path).values())
             if not (
                 content(now) == content(was)
                 or content(plain) == content(new)
-                or (lost and not claimed)
+                or (lost - self.at(path).keys() and not claimed)
             ):
                 raise Conflict(path)
-        final = value if content(value) == content(new) else new
+        else:
+            final = value
         for writer, claim in added.items():
             inside = any(other.value == claim.before for other in added.values() if other != claim)
             self.claims[writer, path] = Claim(
@@ -251,6 +287,21 @@ class Draft:
                 claim.before if claim.before is not None and inside else value,
             )
         self._set(path, final)
+
+    def _top(self, path: str, added: Mapping[Writer, Claim], source: Version) -> Claim | None:
+        """Return the latest of some claims, unless later ones of the source still stand."""
+        at, here = source.at(path), self.at(path)
+        for claim in sorted(added.values(), key=lambda one: not one.equals(source.files.get(path))):
+            above = [
+                other
+                for other, theirs in at.items()
+                if other not in added
+                and theirs.before == claim.value
+                and not theirs.equals(theirs.before)
+            ]
+            if not any(here.get(other, claim).equals(at[other].value) for other in above):
+                return claim
+        return None
 
     def _pass_on(self, path: str, base: Version, new: Value | None) -> bool:
         """Put a value beneath later equal claims; return whether there are any."""
@@ -266,9 +317,8 @@ class Draft:
 
 def _together(mine: Claim, claim: Claim) -> bool:
     """Return whether two writers claim one content at one time."""
-    return content(mine.value) == content(claim.value) and (
-        content(claim.before) == content(mine.value) or claim.before == mine.before
-    )
+    under = claim.before == mine.before or content(claim.before) is content(mine.before) is None
+    return claim.equals(mine.value) and (mine.equals(claim.before) or under)
 
 
 def _beneath(mine: Claim, others: Mapping[Writer, Claim]) -> Iterable[Writer]:
@@ -294,6 +344,7 @@ def merged(
     unsure: Iterable[str] = (),
     revert: bool = False,
     strict: bool = False,
+    join: bool = False,
 ) -> Version:
     """Return the three-way merge by content, and of the claims beside it.
 
@@ -306,30 +357,36 @@ def merged(
         unsure: Paths at which the base is unlike both sides.
         revert: Whether the source is older than the base.
         strict: Whether a path that the source only stopped claiming may conflict.
+        join: Whether the source is a step, not a whole run.
 
     Raises:
         Conflict: Both sides changed a path differently.
     """
     draft, conflicts = Draft(dest), []
     paths = {path for side in (base, source, dest) for path in side.files}
+    moved = base.runs(dest)
+    whole = set() if revert or join else moved & base.runs(source)
     for path in sorted(paths | {at for side in (base, source, dest) for _, at in side.claims}):
         was, new, now = (side.files.get(path) for side in (base, source, dest))
-        rows = base.changed(source, path)
-        same = (was == now or content(was) is content(now) is None) and base.at(path) == dest.at(
-            path
-        )
-        plain = now
+        changed = base.changed(source, path)
+        rows = {*changed, *(one for one in source.at(path) if one[0] in whole)}
+        same = was == now or content(was) is content(now) is None
+        same = same and base.at(path) == dest.at(path) and moved.isdisjoint(one[0] for one in rows)
+        if revert and any(_worked_since(one, base, dest) for one in rows):
+            rows = {one for one in rows if not _worked_since(one, base, dest)}
+            if not rows:
+                continue  # a later work of the step stands there
+        plain = new if same or (content(new) == content(now) and now is None) else now
         if content(new) == content(now):
-            plain = new if now is None else now
+            pass
         elif content(was) != content(new) or path in unsure:
-            plain = new
             clash = content(was) != content(now) or path in unsure
             if clash and (strict or same or not rows or any(map(source.at(path).get, rows))):
                 conflicts.append(path)
             plain = now if clash else new
         if rows and not same:
             try:
-                draft.replay_on(path, base, source, plain, revert=revert)
+                draft.replay_on(path, rows, base, source, plain, revert=revert)
             except Conflict:
                 conflicts.append(path)
             continue
@@ -337,6 +394,15 @@ def merged(
     if conflicts:
         raise Conflict(*conflicts)
     return draft.version()
+
+
+def _worked_since(writer: Writer, base: Version, dest: Version) -> bool:
+    """Return whether a step has other work now."""
+    was, now = (
+        {place: content(claim.value) for place, claim in side.of(*writer).items()}
+        for side in (base, dest)
+    )
+    return bool(writer[0] and writer[1] and now and now != was)
 
 
 def _merged_claims(
