@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Final, NamedTuple, cast
 
+from graveler.committed import EMPTY_METARANGE
+from graveler.committed.claims import claims_of
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.model import Entry, Transfer
 from graveler.names import check_path
@@ -136,7 +138,8 @@ def upload(
     files = origin.checked(destination.start)
     sender = _Sender(destination, terms, metadata_given=metadata_given)
     skipped = 0
-    claims, known = bool(destination.writes().fence), list[Entry]()
+    known: list[Entry] = []
+    claims = _may_claim(stores, destination.writes())
     faults: list[tuple[str, Exception]] = []
 
     def noted(name: str, reason: str) -> None:
@@ -167,6 +170,12 @@ def upload(
         raise failure(faults, rest)
     deleted = _delete_others(destination, origin) if delete else 0
     return Transfer(chunks.staged, chunks.bytes, skipped=skipped, deleted=deleted)
+
+
+def _may_claim(stores: Stores, writes: StagedWrites) -> bool:
+    """Return whether a branch claims what it writes: that of a run, or one that has claims."""
+    head = stores.refs.branches.get(writes.name).commit_id
+    return bool(writes.fence) or claims_of(stores.refs.commits.get(head)) != EMPTY_METARANGE
 
 
 def _cost(job: _Job) -> int:

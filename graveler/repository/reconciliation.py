@@ -12,12 +12,12 @@ Merges, publishes, joins of steps, reverts, cherry-picks and rollbacks all go th
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
-from graveler.committed import CONFLICT, RawConflict, Unresolved, differing_spans
+from graveler.committed import CONFLICT, EMPTY_METARANGE, RawConflict, Unresolved, differing_spans
 from graveler.committed.apply import apply
 from graveler.committed.claims import (
     Claim,
@@ -29,7 +29,7 @@ from graveler.committed.claims import (
     same_work,
     title_of,
 )
-from graveler.committed.diff import same_content
+from graveler.committed.diff import diff, same_content
 from graveler.committed.lookup import find_many
 from graveler.errors import ExpiredError, ObjectNotFoundError
 from graveler.model import Commit
@@ -128,6 +128,7 @@ class Reconciliation:
         settled: The strategy, which also keeps the destination's version of a path that the source
             only stopped claiming.
         rows: The claims that the source changed, at these paths.
+        kept: The paths that a later work of the same step claims, which stay.
         returns: Whether the source's claims return beneath later ones.
     """
 
@@ -138,6 +139,7 @@ class Reconciliation:
     strategy: Settlement
     settled: Settlement
     rows: Mapping[bytes, list[_Row]]
+    kept: Collection[bytes]
     returns: bool
 
     @classmethod
@@ -167,22 +169,25 @@ class Reconciliation:
             joins: Whether a step joins its run, so that only its own claims come.
         """
         given = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
-        rows = dict(
-            _contested(stores, base, source, dest, returns=returns, whole=not (returns or joins))
-        )
-        only_left = {path for path in rows if all(row.source is None for row in rows[path])}
-        if returns:
-            only_left = {path for path in rows if not rows[path]}
-        if (strict and not returns) or not only_left:
-            return cls(stores, base, source, dest, given, given, rows, returns)
+        changes = _Changes(stores, base, source, dest, returns=returns)
+        rows = dict(changes.contested(whole=not (returns or joins)))
+        kept = changes.kept.intersection(rows)
+        only_left = {
+            path
+            for path, changed in rows.items()
+            if (path in kept and not changed)
+            or (changed and not strict and all(row.source is None for row in changed))
+        }
+        if not only_left:
+            return cls(stores, base, source, dest, given, given, rows, kept, returns)
 
         def resolve(key: bytes, was: _Value, ours: bytes | None, theirs: bytes | None) -> _Value:
             if key in only_left:
                 return theirs
             return CONFLICT if given.resolve is None else given.resolve(key, was, ours, theirs)
 
-        kept = Settlement(given.word, resolve, given.whole)
-        return cls(stores, base, source, dest, given, kept, rows, returns)
+        settled = Settlement(given.word, resolve, given.whole)
+        return cls(stores, base, source, dest, given, settled, rows, kept, returns)
 
     def trees(self, files: str, claims: str | None = None) -> tuple[Trees, list[RawConflict]]:
         """Return the trees of the merge, and the conflicts that its contents do not show.
@@ -248,7 +253,10 @@ class Reconciliation:
         """
         path, rows = at.path, self.rows[at.path]
         if not rows:
-            return at.now, False
+            stays = path in self.kept or (
+                self.returns and work.pass_on(path, at.now, at.ours, before)
+            )
+            return (at.now if stays else at.merged), False
         value = work.withdraw_all([row.writer for row in rows], path, at.now)
         added = {row.writer: row.source for row in rows if row.source is not None}
         if not added:
@@ -295,71 +303,86 @@ class _Path(NamedTuple):
     merged: bytes | None
 
 
-def _contested(
-    stores: Stores, base: Trees, source: Trees, dest: Trees, **how: bool
-) -> Iterator[tuple[bytes, list[_Row]]]:
-    """Yield the paths at which the source changed claims and the destination claims or files."""
-    if base.claims == source.claims or base == dest:
-        return
-    rows = _changed(stores, base, source, dest, **how)
-    paths = sorted(rows)
-    before, now = (Claims(stores.ranges, stores.splitting, tree.claims) for tree in (base, dest))
-    before.look_up(paths)
-    now.look_up(paths)
-    sides = (values_at(stores, tree.files, paths) for tree in (base, dest))
-    for path, was, there in zip(paths, *sides, strict=True):
-        if was != there or not before.same_at(path, now):
-            yield path, rows[path]
-
-
-def _changed(
-    stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool, whole: bool
-) -> Mapping[bytes, list[_Row]]:
-    """Return the claims that the source changed, where the destination may have changed something.
+class _Changes:
+    """The claims that the source of a merge changed.
 
     Args:
         stores: The repository.
         base: The trees of the base.
         source: The trees of the source.
         dest: The trees of the destination.
-        returns: Whether older claims return. The claims of a step that has worked since are left out,
-            and a path without rows stays.
-        whole: Whether a run whose claims both sides changed comes whole from the source.
+        returns: Whether older claims return. Those of a step that has worked since are left out.
+
+    Attributes:
+        kept: The paths of claims that were left out.
     """
-    ranges = stores.ranges
-    inside = (
-        _Spans(differing_spans(ranges, base.files, dest.files), b""),
-        _Spans(differing_spans(ranges, base.claims, dest.claims), b"="),
-    )
 
-    @cache
-    def displaced(run: str) -> bool:
-        return whole and bool(run) and not same_work(ranges, base.claims, dest.claims, run)
+    def __init__(
+        self, stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool
+    ) -> None:
+        self._stores = stores
+        self._ranges = stores.ranges
+        self._base, self._source, self._dest = base, source, dest
+        self._returns = returns
+        self.kept: set[bytes] = set()
+        self._displaced = cache(self._is_displaced)
+        self._worked_since = cache(self._has_worked_since)
 
-    @cache
-    def worked_since(writer: str) -> bool:
-        works = (title_of(ranges, each.claims, writer) for each in (base, source, dest))
-        *older, now = works
-        return returns and now is not None and now not in older
+    def contested(self, *, whole: bool) -> Iterator[tuple[bytes, list[_Row]]]:
+        """Yield the paths at which the destination has changed claims or files, too.
 
-    rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
-    changes = (
-        # without another content, only what stood before it changed
-        row
-        for row in claim_changes(ranges, base.claims, source.claims)
-        if row.path and not row.same
-    )
-    runs = set()
-    for row in changes:
-        runs.add(run_of(row.writer))
-        if displaced(run_of(row.writer)) or any(row.path in spans for spans in inside):
-            kept = worked_since(row.writer)
-            rows[row.path] += [] if kept else [_Row(row.writer, row.left, row.right)]
-    for run in filter(displaced, sorted(runs)) if whole else ():
-        for writer, path, claim in claims_of_run(ranges, source.claims, run):
-            if all(row.writer != writer for row in rows[path]):
-                rows[path].append(_Row(writer, claim, claim))
-    return rows
+        Args:
+            whole: Whether a run whose claims both sides changed comes whole from the source.
+        """
+        base, dest, stores = self._base, self._dest, self._stores
+        if base == dest or (base.claims == self._source.claims and not self._returns):
+            return
+        rows = self._rows(whole=whole)
+        paths = sorted(rows)
+        before, now = (Claims(self._ranges, stores.splitting, tree.claims) for tree in (base, dest))
+        before.look_up(paths)
+        now.look_up(paths)
+        sides = (values_at(stores, tree.files, paths) for tree in (base, dest))
+        for path, was, there in zip(paths, *sides, strict=True):
+            if path in self.kept or was != there or not before.same_at(path, now):
+                yield path, rows[path]
+
+    def _rows(self, *, whole: bool) -> Mapping[bytes, list[_Row]]:
+        base, source, dest, ranges = self._base, self._source, self._dest, self._ranges
+        inside = (
+            _Spans(differing_spans(ranges, base.files, dest.files), b""),
+            _Spans(differing_spans(ranges, base.claims, dest.claims), b"="),
+        )
+        rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
+        runs = set()
+        for row in claim_changes(ranges, base.claims, source.claims):
+            if not row.path:
+                continue
+            # with the same content, the destination's claim stays
+            run = "" if row.same else run_of(row.writer)
+            runs.add(run)
+            if self._returns and not row.same and self._worked_since(row.writer):
+                self.kept.add(row.path)
+                rows[row.path] += []
+            elif (whole and self._displaced(run)) or any(row.path in spans for spans in inside):
+                rows[row.path] += [] if row.same else [_Row(row.writer, row.left, row.right)]
+        for run in filter(self._displaced, sorted(runs)) if whole else ():
+            for writer, path, claim in claims_of_run(ranges, source.claims, run):
+                if all(row.writer != writer for row in rows[path]):
+                    rows[path].append(_Row(writer, claim, claim))
+        if self._returns and dest.claims != EMPTY_METARANGE:
+            for change in diff(ranges, base.files, source.files):
+                rows[change.key] += []
+        return rows
+
+    def _is_displaced(self, run: str) -> bool:
+        claims = (self._base.claims, self._dest.claims)
+        return bool(run) and not same_work(self._ranges, *claims, run)
+
+    def _has_worked_since(self, writer: str) -> bool:
+        trees = (self._base, self._source, self._dest)
+        *older, now = (title_of(self._ranges, tree.claims, writer) for tree in trees)
+        return now is not None and now not in older
 
 
 class _Spans:

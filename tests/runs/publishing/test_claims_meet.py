@@ -286,3 +286,44 @@ def test_two_runs_hold_an_equal_version_of_a_table(repo, main):
     assert set(files(repo)) == {log.format(0), log.format(1), "t/a"}
     repo.runs.rollback("B")
     assert set(files(repo)) == {log.format(0)}
+
+
+def test_a_claim_made_again_below_a_rollback_goes_with_its_writer(repo):
+    first, other = (again(repo, key, {"S": "x", key: "1"}) for key in "CB")
+    other.publish()
+    first.publish()
+    run = again(repo, "B", {"S": "x", "B": "2"})
+    repo.runs.rollback("C")
+    run.publish()
+    publish(repo, "B", {"B": "3"})
+    assert files(repo) == {"B": "3"}
+
+
+def test_a_revert_of_a_users_commit_leaves_what_a_run_claims(repo, main):
+    main.put("p", b"1")
+    commit = main.commit("by hand")
+    publish(repo, KEY, {"p": "1", "q": "1"})
+    repo.revert(commit)  # from now on, the run alone holds the file
+    assert files(repo) == {"p": "1", "q": "1"}
+    repo.runs.rollback(KEY)
+    assert files(repo) == {}
+
+
+def test_a_revert_of_a_merge_leaves_what_the_run_wrote_since(repo):
+    repo.create_branch("pr", source="main")
+    publish(repo, "B", {"S": "x", "b": "1"}, into="pr")
+    merged = repo.merge("pr", into="main").commit
+    publish(repo, "B", {"S": "x", "b2": "1"})
+    with pytest.raises(NoChangesError):
+        repo.revert(merged)
+    assert files(repo) == {"S": "x", "b2": "1"}
+
+
+def test_a_user_who_uploads_an_equal_file_keeps_it(repo, main, tmp_path):
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "p").write_bytes(b"1")
+    publish(repo, "A", {"p": "1"})
+    assert main.upload(tmp_path / "up", "").skipped == 1
+    main.commit("by hand")
+    repo.runs.rollback("A")
+    assert files(repo) == {"p": "1"}
