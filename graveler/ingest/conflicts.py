@@ -16,15 +16,10 @@ from graveler.repository.reverts import REVERT
 
 
 class Theirs:
-    """What others changed on the target, since the branch last had everything on it.
+    """What others changed on the target, since a commit of the branch had everything on it.
 
     Attributes:
         exist: Whether the target has a commit of others.
-
-    Args:
-        branch: The branch.
-        since: A commit of its line.
-        target: A head of the target.
     """
 
     def __init__(self, branch: IngestBranch, since: Commit, target: Commit) -> None:
@@ -37,11 +32,6 @@ class Theirs:
         self.exist = len(line) == FAR or len(mine) < len(line)
         self._own = [*mine, *(one for one in line if self._takes_back(branch.name, one))]
         self._others = None if len(line) == FAR else [one for one in line if one not in self._own]
-
-    def bases(self) -> Bases:
-        """Return the bases of branch and target."""
-        bases = find_bases(self._stores, self._since, self._target)
-        return bases or Bases.one(self._since.metarange)
 
     def is_own(self, key: bytes, now: bytes | None) -> bool:
         """Return whether the target has this value by a publish of the branch or a revert of one."""
@@ -59,7 +49,8 @@ class Theirs:
         if not (shelved or self.exist):
             yield from changes
             return
-        values = BaseValues(ranges, self.bases())
+        bases = find_bases(self._stores, self._since, self._target) or Bases.one(left)
+        values = BaseValues(ranges, bases)
         moved = (log_of(change.key) for change in diff(ranges, left, right))
         units = units_of(log for log in set(moved) if log is not None and self._is_new(values, log))
         aside: dict[str, list[StagedChange]] = {}
@@ -82,8 +73,8 @@ class Theirs:
                 aside.setdefault(name, []).append(change)
         for name, writes in aside.items():
             keys = [key for key, _, _ in writes]
-            shelved_units = () if name else tuple(one for one in units if _has(keys, one))
-            shelves.put(writes, {hour: keys}, name, (left, shelved_units))
+            new = [unit for unit in units if any(key.startswith(unit) for key in keys)]
+            shelves.put(writes, {hour: keys}, name, (left, () if name else tuple(new)))
 
     def _changed(self, values: BaseValues, key: bytes, now: bytes | None) -> bool:
         if self._others is not None and not any(_covers(one, key) for one in self._others):
@@ -117,7 +108,3 @@ class Theirs:
 def _covers(commit: Commit, key: bytes) -> bool:
     """Return whether the commit can differ from its first parent at a key."""
     return commit.spans is None or any(first <= key <= last for first, last in commit.spans)
-
-
-def _has(keys: list[bytes], unit: bytes) -> bool:
-    return any(key.startswith(unit) for key in keys)

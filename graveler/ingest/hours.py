@@ -26,11 +26,10 @@ class HourKind(StrEnum):
     """What a commit of an ingestion branch has of an hour."""
 
     ON_TIME = "on-time"
-    """The commit is for this hour."""
     LATE = "late"
-    """The hour is before the commit's, and has files in it."""
+    """The hour is before that of the commit."""
     EARLY = "early"
-    """The hour is after the commit's, and has files in it: they arrived before the tick ran."""
+    """The hour is after that of the commit: its files arrived before the tick ran."""
     DELETED = "deleted"
     """The commit only deletes files of the hour."""
 

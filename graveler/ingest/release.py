@@ -202,9 +202,6 @@ class Releases:
 
         Every write conflicts that differs from the target: others changed the path before the write
         was set aside. A table is one conflict.
-
-        Raises:
-            MergeConflictError: No strategy settles it.
         """
         stores, tree = self.branch.stores, target.metarange
         writes = list(changes_on(stores, head))

@@ -10,7 +10,6 @@ without its latest version cannot be appended to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,13 +37,7 @@ _HOURS: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A quarantine that takes later writes.
-
-    Attributes:
-        name: Its name.
-        keys: The paths that it has.
-        units: The folders of tables that it has.
-    """
+    """A quarantine that takes later writes to its paths and to its folders of tables."""
 
     name: str
     keys: frozenset[bytes]
@@ -57,12 +50,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Shelves:
-    """The shelves of one ingestion branch.
-
-    Attributes:
-        branch: The branch.
-        quarantines: Its quarantines.
-    """
+    """The shelves of one ingestion branch."""
 
     branch: IngestBranch
     quarantines: Quarantines
@@ -70,9 +58,8 @@ class Shelves:
     def open(self) -> tuple[Shelf, ...]:
         """Return the shelves that are neither released nor deleted, and have a write."""
         stores, standing = self.branch.stores, self.branch.records.standing()
-        names, shelves = standing.shelves, []
-        if standing.taking is not None:
-            names = (*names, standing.taking.name)
+        taking, shelves = standing.taking, []
+        names = standing.shelves if taking is None else (*standing.shelves, taking.name)
         for quarantine, head in filter(None, map(self._find, names)):
             units = tuple(unit.encode("utf-8", "surrogateescape") for unit in quarantine.units)
             keys: frozenset[bytes] = frozenset()
@@ -101,22 +88,16 @@ class Shelves:
         shelf: str = "",
         whole: Whole = ("", ()),
     ) -> None:
-        """Set writes aside. Afterwards they may be removed from the ingestion branch.
+        """Set writes aside, in key order. Afterwards they may be removed from the ingestion branch.
 
-        Args:
-            changes: The writes, in key order.
-            hours: The hours to which they belong, with the paths of each.
-            shelf: The shelf that they join; "" for the common one.
-            whole: A tree, and folders of tables that the shelf gets from it before the writes.
+        `hours` has the paths by hour. `shelf` is the one that they join; "" for the common one.
+        `whole` is a tree, and folders of tables that the shelf gets from it before the writes.
         """
-        if not shelf:
-            names = self.branch.records.standing().shelves
-            shelf = next(filter(self._is_common, names), "")
-        while True:
-            with suppress(FencedError, RefNotFoundError):  # it is being released: make another one
-                self._join(shelf or self._create(max(hours)), changes, hours, whole)
-                return
-            shelf = ""
+        name = shelf or self._common(max(hours))
+        try:
+            self._join(name, changes, hours, whole)
+        except (FencedError, RefNotFoundError):  # it is being released: make another one
+            self._join(self._common(max(hours), without=name), changes, hours, whole)
 
     def _join(
         self,
@@ -125,13 +106,9 @@ class Shelves:
         hours: Mapping[str, Sequence[bytes]],
         whole: Whole,
     ) -> None:
-        """Write to a shelf, and note in the records of the hours where their writes are.
-
-        Raises:
-            FencedError: The shelf is being released.
-            RefNotFoundError: It is released or deleted.
-        """
-        stores, common = self.branch.stores, self._is_common(name)
+        """Write to a shelf, and note in the records of the hours where their writes are."""
+        found, stores = self._find(name), self.branch.stores
+        common = found is not None and bool(found[0].policy)
         for hour, keys in hours.items():
             self._note(hour, name, keys)
         paths = [key.decode("utf-8", "backslashreplace") for key, _, _ in changes]
@@ -171,42 +148,45 @@ class Shelves:
         return quarantine, refs.commits.get(record.commit_id)
 
     def _is_common(self, name: str) -> bool:
-        found = self._find(name)
-        return found is not None and bool(found[0].policy)
+        """Return whether a shelf is the common one, or is about to be made."""
+        quarantine = self.branch.records.quarantine(name)
+        if quarantine is None or not quarantine.hours:
+            return quarantine is None or bool(quarantine.policy)
+        return bool(quarantine.policy) and self._find(name) is not None
 
-    def _create(self, hour: str) -> str:
-        """Make a shelf without writes, and return its name."""
-        stores, name, target = (
-            self.branch.stores,
-            self.quarantines.free_name(hour),
-            self.branch.target(),
-        )
-        pairs = {INGEST: self.branch.name, QUARANTINE: name}
-        spec = CommitSpec(f"{self.branch.name} {hour}: set aside", pairs)
-        head = make_commit(stores, tree=target.metarange, parents=(target,), spec=spec)
-        quarantine = self.branch.records.change_quarantine(
-            Quarantine(
+    def _common(self, hour: str, without: str = "") -> str:
+        """Return the name of the common shelf, which is made if it does not exist."""
+        stores, target = self.branch.stores, self.branch.target()
+        free = self.quarantines.free_name(hour)
+
+        def common(standing: Standing) -> Iterator[str]:
+            return (one for one in standing.shelves if one != without and self._is_common(one))
+
+        def change(standing: Standing) -> Standing:
+            if any(common(standing)):
+                return standing
+            names = (*filter(self._find, standing.shelves), free)  # without those that are over
+            return replace(standing, shelves=tuple(dict.fromkeys(names)))
+
+        name = next(common(self.branch.records.change_standing(change)))
+        if self._find(name) is None:
+            spec = CommitSpec(
+                f"{self.branch.name} {hour}: set aside",
+                {INGEST: self.branch.name, QUARANTINE: name},
+            )
+            head = make_commit(stores, tree=target.metarange, parents=(target,), spec=spec)
+            now = stores.clock.now()
+            quarantine = Quarantine(
                 name=name,
                 hours=(),
                 commits=(),
                 head=head.id,
-                refusal=Refusal(stores.clock.now(), "set aside", ()),
-                created=stores.clock.now(),
+                refusal=Refusal(now, "set aside", ()),
+                created=now,
                 policy=self.branch.policy,
             )
-        )
-        self.add(name)
-        self.quarantines.make_branch(quarantine)
+            self.quarantines.make_branch(self.branch.records.change_quarantine(quarantine))
         return name
-
-    def add(self, name: str) -> None:
-        """Let later writes join a quarantine; forget those that are over."""
-
-        def change(standing: Standing) -> Standing:
-            names = (*filter(self._find, standing.shelves), name)
-            return replace(standing, shelves=tuple(dict.fromkeys(names)))
-
-        self.branch.records.change_standing(change)
 
     def _note(self, hour: str, name: str, keys: Sequence[bytes]) -> None:
         paths = tuple(key.decode("utf-8", "backslashreplace") for key in keys[:_NAMED])

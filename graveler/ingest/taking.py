@@ -33,12 +33,7 @@ from graveler.repository.strategies import Settlement
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """Brings an ingestion branch up to its target.
-
-    Attributes:
-        branch: The branch.
-        shelves: Its shelves.
-    """
+    """Brings an ingestion branch up to its target."""
 
     branch: IngestBranch
     shelves: Shelves
@@ -60,11 +55,7 @@ class Taking:
         return any(not staging.is_empty(token) for token in tokens) or bool(branch.unpublished())
 
     def take(self) -> bool:
-        """Merge the target's head into the branch; staged writes stay staged.
-
-        Returns:
-            Whether the branch did not have it before.
-        """
+        """Merge the target's head into the branch; return whether the branch did not have it."""
         branch, stores = self.branch, self.branch.stores
 
         def build(tip: Tip) -> BranchRecord | None:

@@ -11,6 +11,7 @@ from graveler.errors import (
     GravelerError,
     MergeConflictError,
     NoChangesError,
+    RefNotFoundError,
     ThrottledError,
 )
 from graveler.gates import Gate
@@ -87,7 +88,10 @@ class Ticker:
 
     def waits(self, change: str) -> bool:
         """Return whether a commit of the branch is neither published nor quarantined."""
-        points = self.branch.unpublished()
+        try:
+            points = self.branch.unpublished()
+        except RefNotFoundError:  # the branch was deleted
+            return False
         return any(change == commit.id for point in points for commit in point.changes)
 
     def _commit(self, hour: str, metadata: Mapping[str, str]) -> None:

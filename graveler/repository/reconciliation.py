@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from graveler.committed import CONFLICT, EMPTY_METARANGE, RawConflict, Unresolved, differing_spans
@@ -129,6 +130,7 @@ class Reconciliation:
             only stopped claiming.
         rows: The claims that the source changed, at these paths.
         kept: The paths that a later work of the same step claims, which stay.
+        clashes: The paths of a step that has worked on both sides, which no strategy decides.
         returns: Whether the source's claims return beneath later ones.
     """
 
@@ -140,6 +142,7 @@ class Reconciliation:
     settled: Settlement
     rows: Mapping[bytes, list[_Row]]
     kept: Collection[bytes]
+    clashes: Collection[bytes]
     returns: bool
 
     @classmethod
@@ -169,9 +172,10 @@ class Reconciliation:
             joins: Whether a step joins its run, so that only its own claims come.
         """
         given = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
-        changes = _Changes(stores, base, source, dest, returns=returns)
+        changes = _Changes(stores, base, source, dest, word=given.word, returns=returns)
         rows = dict(changes.contested(whole=not (returns or joins)))
         kept = changes.kept.intersection(rows)
+        clashes = changes.clashes if given.word is None else set()
         only_left = {
             path
             for path, changed in rows.items()
@@ -179,7 +183,7 @@ class Reconciliation:
             or (changed and not strict and all(row.source is None for row in changed))
         }
         if not only_left:
-            return cls(stores, base, source, dest, given, given, rows, kept, returns)
+            return cls(stores, base, source, dest, given, given, rows, kept, clashes, returns)
 
         def resolve(key: bytes, was: _Value, ours: bytes | None, theirs: bytes | None) -> _Value:
             if key in only_left:
@@ -187,7 +191,7 @@ class Reconciliation:
             return CONFLICT if given.resolve is None else given.resolve(key, was, ours, theirs)
 
         settled = Settlement(given.word, resolve, given.whole)
-        return cls(stores, base, source, dest, given, settled, rows, kept, returns)
+        return cls(stores, base, source, dest, given, settled, rows, kept, clashes, returns)
 
     def trees(self, files: str, claims: str | None = None) -> tuple[Trees, list[RawConflict]]:
         """Return the trees of the merge, and the conflicts that its contents do not show.
@@ -226,7 +230,7 @@ class Reconciliation:
                 work.put_stored(writer, path, theirs.stored(writer, path))
             at = _Path(path, was, ours, now, merged)
             value, conflict = self._replayed(work, before, source, at)
-            if conflict:
+            if conflict or path in self.clashes:
                 conflicts.append(RawConflict(path, was, ours, now))
             if value != merged:
                 changed[path] = value
@@ -311,22 +315,34 @@ class _Changes:
         base: The trees of the base.
         source: The trees of the source.
         dest: The trees of the destination.
+        word: The strategy.
         returns: Whether older claims return. Those of a step that has worked since are left out.
 
     Attributes:
         kept: The paths of claims that were left out.
+        clashes: The paths that the destination claims by a step that has worked on both sides.
     """
 
     def __init__(
-        self, stores: Stores, base: Trees, source: Trees, dest: Trees, *, returns: bool
+        self,
+        stores: Stores,
+        base: Trees,
+        source: Trees,
+        dest: Trees,
+        *,
+        word: str | None,
+        returns: bool,
     ) -> None:
         self._stores = stores
         self._ranges = stores.ranges
         self._base, self._source, self._dest = base, source, dest
         self._returns = returns
+        self._word = word
         self.kept: set[bytes] = set()
+        self.clashes: set[bytes] = set()
         self._displaced = cache(self._is_displaced)
         self._worked_since = cache(self._has_worked_since)
+        self._both_worked = cache(self._have_both_worked)
 
     def contested(self, *, whole: bool) -> Iterator[tuple[bytes, list[_Row]]]:
         """Yield the paths at which the destination has changed claims or files, too.
@@ -361,23 +377,50 @@ class _Changes:
             # with the same content, the destination's claim stays
             run = "" if row.same else run_of(row.writer)
             runs.add(run)
-            if self._returns and not row.same and self._worked_since(row.writer):
+            if not row.same and self._is_kept(row.writer):
                 self.kept.add(row.path)
                 rows[row.path] += []
             elif (whole and self._displaced(run)) or any(row.path in spans for spans in inside):
                 rows[row.path] += [] if row.same else [_Row(row.writer, row.left, row.right)]
-        for run in filter(self._displaced, sorted(runs)) if whole else ():
-            for writer, path, claim in claims_of_run(ranges, source.claims, run):
-                if all(row.writer != writer for row in rows[path]):
-                    rows[path].append(_Row(writer, claim, claim))
+        if whole:
+            self._bring_whole(rows, filter(self._displaced, sorted(runs)))
         if self._returns and dest.claims != EMPTY_METARANGE:
             for change in diff(ranges, base.files, source.files):
                 rows[change.key] += []
         return rows
 
+    def _bring_whole(self, rows: dict[bytes, list[_Row]], runs: Iterable[str]) -> None:
+        """Add all claims of runs in the source, and those in the destination that they replace."""
+        for run in runs:
+            sides = (
+                (writer, path, claim, claim)
+                for writer, path, claim in claims_of_run(self._ranges, self._source.claims, run)
+                if not self._is_kept(writer)
+            )
+            clashing = (
+                (writer, path, claim, None)
+                for writer, path, claim in claims_of_run(self._ranges, self._dest.claims, run)
+                if self._both_worked(writer) and not self._is_kept(writer)
+            )
+            for writer, path, was, now in chain(sides, clashing):
+                if now is None:
+                    self.clashes.add(path)
+                if all(row.writer != writer for row in rows[path]):
+                    rows[path].append(_Row(writer, was, now))
+
+    def _is_kept(self, writer: str) -> bool:
+        if self._returns:
+            return self._worked_since(writer)
+        return self._word == "dest-wins" and self._both_worked(writer)
+
     def _is_displaced(self, run: str) -> bool:
         claims = (self._base.claims, self._dest.claims)
         return bool(run) and not same_work(self._ranges, *claims, run)
+
+    def _have_both_worked(self, writer: str) -> bool:
+        trees = (self._base, self._source, self._dest)
+        titles = [title_of(self._ranges, tree.claims, writer) for tree in trees]
+        return None not in titles[1:] and len(set(titles)) == len(titles)
 
     def _has_worked_since(self, writer: str) -> bool:
         trees = (self._base, self._source, self._dest)

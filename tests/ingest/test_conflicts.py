@@ -1,14 +1,12 @@
 """Paths that the branch and others on the target change: they are set aside, and stop no other file."""
 
-import contextlib
-
 import pytest
 
 from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.ingest import HourState
 from graveler.repository import commits
-from graveler.testing.faults import ProcessDied, dies
-from tests.harness.worlds import tree
+from tests.harness.worlds import FAULTS, Points, struck_worlds, tree
+from tests.ingest.many_hours import play
 
 FIVE = "2013-01-01T05:00Z"
 SIX = "2013-01-01T06:00Z"
@@ -233,23 +231,31 @@ def test_a_conflict_that_is_given_up_ends(repo):
     assert published(repo) == {P: "2"}
 
 
-@pytest.mark.parametrize("step", range(12))
-def test_a_tick_that_dies_loses_no_conflicting_write(repo, world, step):
-    ingestion = first_hour(repo)
-    run_of_others(repo, p="3")
-    ingestion.branch.put(P, b"1")
-    ingestion.branch.put(Q, b"q")
-    broken = world.repo()
-    world.script.arm(1 + 6 * step, dies)
-    with contextlib.suppress(ProcessDied):
-        broken.ingestion().tick(SIX)
-    world.script.disarm()
-    ingestion.tick(SIX)
-    ingestion.tick(SEVEN)
-    assert published(repo) == {P: "3", Q: "q"}
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(P) == b"1"
-    assert HourState.HELD in {ingestion.hour(SIX).state, ingestion.hour(SEVEN).state}
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_tick_that_is_struck_loses_no_conflicting_write(fault, waits, monkeypatch):
+    monkeypatch.setattr(Points, "step", min(Points.step, 5))
+
+    def prepare(repo):
+        ingestion = first_hour(repo)
+        if waits:
+            ingestion.branch.put(P, b"1b")
+            repo.ingestion(gates=[lambda _: "no"]).tick("2013-01-01T05:30Z")
+        run_of_others(repo, p="3")
+        ingestion.branch.put(P, b"1" if not waits else b"2")
+        ingestion.branch.put(Q, b"q")
+
+    for world, what, _ in struck_worlds(fault, prepare, lambda repo: repo.ingestion().tick(SIX)):
+        repo = world.repo(scripted=False)
+        ingestion = repo.ingestion()
+        ingestion.tick(SIX)
+        ingestion.tick(SEVEN)
+        assert published(repo) == {P: "3", Q: "q"}, what
+        shelves = [repo.branch(kept.name) for kept in ingestion.quarantined()]
+        found = {shelf.get(P) for shelf in shelves if shelf.exists(P)} - {b"3"}
+        assert found == {b"2" if waits else b"1"}, what
+        states = {ingestion.hour(SIX).state, ingestion.hour(SEVEN).state}
+        assert HourState.HELD in states, what
 
 
 def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
@@ -271,21 +277,13 @@ def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
     assert tick.published is not None
 
 
-def test_conflicts_of_many_hours_use_one_branch(repo):
+@pytest.mark.parametrize("policy", ["hold", "quarantine"])
+def test_conflicts_of_many_hours_use_one_branch(policy):
     """A writer sends a corrected file each hour, and so does a run."""
-    ingestion = first_hour(repo, on_refusal="quarantine")
-    for hour in range(6, 106):
-        run_of_others(repo, f"correction {hour}", p=f"run {hour}")
-        ingestion.branch.put(P, b"writer %d" % hour)
-        ingestion.branch.put(f"input/{hour}", b"good")
-        tick = ingestion.tick(f"2013-01-{1 + hour // 24:02}T{hour % 24:02}:00Z")
-        assert tick.state is HourState.QUARANTINED
-        assert tick.published is not None
-    assert published(repo)[P] == "run 105"
-    assert sum(path.startswith("input/1") for path in published(repo)) >= 6
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(P) == b"writer 105"
-    assert len([one for one in repo.branches() if one.name.startswith("quarantine")]) == 1
+    rows = play(50, policy)
+    assert {branches for _, branches in rows} == {3}
+    calls = [calls for calls, _ in rows]
+    assert max(calls[40:]) <= calls[5] + 8, calls
 
 
 @pytest.mark.parametrize("published_first", [False, True])

@@ -106,6 +106,15 @@ def test_a_held_hour_that_was_reset_away_waits_no_longer(repo, holding):
     assert holding.tick(FIVE).state is HourState.EMPTY
 
 
+def test_a_held_hour_whose_branch_is_deleted_waits_no_longer(repo, holding):
+    holding.branch.put(path(5, "x.bad"), b"5")
+    assert holding.tick(FIVE).state is HourState.HELD
+    repo.delete_branch("ingest")
+    assert holding.hour(FIVE).state is HourState.EMPTY
+    holding.branch.put(path(6), b"6")
+    assert holding.tick(SIX).state is HourState.PUBLISHED
+
+
 def test_an_hour_whose_quarantine_is_deleted_waits_no_longer(repo, quarantining):
     quarantining.branch.put(path(5, "x.bad"), b"5")
     assert quarantining.tick(FIVE).state is HourState.QUARANTINED

@@ -113,6 +113,9 @@ def test_folded_commits_are_reported_by_partition(results):
 
 
 def test_commits_about_no_partition_skip_the_task(results):
+    assert results["chosen hours"] == ["2013-01-01T01:00"]
+    assert "about 3 partitions, more than 2" in str(results["too many"])
+    assert "its tree is gone" in str(results["expired"])
     assert results["no partitions"] == "none of 2 commits is about a partition"
 
 

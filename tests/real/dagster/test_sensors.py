@@ -16,7 +16,9 @@ from dagster_graveler import (
 )
 from dagster_graveler.resource import _shared_run
 from graveler.config import load_config
+from graveler.errors import ExpiredError
 from graveler.gates import gate
+from graveler.ingest import HourKind
 from graveler.lake.factory import connect
 from graveler.lake.shared import lend_lake
 from graveler.testing.clock import FakeClock
@@ -169,6 +171,51 @@ def test_an_ingestion_commit_covers_late_and_waiting_hours(repo, look):
         ingestion.branch.put(f"input/2013/01/01/{hour:02}:00/a", b"1")
     ingestion.tick("2013-01-01T07:00Z", metadata={"dagster.partition": "2013-01-01-07:00"})
     assert partitions(look(sensor)) == [f"2013-01-01-{hour:02}:00" for hour in (3, 5, 7)]
+
+
+def ingested(repo, hour, *hours, deleted=()):
+    ingestion = repo.ingestion()
+    for number in hours:
+        ingestion.branch.put(f"input/2013/01/01/{number:02}:00/a", b"%d" % hour)
+    for number in deleted:
+        ingestion.branch.delete(f"input/2013/01/01/{number:02}:00/a")
+    return ingestion.tick(f"2013-01-01T{hour:02}:00Z")
+
+
+def test_early_hours_count_and_deleted_ones_if_asked(repo, look):
+    sensors = [
+        build_commit_sensor("news", job=HOURLY, partitions_def=hours),
+        build_commit_sensor("all", job=HOURLY, partitions_def=hours, hours=list(HourKind)),
+    ]
+    first = repo.commit("main").id
+    ingested(repo, 5, 3, 5, 6)
+    ingested(repo, 7, 7, deleted=[3])
+    found = [partitions(look(each, cursor=first)) for each in sensors]
+    assert found == [
+        [f"2013-01-01-{hour:02}:00" for hour in (3, 5, 6, 7)],
+        [f"2013-01-01-{hour:02}:00" for hour in (3, 5, 6, 3, 7)],
+    ]
+
+
+def test_the_hours_of_one_commit_are_reported_in_parts(repo, look):
+    sensor = build_commit_sensor("news", job=HOURLY, partitions_def=hours, most=2)
+    look(sensor)
+    ingested(repo, 5, 1, 2, 3, 4, 5)
+    ingested(repo, 6, 6)
+    parts = [[int(key[-5:-3]) for key in partitions(look(sensor))] for _ in range(4)]
+    assert parts == [[1, 2], [3, 4], [5, 6], []]
+
+
+def test_hours_that_were_collected_are_an_error(repo, look):
+    sensor = build_commit_sensor("news", job=HOURLY, partitions_def=hours)
+    look(sensor)
+    for hour in (5, 6, 7):
+        ingested(repo, hour, hour)
+    repo.gc.keep(count=1)
+    repo.gc.run(grace=timedelta(0), window=timedelta(0))
+    repo.gc.run(grace=timedelta(0), window=timedelta(0))
+    with pytest.raises(ExpiredError):
+        look(sensor)
 
 
 def test_without_a_partition_the_hours_of_paths_count(repo, look):

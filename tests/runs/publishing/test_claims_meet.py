@@ -327,3 +327,17 @@ def test_a_user_who_uploads_an_equal_file_keeps_it(repo, main, tmp_path):
     main.commit("by hand")
     repo.runs.rollback("A")
     assert files(repo) == {"p": "1"}
+
+
+@pytest.mark.parametrize("strategy", [None, "source-wins", "dest-wins"])
+def test_two_rounds_of_a_run_are_not_merged_into_one(repo, strategy):
+    publish(repo, KEY, {"part-1": "1"})
+    repo.create_branch("dev", source="main")
+    publish(repo, KEY, {"part-2": "1"}, into="dev")
+    publish(repo, KEY, {"part-3": "1"})
+    if strategy is None:
+        with pytest.raises(MergeConflictError, match="part-3"):
+            repo.merge("dev", into="main")
+    else:
+        repo.merge("dev", into="main", strategy=strategy)
+        assert files(repo) == {"part-2" if strategy == "source-wins" else "part-3": "1"}

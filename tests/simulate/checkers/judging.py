@@ -43,6 +43,10 @@ def judge(
         path: The path that it read.
         value: The value that it saw; None if the path did not exist.
     """
+    if branch != "main" and evidence.of_kind("tick"):  # a tick takes what main has
+        taken = [x for x in evidence.writes("main", path) if _value(x, path) == value]
+        if any(not precedes(read, write) for write in taken):
+            return None
     writes = [NOTHING, *evidence.writes(branch, path)]
     same = [write for write in writes if _value(write, path) == value]
     there = [write for write in same if not precedes(read, write)]

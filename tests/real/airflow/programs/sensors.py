@@ -147,8 +147,12 @@ def partitions(flights: Repository):
                 "graveler.ingest": "ingest",
                 "airflow.partition_key": "2013-01-01T09:00:00",
                 "hour": "2013-01-01T09:00Z",
-                "hours": "2013-01-01T08:00Z,2013-01-01T09:00Z",
-                "late": "2013-01-01T05:00Z",
+                "hours": "3",
+            },
+            "hours": {
+                "on-time": ["2013-01-01T09:00"],
+                "late": ["2013-01-01T05:00", "2013-01-01T08:00"],
+                "deleted": ["2013-01-01T01:00"],
             },
         },
         {"commit": "d", "metadata": {"hour": "soon"}},
@@ -165,6 +169,16 @@ def partitions(flights: Repository):
     published = {"commit": "f", "hour": "2013-01-01T07:00Z"}  # the event of a run's own publish
     returned, accessor = run(reported, published, {"from": "another process"})
     yield "partitions", [returned, sorted(accessor.partition_keys), accessor.extra]
+    kept, operator = (
+        operator,
+        GravelerPartitionsOperator(task_id="chosen", outlets=[hours], hours=["deleted"]),
+    )
+    yield "chosen hours", sorted(run(reported[3:4])[0])
+    operator = GravelerPartitionsOperator(task_id="few", outlets=[hours], most=2)
+    yield "too many", outcome(lambda: run(reported[3:4]))
+    operator = kept
+    gone = {**reported[3], "partitions": [], "expired": "its tree is gone"}
+    yield "expired", outcome(lambda: run([gone]))
     try:
         run(reported[4:])
     except AirflowSkipException as skipped:
