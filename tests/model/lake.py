@@ -6,8 +6,9 @@ the product must raise, or `Skip` if it means something that does not exist.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import permutations
+from typing import Any
 
+from tests.harness.merge_model import UNSURE, MergeModel
 from tests.model.versions import (
     Conflict,
     Draft,
@@ -21,8 +22,8 @@ from tests.model.versions import (
 )
 
 Writes = Mapping[str, str | None]
-LEASE, TTL = 0, 14 * 24
-"""Hours that an attempt may be silent (any passing of time is more), and that a run stays parked."""
+TTL = 14 * 24
+"""Hours that a run stays parked. An attempt that is silent for an hour is parked."""
 
 
 class Fails(Exception):  # noqa: N818 - an outcome of the model
@@ -35,16 +36,9 @@ class Skip(Exception):  # noqa: N818 - an outcome of the model
 
 @dataclass(eq=False)
 class Commit:
-    """A commit.
+    """A commit: its version, the run that it published, the commit that it reverts, its hour.
 
-    Attributes:
-        version: What it has.
-        parents: Its parents.
-        publishes: The key of the run that it published, or "".
-        reverts: The commit that it reverts, or None.
-        made: The hour in which it was made.
-        hidden: Whether it is on the branch of a run.
-        number: Its place among all commits.
+    A hidden one is on the branch of a run.
     """
 
     version: Version
@@ -324,16 +318,22 @@ class Lake:
                 self._named(commit)
         if len(best) == 1:
             return best[0].version, set()
-        files, unsure = {}, set()
-        for path in {path for one in best for path in one.version.files}:
-            found = _outcomes(best, path)
-            text = found.pop() if len(found) == 1 else _UNSURE
-            if text is _UNSURE:
-                unsure.add(path)
-            for one in best:
-                value = one.version.files.get(path)
-                if value is not None and value.content == text:
-                    files[path] = value
+        merges: Any = MergeModel()
+        every = set().union(*(commit.ancestors for commit in (source, dest)))
+        merges.trees = {commit: contents(commit.version.files) for commit in every}
+        merges.parents = {commit: commit.parents for commit in every}
+        values = {
+            (path, value.content): value
+            for one in best
+            for path, value in one.version.files.items()
+        }
+        found = {path: merges.outcomes(best, path) for path, _ in values}
+        unsure = {path for path, texts in found.items() if len(texts) > 1 or UNSURE in texts}
+        files = {
+            path: values[path, text]
+            for path, (text, *_) in found.items()
+            if path not in unsure and (path, text) in values
+        }
         claims = {place: claim for one in best for place, claim in one.version.claims.items()}
         return Version(files, claims), unsure
 
@@ -485,7 +485,9 @@ class Lake:
         draft = Draft(work.start)
         draft.known = work.fork.files
         draft.write((run.key, work.step), writes)
-        version = merged(work.fork, draft.version(), head, join=True)
+        dest = Draft(head)
+        dest.take_back_step(run.key, work.step)
+        version = merged(work.start, draft.version(), dest.version(), join=True)
         earlier = head.of(run.key, work.step)
         if not earlier and version.same(head):
             return None
@@ -605,7 +607,10 @@ class Lake:
             raise Fails("RunStateError|RefNotFoundError|NoChangesError")
         head = self.branches[last.into].head
         standing = self._standing(run, last.into, head)
+        changed_before = any(one.changed and one.into == last.into for one in mine)
         publish = chosen or standing or last.on
+        if publish is None and changed_before:
+            raise Skip  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
             lost = last.commit not in head.ancestors
             raise Fails("RunStateError|NoChangesError" if lost else "NoChangesError")
@@ -626,12 +631,10 @@ class Lake:
         return commit
 
     def _note(self, run: Run, publish: Publish) -> None:
-        run.parked = self.hour
-        if run.state == "PUBLISHED" and run.publishes[-1].on is publish:
+        run.parked, last = self.hour, run.publishes[-1]
+        stands = last is publish or last.commit in self.branches[publish.into].head.ancestors
+        if run.state == "PUBLISHED" and last.on is publish and stands:
             run.state = "ROLLED_BACK"
-
-
-_UNSURE = "\0"
 
 
 def _best(several: list[Commit], other: Commit) -> list[Commit]:
@@ -644,24 +647,3 @@ def _best(several: list[Commit], other: Commit) -> list[Commit]:
         ),
         key=lambda commit: commit.number,
     )
-
-
-def _settled(base: str | None, one: str | None, other: str | None) -> str | None:
-    if _UNSURE in (one, other):
-        return _UNSURE
-    if other in (one, base):
-        return one
-    return other if base == one else _UNSURE
-
-
-def _outcomes(several: list[Commit], path: str) -> set[str | None]:
-    found: set[str | None] = set()
-    for first, *rest in permutations(several):
-        values, done = {content(first.version.files.get(path))}, [first]
-        for commit in rest:
-            bases = _outcomes(_best(done, commit), path)
-            new = content(commit.version.files.get(path))
-            values = {_settled(base, one, new) for base in bases for one in values}
-            done.append(commit)
-        found |= values
-    return found

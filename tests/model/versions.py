@@ -233,24 +233,12 @@ class Draft:
         *,
         revert: bool,
     ) -> None:
-        """Do again what a source did at a path.
-
-        Args:
-            path: The path.
-            rows: The writers whose claims come from the source.
-            base: The version from which the source was made.
-            source: The version of the source.
-            plain: What a merge by content alone has at the path.
-            revert: Whether claims return beneath later ones.
-
-        Raises:
-            Conflict: Others have written the path.
-        """
+        """Do again what a source did at a path: the claims of these writers come from it."""
         was, new, now = base.files.get(path), source.files.get(path), self.files.get(path)
         added = {writer: claim for writer, claim in source.at(path).items() if writer in rows}
         self.take_back_all(rows, path)
         value = self.files.get(path)
-        if revert and added and self._pass_on(path, base, new):
+        if revert and added and self.pass_on(path, base, new):
             self.claims.update({(writer, path): claim for writer, claim in added.items()})
             return
         if not added:
@@ -303,12 +291,12 @@ class Draft:
                 return claim
         return None
 
-    def _pass_on(self, path: str, base: Version, new: Value | None) -> bool:
+    def pass_on(self, path: str, base: Version, new: Value | None) -> bool:
         """Put a value beneath later equal claims; return whether there are any."""
         later = {
             writer: claim
             for writer, claim in self.at(path).items()
-            if writer not in base.at(path) and claim.equals(self.files.get(path))
+            if writer[0] and writer not in base.at(path) and claim.equals(self.files.get(path))
         }
         for writer, claim in later.items():
             self.claims[writer, path] = claim._replace(before=new)
@@ -336,7 +324,7 @@ def _beneath(mine: Claim, others: Mapping[Writer, Claim]) -> Iterable[Writer]:
         before = others[below].before
 
 
-def merged(
+def merged(  # noqa: C901 - one path after the other
     base: Version,
     source: Version,
     dest: Version,
@@ -349,18 +337,8 @@ def merged(
     """Return the three-way merge by content, and of the claims beside it.
 
     Where both sides changed claims or files, what the source did is done again on the destination.
-
-    Args:
-        base: The base.
-        source: What is merged.
-        dest: Where it is merged into.
-        unsure: Paths at which the base is unlike both sides.
-        revert: Whether the source is older than the base.
-        strict: Whether a path that the source only stopped claiming may conflict.
-        join: Whether the source is a step, not a whole run.
-
-    Raises:
-        Conflict: Both sides changed a path differently.
+    At the unsure paths the base is unlike both sides. The source of a revert is older than its base,
+    and that of a join is a step. A strict merge conflicts where the source only stopped claiming.
     """
     draft, conflicts = Draft(dest), []
     paths = {path for side in (base, source, dest) for path in side.files}
@@ -376,6 +354,9 @@ def merged(
             rows = {one for one in rows if not _worked_since(one, base, dest)}
             if not rows:
                 continue  # a later work of the step stands there
+        again = revert and not rows and not same and content(was) == content(now) != content(new)
+        if again and draft.pass_on(path, base, new):
+            continue  # a run has written the same since
         plain = new if same or (content(new) == content(now) and now is None) else now
         if content(new) == content(now):
             pass
