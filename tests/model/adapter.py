@@ -96,8 +96,9 @@ class Product:
         names = [
             what.arguments[name] for name in ("branch", "on", "into") if name in what.arguments
         ]
-        if what.label not in self.made and what.name != "open" and names:
-            self.made[what.label] = self.repo.branch(names[0]).head.id  # the first process made it
+        if what.label not in self.made and what.name in ("merge", "revert") and names:
+            with suppress(GravelerError):  # the first process may have made it
+                self.made[what.label] = self.repo.branch(names[0]).head.id
         return [told]
 
     def collect(self) -> None:

@@ -133,6 +133,8 @@ def _check(
         expected.settle(lake, parts)
         if every_gc:
             product.collect()
+            lake.gc()
+            expected.settle(lake, [Operation(0, "gc")])
 
 
 def _heads(lake: Lake, product: Subject, seen: Any) -> int:

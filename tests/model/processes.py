@@ -113,6 +113,8 @@ class Processes:
         if operation.name == "time":
             self._hours += arguments["hours"]
             return [""]
+        if operation.name == "join" and arguments["attempt"] not in self._steps:
+            return ["FencedError"]  # its process has ended
         if operation.name == "race":
             parts = operation.parts()
             racing = [self._child(part) for part in parts]

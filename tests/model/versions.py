@@ -60,9 +60,9 @@ class Version:
             if writer[0] == key and step in (None, writer[1])
         }
 
-    def work(self, key: str) -> dict[tuple[Writer, str], str | None]:
-        """Return what the claims of a run have written."""
-        return {place: content(claim.value) for place, claim in self.of(key).items()}
+    def work(self, key: str, step: str | None = None) -> dict[tuple[Writer, str], str | None]:
+        """Return what the claims of a run, or of one of its steps, have written."""
+        return {place: content(claim.value) for place, claim in self.of(key, step).items()}
 
     def at(self, path: str) -> dict[Writer, Claim]:
         """Return the claims at a path."""
@@ -344,6 +344,10 @@ def merged(  # noqa: C901 - one path after the other
     paths = {path for side in (base, source, dest) for path in side.files}
     moved = base.runs(dest)
     whole = set() if revert or join else moved & base.runs(source)
+    for writer in {writer for writer, _ in source.claims if writer[0] in whole and writer[1]}:
+        works = [side.work(*writer) for side in (base, source, dest)]
+        if works[2] and all(works.count(work) == 1 for work in works):
+            raise Conflict(writer)  # a step has worked on both sides
     for path in sorted(paths | {at for side in (base, source, dest) for _, at in side.claims}):
         was, new, now = (side.files.get(path) for side in (base, source, dest))
         changed = base.changed(source, path)
@@ -379,10 +383,7 @@ def merged(  # noqa: C901 - one path after the other
 
 def _worked_since(writer: Writer, base: Version, dest: Version) -> bool:
     """Return whether a step has other work now."""
-    was, now = (
-        {place: content(claim.value) for place, claim in side.of(*writer).items()}
-        for side in (base, dest)
-    )
+    was, now = base.work(*writer), dest.work(*writer)
     return bool(writer[0] and writer[1] and now and now != was)
 
 
