@@ -98,6 +98,7 @@ tools: ## install programs for tests from Debian's packages, as root on Debian
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m tests.model)
 
 MINUTES ?= 10
 

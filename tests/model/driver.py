@@ -1,0 +1,207 @@
+"""Runs histories, compares each operation with the model, and shrinks what fails."""
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Protocol
+
+from tests.model.adapter import Product, wrong
+from tests.model.drawing import Operation, drawn
+from tests.model.lake import Lake
+
+_KIND = 12
+"""Characters of a violation that tell its kind."""
+
+
+class Subject(Protocol):
+    """What carries out operations: a repository in this process or in others."""
+
+    made: dict[int, str]
+
+    def apply(self, operation: Operation) -> list[str]: ...
+
+    def seen(self) -> object: ...
+
+    def collect(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass
+class Checked:
+    """The result of a history.
+
+    Attributes:
+        violation: What is wrong, or "".
+        at: The number of operations until then.
+        attempts: How often each kind of operation was tried.
+        successes: How often it succeeded.
+        seconds: How long it took.
+    """
+
+    violation: str = ""
+    at: int = 0
+    attempts: Counter[str] = field(default_factory=Counter)
+    successes: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+class Expected:
+    """What the model expects after the operations until now."""
+
+    def __init__(self) -> None:
+        self.lake = Lake()
+        self._done: list[Operation] = []
+
+    def chances(self, operation: Operation) -> Iterator[tuple[Lake, list[str], list[Operation]]]:
+        """Yield each lake that may result, the errors of the parts, and the parts in their order."""
+        orders = operation.orders()
+        for parts, told in orders:
+            lake = self.lake
+            if len(orders) > 1:
+                lake = Lake()
+                for earlier in self._done:
+                    _apply(lake, earlier)
+            errors = [_apply(lake, part) for part in parts]
+            yield lake, [errors[number] for number in told], parts
+
+    def settle(self, lake: Lake, parts: list[Operation]) -> None:
+        """Note what has become of an operation."""
+        self.lake = lake
+        self._done += parts
+
+
+def _apply(lake: Lake, operation: Operation) -> str:
+    return lake.apply(operation.label, operation.name, operation.arguments)
+
+
+def _packed(lake: Lake, parts: list[Operation], made: Container[int]) -> list[Operation]:
+    """Take packs of well cut trees out, which make no commit."""
+    (part,) = parts
+    if part.name != "pack" or part.label in made or part.label not in lake.made:
+        return parts
+    lake.unpack(part.label, part.arguments["branch"])
+    return []
+
+
+def check(
+    operations: Sequence[Operation],
+    *,
+    every_gc: bool = False,
+    subject: Callable[[], Subject] = Product,
+) -> Checked:
+    """Carry out a history; stop at the first difference.
+
+    Args:
+        operations: The history.
+        every_gc: Whether a collection follows each operation.
+        subject: Makes the repository.
+    """
+    began = perf_counter()
+    checked, product = Checked(), subject()
+    try:
+        _check(operations, checked, product, every_gc=every_gc)
+    finally:
+        product.end()
+        checked.seconds = perf_counter() - began
+    return checked
+
+
+def _check(
+    operations: Sequence[Operation], checked: Checked, product: Subject, *, every_gc: bool
+) -> None:
+    expected = Expected()
+    for number, operation in enumerate(operations, 1):
+        chances = list(expected.chances(operation))
+        if any("skip" in errors for _, errors, _ in chances):
+            continue
+        found = product.apply(operation)
+        if operation.name == "pack":
+            lake, errors, parts = chances[0]
+            chances = [(lake, errors, _packed(lake, parts, product.made))]
+        seen = product.seen()
+        for part, error in zip(operation.parts(), found, strict=False):
+            checked.attempts[part.name] += 1
+            checked.successes[part.name] += not error
+        told = [_compared(errors, found) or wrong(seen, lake) for lake, errors, _ in chances]
+        if all(told):
+            checked.violation, checked.at = " / ".join(told), number
+            return
+        fitting = [chance for chance, fault in zip(chances, told, strict=True) if not fault]
+        lake, _, parts = max(fitting, key=lambda chance: _heads(chance[0], product, seen))
+        expected.settle(lake, parts)
+        if every_gc:
+            product.collect()
+            lake.gc()
+            expected.settle(lake, [Operation(0, "gc")])
+
+
+def _heads(lake: Lake, product: Subject, seen: Any) -> int:
+    """Return how many heads the repository and the model know by one label."""
+    labels = {name: label for label, name in product.made.items()}
+    return sum(
+        lake.made.get(labels.get(head, 0)) is lake.branches[name].head
+        for name, head in seen["heads"].items()
+    )
+
+
+def _compared(expected: Sequence[str], found: Sequence[str]) -> str:
+    for wanted, had in zip(expected, found, strict=True):
+        if wanted != had and set(wanted.split("|")).isdisjoint(had.split("|")):
+            what = had.partition("|")[0] or "success"
+            return f"the operation ends with {what}, expected {wanted or 'success'}"
+    return ""
+
+
+def check_seed(
+    seed: int, *, every_gc: bool = False, subject: Callable[[], Subject] = Product
+) -> tuple[Checked, list[Operation]]:
+    """Carry out the history of a seed."""
+    operations = drawn(seed)
+    return check(operations, every_gc=every_gc, subject=subject), operations
+
+
+def shrunk(
+    operations: Sequence[Operation], fails: Callable[[Sequence[Operation]], Checked]
+) -> tuple[list[Operation], str]:
+    """Return a smaller history that fails, too, and how."""
+    kept = list(operations)
+    violation = fails(kept).violation
+    kind = violation[:_KIND]
+
+    def tried(some: Sequence[Operation]) -> Checked:
+        checked = fails(some)
+        checked.violation = checked.violation if checked.violation[:_KIND] == kind else ""
+        return checked
+
+    size = max(len(kept) // 2, 1)
+    while True:
+        start, removed = 0, False
+        while start < len(kept):
+            some = kept[:start] + kept[start + size :]
+            smaller = tried(some)
+            if smaller.violation:
+                kept, violation, removed = some[: smaller.at], smaller.violation, True
+            else:
+                start += size
+        if size == 1 and not removed:
+            return _simplified(kept, violation, tried)
+        size = max(size // 2, 1)
+
+
+def _simplified(
+    operations: list[Operation], violation: str, fails: Callable[[Sequence[Operation]], Checked]
+) -> tuple[list[Operation], str]:
+    """Leave out faults and writes that the failure does not need."""
+    at = 0
+    while at < len(operations):
+        for simpler in operations[at].simpler():
+            some = [*operations[:at], simpler, *operations[at + 1 :]]
+            smaller = fails(some)
+            if smaller.violation:
+                operations, violation = some[: smaller.at], smaller.violation
+                break
+        else:
+            at += 1
+    return operations, violation
