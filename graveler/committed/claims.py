@@ -373,26 +373,19 @@ def _key(writer: str, path: bytes) -> bytes:
     return writer.encode() + b"/" + path
 
 
-def _beneath(path: bytes, claim: Claim, others: dict[str, Claim]) -> set[str]:
+def _beneath(path: bytes, claim: Claim, others: Mapping[str, Claim]) -> set[str]:
     """Return the writers whose claims lie below a claim, by what stood before each."""
     found: set[str] = set()
-    before = claim.before
-    while True:
-        below = next(
-            (
-                name
-                for name, theirs in others.items()
-                if name not in found
-                and theirs.is_at(path, before)
-                # a deletion of what the claim wrote lies above it, although nothing is left of both
-                and not (before is None and claim.is_at(path, theirs.before))
-            ),
-            None,
-        )
-        if below is None:
-            return found
-        found.add(below)
-        before = others[below].before
+    below = [claim.before]
+    while below:
+        before = below.pop()
+        for name, theirs in others.items():
+            # a deletion of what the claim wrote lies above it, although nothing is left of both
+            above = before is None and claim.is_at(path, theirs.before)
+            if name not in found and theirs.is_at(path, before) and not above:
+                found.add(name)
+                below.append(theirs.before)
+    return found
 
 
 def claimed(  # noqa: PLR0913 - who wrote, and what

@@ -380,19 +380,16 @@ class _Changes:
             _Spans(differing_spans(ranges, base.files, dest.files), b""),
             _Spans(differing_spans(ranges, base.claims, dest.claims), b"="),
         )
-        rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
-        runs = set()
-        for row in claim_changes(ranges, base.claims, source.claims):
-            if not row.path:
-                continue
+        changes = [row for row in claim_changes(ranges, base.claims, source.claims) if row.path]
+        self.kept = {row.path for row in changes if not row.same and self._is_kept(row.writer)}
+        rows: defaultdict[bytes, list[_Row]] = defaultdict(list, {path: [] for path in self.kept})
+        runs = {run_of(row.writer) for row in changes if not row.same}
+        for row in changes:
             # with the same content, the destination's claim stays
-            run = "" if row.same else run_of(row.writer)
-            runs.add(run)
-            if not row.same and self._is_kept(row.writer):
-                self.kept.add(row.path)
-                rows[row.path] += []
-            elif (whole and self._displaced(run)) or any(row.path in spans for spans in inside):
-                rows[row.path] += [] if row.same else [_Row(row.writer, row.left, row.right)]
+            changed = not row.same and not self._is_kept(row.writer)
+            come = whole and changed and self._displaced(run_of(row.writer))
+            if come or row.path in rows or any(row.path in spans for spans in inside):
+                rows[row.path] += [_Row(row.writer, row.left, row.right)] if changed else []
         if whole:
             self._bring_whole(rows, filter(self._displaced, sorted(runs)))
         if self._returns and dest.claims != EMPTY_METARANGE:
