@@ -91,7 +91,8 @@ def _encode(claim: Claim) -> bytes:
     return encode_value(sha256(data).digest(), data)
 
 
-def _decode(raw: bytes) -> Claim:
+def decode_claim(raw: bytes) -> Claim:
+    """Return the claim of a value record, or raise CorruptionError."""
     ids, data = decode_value(raw)
     ids = data or ids
     return Claim(ids[:_HALF], ids[_HALF:RECORD_ID_BYTES], data[RECORD_ID_BYTES:] or None)
@@ -124,7 +125,7 @@ class Claims:
     def get(self, writer: str, path: bytes) -> Claim | None:
         """Return the claim of a writer at a path, or None."""
         raw = self.stored(writer, path)
-        return None if raw is None else _decode(raw)
+        return None if raw is None else decode_claim(raw)
 
     def stored(self, writer: str, path: bytes) -> bytes | None:
         """Return the claim of a writer at a path in its stored form, or None."""
@@ -139,7 +140,7 @@ class Claims:
         )
         rows |= {key: raw for key, raw in self._changes.items() if key.startswith(start)}
         return {
-            key[len(start) :]: _decode(raw)
+            key[len(start) :]: decode_claim(raw)
             for key, raw in sorted(rows.items())
             if raw and key != start
         }
@@ -473,7 +474,7 @@ def claims_of_run(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str,
     for key, raw in scan(store, tree, start, stop):
         writer, _, path = key.partition(b"/")
         if path:
-            yield writer.decode(), path, _decode(raw)
+            yield writer.decode(), path, decode_claim(raw)
 
 
 def title_of(store: RangeStore, tree: str, writer: str) -> bytes | None:
@@ -517,7 +518,7 @@ def claim_changes(store: RangeStore, left: str, right: str, run: str = "") -> It
         if writer.startswith(_PATHS):
             continue
         left_claim, right_claim = (
-            None if raw is None or not path else _decode(raw) for raw in (was, now)
+            None if raw is None or not path else decode_claim(raw) for raw in (was, now)
         )
         contents = [claim and claim.content for claim in (left_claim, right_claim)]
         same = contents[0] == contents[1]

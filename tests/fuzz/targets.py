@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graveler.clock import from_unix_us
+from graveler.committed.claims import decode_claim
 from graveler.committed.table import TableKind, check_table
 from graveler.config import load_config
 from graveler.errors import (
@@ -135,6 +136,12 @@ def _staged(key: bytes, raw: bytes) -> Any:
     return None if value is None else decode_entry(key, value)
 
 
+def _record(key: bytes, raw: bytes) -> Any:
+    """Decode a record of a range: a claim or an entry."""
+    is_claim = key.startswith((b"=", b"run-"))
+    return decode_claim(raw) if is_claim else decode_entry(key, raw)
+
+
 def _commit(key: bytes, raw: bytes) -> Any:
     kv = MemoryKVStore()
     kv.set("refs:u", key, raw)
@@ -226,7 +233,7 @@ def _tables(objects: Any) -> Iterator[Target]:
         for kind in TableKind
     }
     for kind, decode in (
-        (TableKind.RANGE, decode_entry),
+        (TableKind.RANGE, _record),
         (TableKind.METARANGE, decode_range_info),
     ):
 
