@@ -609,11 +609,15 @@ class Lake:
         standing = self._standing(run, last.into, head)
         changed_before = any(one.changed and one.into == last.into for one in mine)
         publish = chosen or standing or last.on
-        if publish is None and changed_before:
+        lost = last.commit not in head.ancestors
+        if (
+            publish is not standing
+            and not last.changed
+            and (lost or (changed_before and not last.on))
+        ):
             raise Skip  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
-            lost = last.commit not in head.ancestors
-            raise Fails("RunStateError|NoChangesError" if lost else "NoChangesError")
+            raise Fails("NoChangesError")
         brought, now = publish.commit.version, head.version.work(run.key)
         if publish is not standing:
             if publish.commit not in head.ancestors:
