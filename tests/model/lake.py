@@ -281,6 +281,11 @@ class Lake:
         self.move(branch, self.make(there.head.version, there.head))
         return there.head
 
+    def commit_nothing(self, label: int, branch: str) -> None:
+        head = self.branches[branch].head
+        self.made[label] = self.make(head.version, head)
+        self.move(branch, self.made[label])
+
     def unpack(self, label: int, branch: str) -> None:
         del self.made[label]
         self.moves[branch].pop()

@@ -1,4 +1,4 @@
-"""The core of the model: files, the claims of their writers, and how both are merged and taken back.
+"""The core of the model: files, the claims of their writers, and how both are merged and withdrawn.
 
 A value is a content with a number that tells which write made it. A write of equal content leaves
 the value of the first writer in place.
@@ -165,7 +165,7 @@ class Draft:
                 self.claims[writer, path] = Claim(now, now)
 
     def take_back(self, writer: Writer, path: str) -> None:
-        """Remove a claim, and its file if it stands and nobody else claims it."""
+        """Remove a claim, and its file if it stands and no other writer claims it."""
         mine = self.claims.pop((writer, path))
         now = self.files.get(path)
         others = self.at(path)
@@ -358,7 +358,8 @@ def merged(  # noqa: C901 - one path after the other
             rows = {one for one in rows if not _worked_since(one, base, source, dest)}
             if not rows:
                 continue  # a later work of the step stands there
-        again = revert and not rows and not same and content(was) == content(now) != content(new)
+        again = revert and not rows and not same and content(was) != content(new)
+        again = again and content(now) in (content(was), content(new))
         if again and draft.pass_on(path, base, new):
             continue  # a run has written the same since
         plain = new if same or (content(new) == content(now) and now is None) else now
