@@ -132,10 +132,17 @@ class Claims:
         return self._changes[key] if key in self._changes else get(self._store, self._tree, key)
 
     def of(self, writer: str) -> dict[bytes, Claim]:
-        """Return the stored claims of a writer by path, in key order; changes are left out."""
+        """Return the claims of a writer by path, in key order."""
         start = _key(writer, b"")
-        rows = scan(self._store, self._tree, start + b"\0", prefix_end(start))
-        return {key[len(start) :]: _decode(raw) for key, raw in rows}
+        rows: dict[bytes, bytes | None] = dict(
+            scan(self._store, self._tree, start + b"\0", prefix_end(start))
+        )
+        rows |= {key: raw for key, raw in self._changes.items() if key.startswith(start)}
+        return {
+            key[len(start) :]: _decode(raw)
+            for key, raw in sorted(rows.items())
+            if raw and key != start
+        }
 
     def look_up(self, paths: Iterable[bytes]) -> None:
         """Look up the writers of paths, which come in key order, at once."""
@@ -166,10 +173,6 @@ class Claims:
         """Set the claim of a writer at a path."""
         self.put_stored(writer, path, _encode(claim))
 
-    def drop(self, writer: str, path: bytes) -> None:
-        """Remove the claim of a writer at a path."""
-        self.put_stored(writer, path, None)
-
     def title(self, writer: str, step: str, claims: Mapping[bytes, Claim]) -> None:
         """Note the name of a step, and what identifies its work; nothing without claims."""
         title = None
@@ -188,14 +191,8 @@ class Claims:
         """
         title = self.stored(writer, b"") or other.stored(writer, b"")
         if title is not None:
-            start = _key(writer, b"")
-            own = self.of(writer)
-            for key, raw in self._changes.items():
-                if key.startswith(start) and key != start:
-                    own.pop(key[len(start) :], None)
-                    if raw is not None:
-                        own[key[len(start) :]] = _decode(raw)
-            self.title(writer, decode_value(title)[1].decode("utf-8", "surrogatepass"), own)
+            name = decode_value(title)[1].decode("utf-8", "surrogatepass")
+            self.title(writer, name, self.of(writer))
 
     def put_stored(self, writer: str, path: bytes, raw: bytes | None) -> None:
         """Set or remove a claim, or the title for the path b"", in its stored form."""
@@ -237,7 +234,7 @@ class Claims:
                 self.put(other, path, Claim(record, claim.content, before))
             elif not heirs and other not in beneath and claim.is_at(path, theirs.before):
                 self.put(other, path, theirs._replace(before=claim.before))
-        self.drop(writer, path)
+        self.put_stored(writer, path, None)
         return claim.before if claim.is_at(path, now) and not heirs else now
 
     def withdraw_all(self, writers: Iterable[str], path: bytes, now: bytes | None) -> bytes | None:
@@ -373,26 +370,19 @@ def _key(writer: str, path: bytes) -> bytes:
     return writer.encode() + b"/" + path
 
 
-def _beneath(path: bytes, claim: Claim, others: dict[str, Claim]) -> set[str]:
+def _beneath(path: bytes, claim: Claim, others: Mapping[str, Claim]) -> set[str]:
     """Return the writers whose claims lie below a claim, by what stood before each."""
     found: set[str] = set()
-    before = claim.before
-    while True:
-        below = next(
-            (
-                name
-                for name, theirs in others.items()
-                if name not in found
-                and theirs.is_at(path, before)
-                # a deletion of what the claim wrote lies above it, although nothing is left of both
-                and not (before is None and claim.is_at(path, theirs.before))
-            ),
-            None,
-        )
-        if below is None:
-            return found
-        found.add(below)
-        before = others[below].before
+    below = [claim.before]
+    while below:
+        before = below.pop()
+        for name, theirs in others.items():
+            # a deletion of what the claim wrote lies above it, although nothing is left of both
+            above = before is None and claim.is_at(path, theirs.before)
+            if name not in found and theirs.is_at(path, before) and not above:
+                found.add(name)
+                below.append(theirs.before)
+    return found
 
 
 def claimed(  # noqa: PLR0913 - who wrote, and what

@@ -190,7 +190,7 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
     tree, claims = reconciled(
         stores, both, merged.metarange, what=spec.message, lines=(source, dest), claims=claims
     )
-    claims = _kept(stores, start, source, tree, claims)
+    claims = _kept(stores, start, source, dest, tree, claims)
     return make_commit(stores, tree=tree, parents=(dest, source), spec=spec, claims=claims)
 
 
@@ -215,7 +215,9 @@ def reconciled(
     return trees
 
 
-def _kept(stores: Stores, start: Commit, source: Commit, tree: str, claims: str) -> str:
+def _kept(
+    stores: Stores, start: Commit, source: Commit, dest: Commit, tree: str, claims: str
+) -> str:
     """Return the claims of a merge with those of a source without claims.
 
     It keeps the paths that it wrote as a run did on the destination.
@@ -223,7 +225,7 @@ def _kept(stores: Stores, start: Commit, source: Commit, tree: str, claims: str)
     if claims == EMPTY_METARANGE or claims_of(source) != claims_of(start):
         return claims
     changes = list(diff(stores.ranges, start.metarange, source.metarange))
-    rows = find_many(stores.ranges, tree, [change.key for change in changes])
+    rows = find_many(stores.ranges, dest.metarange, [change.key for change in changes])
     equal = [
         key
         for (key, _, value), row in zip(changes, rows, strict=True)

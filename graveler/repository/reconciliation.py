@@ -12,7 +12,7 @@ Merges, publishes, joins of steps, reverts, cherry-picks and rollbacks all go th
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, starmap
@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from graveler.committed import CONFLICT, EMPTY_METARANGE, RawConflict, Unresolved, differing_spans
 from graveler.committed.apply import apply
 from graveler.committed.claims import (
-    Claim,
+    ClaimChange,
     Claims,
     claim_changes,
     claims_of,
@@ -49,14 +49,6 @@ class Trees(NamedTuple):
 
     files: str
     claims: str
-
-
-class _Row(NamedTuple):
-    """A claim that the source changed."""
-
-    writer: str
-    base: Claim | None
-    source: Claim | None
 
 
 def trees_of(commit: Commit) -> Trees:
@@ -121,29 +113,17 @@ class Reconciliation:
     """The paths of a merge that need more than their contents.
 
     Attributes:
-        stores: The repository.
-        base: The trees of the base.
-        source: The trees of the source.
-        dest: The trees of the destination.
+        changes: What the source changed.
+        rows: The claims that it changed, at these paths.
         strategy: The strategy of the merge.
         settled: The strategy, which also keeps the destination's version of a path that the source
             only stopped claiming.
-        rows: The claims that the source changed, at these paths.
-        kept: The paths that a later work of the same step claims, which stay.
-        clashes: The paths of a step that has worked on both sides, which no strategy decides.
-        returns: Whether the source's claims return beneath later ones.
     """
 
-    stores: Stores
-    base: Trees
-    source: Trees
-    dest: Trees
+    changes: "_Changes"
+    rows: Mapping[bytes, list[ClaimChange]]
     strategy: Settlement
     settled: Settlement
-    rows: Mapping[bytes, list[_Row]]
-    kept: Collection[bytes]
-    clashes: Collection[bytes]
-    returns: bool
 
     @classmethod
     def of(  # noqa: PLR0913 - three trees and how to join them
@@ -174,24 +154,20 @@ class Reconciliation:
         given = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
         changes = _Changes(stores, base, source, dest, word=given.word, returns=returns)
         rows = dict(changes.contested(whole=not (returns or joins)))
-        kept = changes.kept.intersection(rows)
-        clashes = changes.clashes if given.word is None else set()
         only_left = {
             path
             for path, changed in rows.items()
-            if (path in kept and not changed)
-            or (changed and not strict and all(row.source is None for row in changed))
+            if (path in changes.kept and not changed)
+            or (changed and not strict and all(row.right is None for row in changed))
         }
-        if not only_left:
-            return cls(stores, base, source, dest, given, given, rows, kept, clashes, returns)
 
         def resolve(key: bytes, was: _Value, ours: bytes | None, theirs: bytes | None) -> _Value:
             if key in only_left:
                 return theirs
             return CONFLICT if given.resolve is None else given.resolve(key, was, ours, theirs)
 
-        settled = Settlement(given.word, resolve, given.whole)
-        return cls(stores, base, source, dest, given, settled, rows, kept, clashes, returns)
+        settled = Settlement(given.word, resolve, given.whole) if only_left else given
+        return cls(changes, rows, given, settled)
 
     def trees(self, files: str, claims: str | None = None) -> tuple[Trees, list[RawConflict]]:
         """Return the trees of the merge, and the conflicts that its contents do not show.
@@ -200,20 +176,14 @@ class Reconciliation:
             files: The merged files, by content.
             claims: The merged claims; None to merge them.
         """
-        ranges = self.stores.ranges
+        changes, stores = self.changes, self.changes.stores
+        trees = [tree.claims for tree in changes.trees]
         if claims is None:
-            claims = merge_claims(
-                self.stores,
-                self.base.claims,
-                self.source.claims,
-                self.dest.claims,
-                returns=self.returns,
-            )
+            claims = merge_claims(stores, *trees, returns=changes.returns)
         if not self.rows:
             return Trees(files, claims), []
         work, before, source, theirs = (
-            Claims(ranges, self.stores.splitting, tree)
-            for tree in (claims, self.base.claims, self.source.claims, self.dest.claims)
+            Claims(stores.ranges, stores.splitting, tree) for tree in (claims, *trees)
         )
         for each in (work, before, source, theirs):
             each.look_up(self.rows)
@@ -223,7 +193,7 @@ class Reconciliation:
             for writer in work.writers(at.path) | theirs.writers(at.path):
                 work.put_stored(writer, at.path, theirs.stored(writer, at.path))
             values[at], conflict = self._replayed(work, before, source, at)
-            if conflict or at.path in self.clashes:
+            if conflict or (at.path in changes.clashes and self.strategy.word is None):
                 conflicts.append(RawConflict(at.path, at.was, at.ours, at.now))
         for writer in {row.writer for rows in self.rows.values() for row in rows}:
             work.retitle(writer, source)
@@ -234,15 +204,13 @@ class Reconciliation:
         }
         if returning and not conflicts:
             # the rows that keep the bytes stay until garbage collection finds them unused
-            keep_bytes(self.stores, returning, Hold(self.stores))
-        return Trees(applied(self.stores, files, changed), work.tree()), conflicts
+            keep_bytes(stores, returning, Hold(stores))
+        return Trees(applied(stores, files, changed), work.tree()), conflicts
 
     def _paths(self, files: str) -> Iterator["_Path"]:
         paths = list(self.rows)
-        sides = (
-            values_at(self.stores, tree, paths)
-            for tree in (self.base.files, self.source.files, self.dest.files, files)
-        )
+        all_trees = (*(tree.files for tree in self.changes.trees), files)
+        sides = (values_at(self.changes.stores, tree, paths) for tree in all_trees)
         return starmap(_Path, zip(paths, *sides, strict=True))
 
     def _replayed(
@@ -261,22 +229,22 @@ class Reconciliation:
         """
         path, rows = at.path, self.rows[at.path]
         if not rows:
-            stays = path in self.kept or (
-                self.returns and work.pass_on(path, at.now, at.ours, before)
+            stays = path in self.changes.kept or (
+                self.changes.returns and work.pass_on(path, at.now, at.ours, before)
             )
             return (at.now if stays else at.merged), False
         rows = [
             row
             for row in rows
-            if row.source is None
-            or not row.source.equals(at.now)
-            or not row.source.same_content(work.get(row.writer, path))
+            if row.right is None
+            or not row.right.equals(at.now)
+            or not row.right.same_content(work.get(row.writer, path))
         ]
         value = work.withdraw_all([row.writer for row in rows], path, at.now)
-        added = {row.writer: row.source for row in rows if row.source is not None}
+        added = {row.writer: row.right for row in rows if row.right is not None}
         if not added:
             return value, False
-        if self.returns and work.pass_on(path, value, at.ours, before):
+        if self.changes.returns and work.pass_on(path, value, at.ours, before):
             for writer, claim in added.items():
                 work.put(writer, path, claim)
             return value, False
@@ -330,6 +298,7 @@ class _Changes:
         returns: Whether older claims return. Those of a step that has worked since are left out.
 
     Attributes:
+        trees: The trees of base, source and destination.
         kept: The paths of claims that were left out.
         clashes: The paths that the destination claims by a step that has worked on both sides.
     """
@@ -344,10 +313,10 @@ class _Changes:
         word: str | None,
         returns: bool,
     ) -> None:
-        self._stores = stores
+        self.stores = stores
         self._ranges = stores.ranges
-        self._base, self._source, self._dest = base, source, dest
-        self._returns = returns
+        self.trees = self.base, self.source, self.dest = base, source, dest
+        self.returns = returns
         self._word = word
         self.kept: set[bytes] = set()
         self.clashes: set[bytes] = set()
@@ -355,14 +324,14 @@ class _Changes:
         self._worked_since = cache(self._has_worked_since)
         self._both_worked = cache(self._have_both_worked)
 
-    def contested(self, *, whole: bool) -> Iterator[tuple[bytes, list[_Row]]]:
+    def contested(self, *, whole: bool) -> Iterator[tuple[bytes, list[ClaimChange]]]:
         """Yield the paths at which the destination has changed claims or files, too.
 
         Args:
             whole: Whether a run whose claims both sides changed comes whole from the source.
         """
-        base, dest, stores = self._base, self._dest, self._stores
-        if base == dest or (base.claims == self._source.claims and not self._returns):
+        base, dest, stores = self.base, self.dest, self.stores
+        if base == dest or (base.claims == self.source.claims and not self.returns):
             return
         rows = self._rows(whole=whole)
         paths = sorted(rows)
@@ -374,68 +343,68 @@ class _Changes:
             if path in self.kept or was != there or not before.same_at(path, now):
                 yield path, rows[path]
 
-    def _rows(self, *, whole: bool) -> Mapping[bytes, list[_Row]]:
-        base, source, dest, ranges = self._base, self._source, self._dest, self._ranges
+    def _rows(self, *, whole: bool) -> Mapping[bytes, list[ClaimChange]]:
+        base, source, dest, ranges = self.base, self.source, self.dest, self._ranges
         inside = (
             _Spans(differing_spans(ranges, base.files, dest.files), b""),
             _Spans(differing_spans(ranges, base.claims, dest.claims), b"="),
         )
-        rows: defaultdict[bytes, list[_Row]] = defaultdict(list)
-        runs = set()
-        for row in claim_changes(ranges, base.claims, source.claims):
-            if not row.path:
-                continue
+        changes = [row for row in claim_changes(ranges, base.claims, source.claims) if row.path]
+        self.kept = {row.path for row in changes if not row.same and self._is_kept(row.writer)}
+        rows: defaultdict[bytes, list[ClaimChange]] = defaultdict(
+            list, {path: [] for path in self.kept}
+        )
+        runs = {run_of(row.writer) for row in changes if not row.same}
+        for row in changes:
             # with the same content, the destination's claim stays
-            run = "" if row.same else run_of(row.writer)
-            runs.add(run)
-            if not row.same and self._is_kept(row.writer):
-                self.kept.add(row.path)
-                rows[row.path] += []
-            elif (whole and self._displaced(run)) or any(row.path in spans for spans in inside):
-                rows[row.path] += [] if row.same else [_Row(row.writer, row.left, row.right)]
+            changed = not row.same and not self._is_kept(row.writer)
+            come = whole and changed and self._displaced(run_of(row.writer))
+            if come or row.path in rows or any(row.path in spans for spans in inside):
+                rows[row.path] += [row] if changed else []
         if whole:
             self._bring_whole(rows, filter(self._displaced, sorted(runs)))
-        if self._returns and dest.claims != EMPTY_METARANGE:
+        if self.returns and dest.claims != EMPTY_METARANGE:
             for change in diff(ranges, base.files, source.files):
                 rows[change.key] += []
         return rows
 
-    def _bring_whole(self, rows: dict[bytes, list[_Row]], runs: Iterable[str]) -> None:
+    def _bring_whole(self, rows: dict[bytes, list[ClaimChange]], runs: Iterable[str]) -> None:
         """Add all claims of runs in the source, and those in the destination that they replace."""
         for run in runs:
             sides = (
                 (writer, path, claim, claim)
-                for writer, path, claim in claims_of_run(self._ranges, self._source.claims, run)
+                for writer, path, claim in claims_of_run(self._ranges, self.source.claims, run)
                 if not self._is_kept(writer)
             )
             clashing = (
                 (writer, path, claim, None)
-                for writer, path, claim in claims_of_run(self._ranges, self._dest.claims, run)
+                for writer, path, claim in claims_of_run(self._ranges, self.dest.claims, run)
                 if self._both_worked(writer) and not self._is_kept(writer)
             )
             for writer, path, was, now in chain(sides, clashing):
                 if now is None:
                     self.clashes.add(path)
                 if all(row.writer != writer for row in rows[path]):
-                    rows[path].append(_Row(writer, was, now))
+                    rows[path].append(ClaimChange(writer, path, was, now, same=False))
 
     def _is_kept(self, writer: str) -> bool:
-        if self._returns:
+        if self.returns:
             return self._worked_since(writer)
         return self._word == "dest-wins" and self._both_worked(writer)
 
     def _is_displaced(self, run: str) -> bool:
-        claims = (self._base.claims, self._dest.claims)
+        claims = (self.base.claims, self.dest.claims)
         return bool(run) and not same_work(self._ranges, *claims, run)
 
+    def _titles(self, writer: str) -> list[bytes | None]:
+        return [title_of(self._ranges, tree.claims, writer) for tree in self.trees]
+
     def _have_both_worked(self, writer: str) -> bool:
-        trees = (self._base, self._source, self._dest)
-        titles = [title_of(self._ranges, tree.claims, writer) for tree in trees]
+        titles = self._titles(writer)
         return None not in titles[1:] and len(set(titles)) == len(titles)
 
     def _has_worked_since(self, writer: str) -> bool:
-        trees = (self._base, self._source, self._dest)
-        *older, now = (title_of(self._ranges, tree.claims, writer) for tree in trees)
+        *older, now = self._titles(writer)
         return now is not None and now not in older
 
 

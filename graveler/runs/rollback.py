@@ -11,6 +11,7 @@ from graveler.committed.claims import claims_of, same_work
 from graveler.committed.diff import diff
 from graveler.committed.units import names_unit
 from graveler.errors import (
+    ExpiredError,
     MergeConflictError,
     NoChangesError,
     NotFoundError,
@@ -366,6 +367,11 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
     def rests(later: Publish) -> bool:
         commits, ranges = records.stores.refs.commits, records.stores.ranges
         mine, theirs = commits.get(publish.commit), commits.get(later.commit)
+        try:
+            for commit in (mine, theirs):
+                records.stores.refs.expired.check_readable(commit.id)
+        except ExpiredError:
+            return False  # the target has dropped it
         return theirs.generation < revert.generation and same_work(
             ranges, claims_of(mine), claims_of(theirs), record.branch
         )
