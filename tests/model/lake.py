@@ -426,9 +426,11 @@ class Lake:
 
     def _working(self, who: int) -> Run:
         run, _, alive = self._run(who)
-        if not alive or run.frozen:
+        if not alive:
             raise Fails("FencedError")
         run.worked = self.hour
+        if run.frozen:
+            raise Fails("FencedError")
         return run
 
     def _park(self, run: Run, *, gone: bool = False) -> None:
