@@ -37,7 +37,7 @@ class Operation:
         return (self.arguments["what"],) if self.name == "killed" else (self,)
 
     def orders(self) -> list[tuple[list["Operation"], list[int]]]:
-        """Return the orders in which it may happen, and the places of the results that are told."""
+        """Return the orders in which it may happen, and the places of the results that count."""
         parts = list(self.parts())
         if self.name == "race":
             return [(parts, [0, 1]), (parts[::-1], [1, 0])]

@@ -281,6 +281,11 @@ class Lake:
         self.move(branch, self.make(there.head.version, there.head))
         return there.head
 
+    def commit_nothing(self, label: int, branch: str) -> None:
+        head = self.branches[branch].head
+        self.made[label] = self.make(head.version, head)
+        self.move(branch, self.made[label])
+
     def unpack(self, label: int, branch: str) -> None:
         del self.made[label]
         self.moves[branch].pop()
@@ -421,9 +426,11 @@ class Lake:
 
     def _working(self, who: int) -> Run:
         run, _, alive = self._run(who)
-        if not alive or run.frozen:
+        if not alive:
             raise Fails("FencedError")
         run.worked = self.hour
+        if run.frozen:
+            raise Fails("FencedError")
         return run
 
     def _park(self, run: Run, *, gone: bool = False) -> None:
@@ -609,11 +616,15 @@ class Lake:
         standing = self._standing(run, last.into, head)
         changed_before = any(one.changed and one.into == last.into for one in mine)
         publish = chosen or standing or last.on
-        if publish is None and changed_before:
+        lost = last.commit not in head.ancestors
+        if (
+            publish is not standing
+            and not last.changed
+            and (lost or (changed_before and not last.on))
+        ):
             raise Skip  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
-            lost = last.commit not in head.ancestors
-            raise Fails("RunStateError|NoChangesError" if lost else "NoChangesError")
+            raise Fails("NoChangesError")
         brought, now = publish.commit.version, head.version.work(run.key)
         if publish is not standing:
             if publish.commit not in head.ancestors:

@@ -40,6 +40,20 @@ class _Opened(Product):
         self.repo = lake.repository("flights")
         self.handles, self.tries, self.made = {}, {}, {}
 
+    def new_lake(self):
+        """Do nothing: each operation has a lake of its own."""
+
+    def restore(self):
+        """Lose the key-value store, and restore a dump."""
+        folder, clock = self.lake.folder, self.repo.stores.clock
+        self.repo.dump_refs(folder / "refs")
+        self.lake.close()
+        for file in folder.glob("kv.sqlite3*"):
+            file.unlink()
+        self.lake = connect(load_config(folder / "graveler.toml"), clock=clock, background=Inline())
+        self.repo = self.lake.restore_repository(folder / "refs", take_over=True)
+        self.handles.clear()
+
 
 class _Child:
     """A forked process that carries out operations and tells what has become of them."""
@@ -94,7 +108,9 @@ class Processes:
 
     def _open(self) -> Any:
         config = load_config(self.folder / "graveler.toml")
-        return connect(config, clock=_Ahead(self._hours), background=Inline())
+        lake = connect(config, clock=_Ahead(self._hours), background=Inline())
+        lake.folder = self.folder  # type: ignore[attr-defined]
+        return lake
 
     def _serve(self, end: Any) -> None:
         with self._open() as lake:
@@ -130,6 +146,9 @@ class Processes:
             self._answer(part, child)
             timer.cancel()
             operation = part
+        if operation.name == "restore":
+            while self._steps:
+                self._steps.popitem()[1].end()
         child = self._child(operation)
         self._ask(child, operation)
         return [self._answer(operation, child)]
@@ -148,6 +167,8 @@ class Processes:
             child.end()
             return "killed"
         error, handles, made = told
+        if operation.name == "restore":
+            self._handles.clear()
         self._handles.update(handles)
         self.made.update(made)
         if operation.name == "begin" and not error:

@@ -21,7 +21,7 @@ _LEAST = 0.6
 def checked(
     first: int, count: int, *, every_gc: bool, processes: bool
 ) -> list[tuple[int, Checked]]:
-    """Check seeds; a violation is told with the shrunk history."""
+    """Check seeds; a violation names the shrunk history."""
     logging.disable(logging.CRITICAL)
     subject = Processes if processes else Product
     results = []

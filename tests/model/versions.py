@@ -1,4 +1,4 @@
-"""The core of the model: files, the claims of their writers, and how both are merged and taken back.
+"""The core of the model: files, the claims of their writers, and how both are merged and withdrawn.
 
 A value is a content with a number that tells which write made it. A write of equal content leaves
 the value of the first writer in place.
@@ -165,19 +165,19 @@ class Draft:
                 self.claims[writer, path] = Claim(now, now)
 
     def take_back(self, writer: Writer, path: str) -> None:
-        """Remove a claim, and its file if it stands and nobody else claims it."""
+        """Remove a claim, and its file if it stands and no other writer claims it."""
         mine = self.claims.pop((writer, path))
         now = self.files.get(path)
         others = self.at(path)
         for name in _beneath(mine, others):
             del others[name]
-        heirs = {name for name in others if _together(mine, others[name])}
         above = {name for name in others if others[name].before == mine.value}
-        upper = set(above)
-        for _ in others:
-            values = [others[name].value for name in upper]
-            upper |= {name for name in others if others[name].before in values}
-        equal = {name for name in heirs | upper if others[name].equals(mine.value)}
+        over = {name for name in above if not others[name].equals(mine.value)}
+        for _ in others:  # those that stand on other content above the claim
+            values = [others[name].value for name in over]
+            over |= {name for name in others if others[name].before in values}
+        heirs = {name for name in others.keys() - over if _together(mine, others[name])}
+        equal = {name for name in heirs | above | over if others[name].equals(mine.value)}
         mine_now = now == mine.value or content(now) is None is content(mine.value)
         for name, claim in others.items():
             adopts = name in equal and (mine_now or (name in heirs and above))
@@ -354,11 +354,12 @@ def merged(  # noqa: C901 - one path after the other
         rows = {*changed, *(one for one in source.at(path) if one[0] in whole)}
         same = was == now or content(was) is content(now) is None
         same = same and base.at(path) == dest.at(path) and moved.isdisjoint(one[0] for one in rows)
-        if revert and any(_worked_since(one, base, dest) for one in rows):
-            rows = {one for one in rows if not _worked_since(one, base, dest)}
+        if revert and any(_worked_since(one, base, source, dest) for one in rows):
+            rows = {one for one in rows if not _worked_since(one, base, source, dest)}
             if not rows:
                 continue  # a later work of the step stands there
-        again = revert and not rows and not same and content(was) == content(now) != content(new)
+        again = revert and not rows and not same and content(was) != content(new)
+        again = again and content(now) in (content(was), content(new))
         if again and draft.pass_on(path, base, new):
             continue  # a run has written the same since
         plain = new if same or (content(new) == content(now) and now is None) else now
@@ -369,6 +370,12 @@ def merged(  # noqa: C901 - one path after the other
             if clash and (strict or same or not rows or any(map(source.at(path).get, rows))):
                 conflicts.append(path)
             plain = now if clash else new
+        there, ours = dest.at(path), source.at(path)
+        rows = {
+            one
+            for one in rows
+            if one not in there or one not in ours or not ours[one].equals(there[one].value)
+        }
         if rows and not same:
             try:
                 draft.replay_on(path, rows, base, source, plain, revert=revert)
@@ -381,10 +388,10 @@ def merged(  # noqa: C901 - one path after the other
     return draft.version()
 
 
-def _worked_since(writer: Writer, base: Version, dest: Version) -> bool:
+def _worked_since(writer: Writer, base: Version, source: Version, dest: Version) -> bool:
     """Return whether a step has other work now."""
-    was, now = base.work(*writer), dest.work(*writer)
-    return bool(writer[0] and writer[1] and now and now != was)
+    works = [side.work(*writer) for side in (base, source, dest)]
+    return bool(writer[0] and writer[1] and works[2]) and works[2] not in works[:2]
 
 
 def _merged_claims(
