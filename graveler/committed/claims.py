@@ -367,6 +367,12 @@ class Claims:
         }
 
 
+def spans_of(writer: str, path: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """Return where a claim and the writers of its path are: a first key, and the key after."""
+    key, start = _key(writer, path), _PATHS + path
+    return (key, key + b"\0"), (start + b"\0", start + b"\1")
+
+
 def _key(writer: str, path: bytes) -> bytes:
     return writer.encode() + b"/" + path
 

@@ -10,7 +10,7 @@ Merges, publishes, joins of steps, reverts, cherry-picks and rollbacks all go th
 ``docs/concepts/runs.md``.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from graveler.committed.claims import (
     claims_of_run,
     run_of,
     same_work,
+    spans_of,
     title_of,
 )
 from graveler.committed.diff import diff, same_content
@@ -345,9 +346,9 @@ class _Changes:
 
     def _rows(self, *, whole: bool) -> Mapping[bytes, list[ClaimChange]]:
         base, source, dest, ranges = self.base, self.source, self.dest, self._ranges
-        inside = (
-            _Spans(differing_spans(ranges, base.files, dest.files), b""),
-            _Spans(differing_spans(ranges, base.claims, dest.claims), b"="),
+        files, claims = (
+            _Spans(differing_spans(ranges, *trees))
+            for trees in ((base.files, dest.files), (base.claims, dest.claims))
         )
         changes = [row for row in claim_changes(ranges, base.claims, source.claims) if row.path]
         self.kept = {row.path for row in changes if not row.same and self._is_kept(row.writer)}
@@ -359,7 +360,12 @@ class _Changes:
             # with the same content, the destination's claim stays
             changed = not row.same and not self._is_kept(row.writer)
             come = whole and changed and self._displaced(run_of(row.writer))
-            if come or row.path in rows or any(row.path in spans for spans in inside):
+            if (
+                come
+                or row.path in rows
+                or files.touch(row.path, row.path + b"\0")
+                or any(claims.touch(*span) for span in spans_of(row.writer, row.path))
+            ):
                 rows[row.path] += [row] if changed else []
         if whole:
             self._bring_whole(rows, filter(self._displaced, sorted(runs)))
@@ -409,19 +415,13 @@ class _Changes:
 
 
 class _Spans:
-    """Paths within stretches of ranges.
+    """Stretches of ranges: first and last key of each, in key order."""
 
-    Args:
-        spans: First and last key of each stretch, in key order.
-        prefix: The start of the key of a path.
-    """
-
-    def __init__(self, spans: Iterable[tuple[bytes, bytes]], prefix: bytes) -> None:
+    def __init__(self, spans: Iterable[tuple[bytes, bytes]]) -> None:
         self._spans = list(spans)
         self._firsts = [first for first, _ in self._spans]
-        self._prefix = prefix
 
-    def __contains__(self, path: bytes) -> bool:
-        key = self._prefix + path
-        at = bisect_right(self._firsts, key + b"\1") - 1
-        return at >= 0 and key <= self._spans[at][1]
+    def touch(self, start: bytes, stop: bytes) -> bool:
+        """Return whether they may have a key from `start` up to, not including, `stop`."""
+        at = bisect_left(self._firsts, stop) - 1
+        return at >= 0 and start <= self._spans[at][1]

@@ -149,7 +149,8 @@ class TwoLakes(MergeModel):
         except NoChangesError:
             assert before == after
         else:
-            assert before != after
+            # equal writes of what a run published are claims
+            assert before != after or "graveler.claims" in made.metadata
             self.moved(branch, made, after)
         self.staged[branch] = {}
 
@@ -212,8 +213,9 @@ class TwoLakes(MergeModel):
                 tree[path] = content
         repo, changed = self.repo(), tree != self.trees[head]
         now = repo.commit("main")
-        assert (now.id != head) == changed
-        if changed:
+        # equal writes of what another run published are claims
+        assert not changed or now.id != head
+        if now.id != head:
             self.trees[now.parents[1]], self.parents[now.parents[1]] = tree, (head,)
             self.moved("main", now, tree)
 
