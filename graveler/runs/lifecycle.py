@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from graveler.committed import same_records
-from graveler.committed.claims import claims_of
+from graveler.committed.claims import claims_of, same_work
 from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import Commit
 from graveler.reads.stores import Stores
@@ -76,15 +76,18 @@ def publish_of(
         into=record.into,
         attempt=record.attempt,
         at=records.stores.clock.now(),
-        changed=landed and _changes(records.stores, commit),
+        changed=landed and _changes(records.stores, record, commit),
         verdicts=record.verdicts,
     )
 
 
-def _changes(stores: Stores, commit: Commit) -> bool:
-    """Return whether a commit changes files or claims of its first parent."""
+def _changes(stores: Stores, record: RunRecord, commit: Commit) -> bool:
+    """Return whether a commit changes files of its first parent, or the work of the run.
+
+    A run that claims again what it claims changes the order of the claims, but not its work.
+    """
     parent = stores.refs.commits.get(commit.parents[0])
-    if claims_of(commit) != claims_of(parent):
+    if not same_work(stores.ranges, claims_of(parent), claims_of(commit), record.branch):
         return True
     return commit.spans != () and not same_records(
         stores.ranges, parent.metarange, commit.metarange

@@ -195,7 +195,9 @@ def _published(
     if mine[-1].changed:
         return record, mine[-1]
     present = Targets(records.stores).publishes(record)
-    publish = last_change([publish for publish in present if into in (None, publish.into)])
+    mine = [publish for publish in present if into in (None, publish.into)]
+    # a round that changed nothing and was undone says nothing about the earlier ones
+    publish = last_change([publish for publish in mine if publish.changed or not publish.lost])
     if publish is None:
         raise NoChangesError(f"run {key!r} changed nothing: there is nothing to roll back")
     return record, publish

@@ -7,6 +7,8 @@ from tests.real.chaos.short import published_in_chaos
 pytestmark = [pytest.mark.slow, pytest.mark.service("dagster"), pytest.mark.crash]
 
 KINDS = (
+    "undo of main, then what was lost runs again",
+    "rollback, then it runs again",
     "SIGKILL of the task, a try is left",
     "SIGKILL of the parent, the task writes on",
     "SIGKILL of the publisher, after main moved",

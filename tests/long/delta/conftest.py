@@ -55,7 +55,10 @@ def gateway(lake):
 
 @pytest.fixture(scope="module")
 def sql(gateway):
-    """Run a statement, and return its rows; ``{orders@REF}`` stands for the table at a ref."""
+    """Run a statement, and return its rows; ``{orders}`` stands for the table at a ref.
+
+    With `to`, save the rows to that folder instead, in place of the rows that `where` selects.
+    """
     jars = ",".join(map(str, JARS.glob("*.jar")))
     settings = {
         **SETTINGS,
@@ -77,8 +80,9 @@ def sql(gateway):
             asks.write(json.dumps(value) + "\n")
             asks.flush()
 
-        def run(statement, ref="main"):
-            ask(statement.format(orders=f"delta.`{gateway.address}tables/{ref}/orders`"))
+        def run(statement, ref="main", *, to=None, where=""):
+            statement = statement.format(orders=f"delta.`{gateway.address}tables/{ref}/orders`")
+            ask([statement, f"{gateway.address}{to}", where] if to else statement)
             # Delta prints the files that a vacuum has deleted
             answer = json.loads(next(line for line in answers if line.startswith("{")))
             assert "error" not in answer, answer["error"]

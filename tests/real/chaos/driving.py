@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,13 +11,15 @@ from time import monotonic
 
 import graveler
 from graveler.clock import SystemClock
-from graveler.errors import RunNotFoundError
+from graveler.errors import PreconditionFailedError, RunNotFoundError
 from graveler.lake import Repository, RunRecord, RunState
 from tests.real.chaos.faults import write_plan
-from tests.real.chaos.judging import state_of_main
-from tests.real.chaos.plan import DISASTERS, Act, Fate, Plan, key_of
+from tests.real.chaos.judging import published_hours, state_of_main
+from tests.real.chaos.plan import DISASTERS, ON_LAKE, Act, Fate, Plan, key_of
 
 RENEW = "next attempt"
+AGAIN = "from the beginning"
+GRACE, WINDOW = "60s", "30s"  # longer than an operation takes
 UP_AGAIN = 6.0
 """Seconds for which a killed service stays down."""
 
@@ -37,6 +40,7 @@ class Row:
         begun: How often the run was restarted on purpose.
         lost: How often the run ended before its first task, with the process that started it.
         idle: How often the run was seen idle since.
+        owed: Whether the run is restarted until main is whole, because main was put back.
     """
 
     fate: Fate
@@ -46,6 +50,7 @@ class Row:
     begun: int = 0
     lost: int = 0
     idle: int = 0
+    owed: bool = False
 
 
 class Chaos(ABC):
@@ -186,8 +191,8 @@ class Chaos(ABC):
         self._keep(row, ran)
         if acts and not acts[0].after:
             act = acts.pop(0)
-        elif row.main[-1] != "whole" and row.begun < row.fate.renewals + row.lost:
-            act = Act(RENEW)
+        elif row.main[-1] != "whole" and (row.owed or row.begun < row.fate.renewals + row.lost):
+            act = Act(AGAIN if row.owed else RENEW)
         else:
             return nothing_left
         row.begun += 1
@@ -228,8 +233,44 @@ class Chaos(ABC):
         self.done[act.deed] += 1
         if act.deed in DISASTERS:
             self.strike(act.deed, (fate, act.task))
+        elif act.deed in ON_LAKE:
+            self._do_on_lake(act.deed, fate)
         else:
             self.act(act, fate)
+
+    def _do_on_lake(self, deed: str, fate: Fate) -> None:
+        lake = self._lake
+        if deed == "roll back" and state_of_main(lake, fate.hour) == "whole":
+            lake.runs.rollback(self.key(fate))
+        elif deed == "undo main":
+            self._undo(fate)
+        marks = lake.gc.run(grace=GRACE, window=WINDOW)
+        self.say(f"{deed} of {key_of(fate.hour)}; garbage: {[mark.state for mark in marks]}")
+        if deed != "collect garbage":
+            self.rows[fate.hour].owed = True
+            self.act(Act(AGAIN), fate)
+
+    def _undo(self, fate: Fate) -> None:
+        """Undo the last move of main, and run the hours again that are lost by it."""
+        while True:
+            with suppress(PreconditionFailedError):  # an hour was published at the same time
+                self._lake.undo("main")
+                break
+        move = next(move for move in self._lake.moves("main") if move.action == "undo")
+        heads = (head for head in (move.before, move.after) if head is not None)
+        before, after = (published_hours(self._lake, head) for head in heads)
+        for hour, row in self.rows.items():
+            working = len(row.ran) <= row.begun
+            row.owed = row.owed or working or hour in before - after
+            if hour not in before - after or hour == fate.hour:
+                continue
+            self.say(f"main lost {key_of(hour)}")
+            if working:
+                self._acts[hour].append(Act(AGAIN))
+            else:
+                row.begun += 1
+                row.idle = 0
+                self._do(Act(AGAIN), row.fate)
 
     def _strike(self, ended: int) -> None:
         while self._disasters and self._disasters[0].over <= ended:

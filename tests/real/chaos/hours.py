@@ -16,6 +16,9 @@ Pause = Callable[[Any], None]
 """A function that gets the step in the middle of its writing."""
 
 ROOTS = ("input", "left", "right", "curated")
+SHARED = ("out/_SUCCESS", b"")
+"""The path and the bytes of the file that every step of every hour writes."""
+
 ROWS = 20
 GARBAGE = "half-written"
 """A part of the name of every file that must never be published."""
@@ -58,7 +61,7 @@ def _halves(root: str, hour: datetime, rows: list[Row]) -> Iterator[tuple[str, b
 
 
 def expected(hour: datetime) -> dict[str, bytes]:
-    """Return every file of an hour, by path."""
+    """Return every file that only this hour has, by path."""
     rows = _rows(hour)
     left, right = _left(rows), _right(rows)
     tables = zip(ROOTS, (rows, left, right, sorted(left + right)), strict=True)
@@ -81,6 +84,7 @@ def _write(step: Any, root: str, hour: datetime, rows: list[Row], pause: Pause) 
     pause(step)
     step.delete(garbage)
     step.put(*second)
+    step.put(*SHARED)
 
 
 def run_step(name: str, step: Any, hour: datetime, pause: Pause, view: Any = None) -> None:

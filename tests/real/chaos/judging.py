@@ -12,8 +12,9 @@ from typing import Any
 
 from graveler.fsck import fsck
 from graveler.lake import Repository, RunRecord, RunState
+from graveler.model import Commit
 from graveler.reads import Ref
-from tests.real.chaos.hours import GARBAGE, ROOTS, expected, folder
+from tests.real.chaos.hours import GARBAGE, ROOTS, SHARED, expected, folder
 
 _PUBLISHED = "graveler.published"
 
@@ -49,6 +50,23 @@ def state_of_main(repository: Repository, hour: datetime) -> str:
     return "whole" if there == expected(hour) else f"WRONG: {sorted(there)}"
 
 
+def published_hours(repository: Repository, head: str = "main") -> set[datetime]:
+    """Return the hours that stand at a head: published, and not rolled back since."""
+    *_, (_, hours) = _line(repository, head)
+    return hours
+
+
+def _line(repository: Repository, head: str) -> Iterator[tuple[Commit, set[datetime]]]:
+    """Yield each commit that a head has had, oldest first, with the hours that stand at it."""
+    standing: dict[str, datetime] = {}
+    for commit in reversed(list(repository.log(head, first_parent=True))):
+        if _PUBLISHED in commit.metadata:
+            hour = datetime.fromisoformat(commit.metadata["hour"])
+            standing[commit.metadata["graveler.run"]] = hour
+        standing.pop(commit.metadata.get("graveler.rollback", ""), None)
+        yield commit, set(standing.values())
+
+
 class Judge:
     """Checks a lake whose orchestrator is idle.
 
@@ -74,15 +92,17 @@ class Judge:
         self._history(verdict)
         self._zombies(verdict)
         self._reaper(verdict)
-        self._main(verdict, succeeded)  # after the reaper, which must not move main
+        self._repository.gc.run(grace=timedelta(), window=timedelta())
+        self._main(verdict, succeeded)  # after the reaper and the collection, which leave main
         self._soundness(verdict)
         return verdict
 
     def _main(self, verdict: Verdict, succeeded: Mapping[datetime, bool]) -> None:
         view = self._repository.ref("main")
         there = {entry.path: view.get(entry.path) for entry in view.entries("")}
-        published = self._published()
+        published = published_hours(self._repository)
         must = {path: body for hour in published for path, body in expected(hour).items()}
+        must |= dict([SHARED]) if published else {}
         for path in sorted(there.keys() | must.keys()):
             verdict.check(path in must, f"main has {path}, which no published hour holds")
             verdict.check(path in there, f"main lacks {path} of an hour that was published")
@@ -106,30 +126,27 @@ class Judge:
             "rows on main, each once": len(rows),
         }
 
-    def _published(self) -> set[datetime]:
-        return {
-            datetime.fromisoformat(commit.metadata["hour"])
-            for commit in self._repository.log("main", first_parent=True)
-            if _PUBLISHED in commit.metadata
-        }
-
     def _history(self, verdict: Verdict) -> None:
-        """Check every commit that main has had: each added one whole hour and nothing else."""
-        commits = list(self._repository.log("main", first_parent=True))
+        """Check every commit that main has had: each is about one whole hour and nothing else."""
         moves = 0
-        for commit in commits:
-            if _PUBLISHED not in commit.metadata:
+        path, _ = SHARED
+        for commit, standing in _line(self._repository, "main"):
+            view = self._repository.ref(commit.id)
+            verdict.check(
+                view.exists(path) == bool(standing),
+                f"{commit.id[:12]}: {len(standing)} hours stand, {path} is there: {view.exists(path)}",
+            )
+            key = commit.metadata.get("graveler.run") or commit.metadata.get("graveler.rollback")
+            if key is None:
                 continue
             moves += 1
             hour = datetime.fromisoformat(commit.metadata["hour"])
             changed = {
                 change.path for change in self._repository.diff(commit.parents[0], commit.id)
             }
-            verdict.check(
-                changed <= set(expected(hour)),
-                f"{commit.id[:12]} of {hour} also changed {sorted(changed - set(expected(hour)))}",
-            )
-            partial = _differing(self._repository.ref(commit.id), hour)
+            strange = sorted(changed - set(expected(hour)) - {path})
+            verdict.check(not strange, f"{commit.id[:12]} of {hour} also changed {strange}")
+            partial = _differing(view, hour) if hour in standing else _there(view, hour)
             verdict.check(not partial, f"{commit.id[:12]} left {hour} with {partial}")
         verdict.figures["moves of main"] = moves
 
@@ -197,6 +214,10 @@ def _differing(view: Ref, hour: datetime) -> list[str]:
         for path, body in expected(hour).items()
         if not view.exists(path) or view.get(path) != body
     ]
+
+
+def _there(view: Ref, hour: datetime) -> list[str]:
+    return [path for path in expected(hour) if view.exists(path)]
 
 
 def _states(records: Iterator[RunRecord]) -> dict[str, int]:

@@ -25,7 +25,7 @@ class Act:
         deed: ``fail task``, ``pass task``, ``fail run``, ``pass run``, ``delete run``,
             ``clear run``, ``clear task``,
             ``clear task alone``, ``cancel run``, ``run again``, ``kill scheduler``,
-            ``kill worker``, ``kill host``.
+            ``kill worker``, ``kill host``, or one of `ON_LAKE`.
         after: The fault that a process of the run must reach first; "" means the end of the run.
         task: The task.
     """
@@ -110,6 +110,9 @@ _COMMON: dict[str, Kind] = {
     "SIGKILL of the parent, the task writes on": _strike("supervisor", seconds=8, zombie=True),
     "a gate refuses": _strike("damage", task="ingest"),
     "SIGKILL while a gate judges": _strike("kill", task="gate"),
+    "rollback, then it runs again": _then("roll back"),
+    "undo of main, then what was lost runs again": _then("undo main"),
+    "garbage is collected while it writes": _do("collect garbage"),
 }
 
 AIRFLOW: dict[str, Kind] = {
@@ -166,6 +169,12 @@ DAGSTER: dict[str, Kind] = {
     "host death": _do("kill host", seconds=20),
 }
 """Every kind of event for a run of Dagster."""
+
+UNDOABLE = ("write", "commit", "delete")
+"""The protection of main, which only merges, rollbacks and undos move."""
+
+ON_LAKE = ("roll back", "undo main", "collect garbage")
+"""Actions on the lake. After the first two, the hours that main has lost run again."""
 
 _TIMED = "dagrun_timeout"
 DISASTERS = {"kill scheduler": 40, "kill worker": 40, "kill host": 100}

@@ -6,7 +6,7 @@ import pytest
 
 import graveler
 from tests.real.chaos.faults import say, write_plan
-from tests.real.chaos.hours import GARBAGE, STEPS, expected, folder, hours, run_step
+from tests.real.chaos.hours import GARBAGE, SHARED, STEPS, expected, folder, hours, run_step
 from tests.real.chaos.judging import Judge, state_of_main
 
 HOURS = hours(datetime(2013, 1, 1, tzinfo=UTC), 3)
@@ -40,7 +40,7 @@ def test_the_steps_of_an_hour_make_what_is_expected_of_it(repo):
     publish(repo, HOURS[0])
     view = repo.ref("main")
     there = {entry.path: view.get(entry.path) for entry in view.entries("")}
-    assert there == expected(HOURS[0])
+    assert there == expected(HOURS[0]) | dict([SHARED])
     assert state_of_main(repo, HOURS[0]) == "whole"
     assert state_of_main(repo, HOURS[1]) == "unchanged"
 
@@ -52,6 +52,29 @@ def test_whole_hours_are_as_they_must_be(repo, notes):
     assert verdict.wrong == []
     assert verdict.figures["rows on main, each once"] == 40
     assert verdict.figures["moves of main"] == 2
+
+
+def test_the_shared_file_stays_as_long_as_one_hour(repo, notes):
+    for hour in HOURS:
+        publish(repo, hour)
+    repo.undo("main")
+    for hour in HOURS[:2]:
+        repo.runs.rollback(f"hours {hour}")
+    assert judged(repo, notes).wrong == []
+    assert [*repo.ref("main").entries("")] == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_shared_file_without_an_hour_or_an_hour_without_it_is_seen(repo, notes, there):
+    path, body = SHARED
+    if there:
+        repo.branch("main").put(path, body)
+        repo.branch("main").commit("no hour has it")
+    else:
+        publish(repo, HOURS[0], change=lambda run: run.delete(path))
+    wrong = judged(repo, notes).wrong
+    assert any(f"{path} is there: {there}" in line for line in wrong)
+    assert any(f"main {'has' if there else 'lacks'} {path}" in line for line in wrong)
 
 
 def test_an_hour_announced_that_main_lacks_is_seen(repo, notes):

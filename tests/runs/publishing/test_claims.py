@@ -132,6 +132,26 @@ def test_the_success_file_of_two_hours_goes_with_the_last(repo, main, order):
     assert files(repo) == {}
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_hours_that_ran_again_equally_are_rolled_back_as_a_whole(repo, main, rounds):
+    for hour in ("05", "06") * rounds + ("05",):
+        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
+    repo.runs.rollback("05")
+    assert files(repo) == {"out/_SUCCESS": "", "out/06": "06"}
+    repo.runs.rollback("06")
+    assert files(repo) == {}
+
+
+def test_an_undone_equal_round_leaves_the_rollback_repeatable(repo, main):
+    for hour in ("05", "06", "05"):
+        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
+    repo.undo("main")
+    first = repo.runs.rollback("05")
+    assert files(repo) == {"out/_SUCCESS": "", "out/06": "06"}
+    again = repo.runs.rollback("05")
+    assert (again.commit, again.already) == (first.commit, True)
+
+
 def test_two_hours_that_wrote_a_file_at_once_hold_it_together(repo, main):
     runs = [repo.runs.open(hour) for hour in ("05", "06")]
     for run in runs:

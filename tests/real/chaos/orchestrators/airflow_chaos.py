@@ -8,9 +8,9 @@ from typing import Any
 
 import graveler
 from graveler.clock import SystemClock
-from tests.real.chaos.driving import RENEW, UP_AGAIN, Chaos, Row
+from tests.real.chaos.driving import AGAIN, RENEW, UP_AGAIN, Chaos, Row
 from tests.real.chaos.orchestrators.airflow_home import EXECUTORS, Airflow, make_home
-from tests.real.chaos.plan import Act, Fate, Plan, key_of
+from tests.real.chaos.plan import UNDOABLE, Act, Fate, Plan, key_of
 
 _OVER = ("success", "failed")
 _IDLE = ("success", "failed", "upstream_failed", "skipped", "removed", None)
@@ -40,7 +40,7 @@ class AirflowChaos(Chaos):
         place, connection, settings = self._servers.enter_context(EXECUTORS[executor](folder))
         self._location = str(place)
         with graveler.open(self._location) as lake:
-            lake.create_repository("hours").protection.add("main")
+            lake.create_repository("hours").protection.add("main", UNDOABLE)
         self._airflow = Airflow(make_home(folder, reaper, connection, settings))
         self._call = self._airflow.call
         self._run_ids: dict[datetime, str] = {}
@@ -178,6 +178,7 @@ _DEEDS: dict[str, Callable[[AirflowChaos, Fate, str], None]] = {
     "pass run": lambda self, fate, _: self.patch_run(fate, "success"),
     "clear run": lambda self, fate, _: self.clear_run(fate),
     RENEW: lambda self, fate, _: self.clear_run(fate),
+    AGAIN: lambda self, fate, _: self.clear_run(fate),
     "clear task": lambda self, fate, task: self.clear_task(fate, task, downstream=True),
     "clear task alone": lambda self, fate, task: self.clear_task(fate, task, downstream=False),
     "delete run": lambda self, fate, _: self.delete(fate),

@@ -7,7 +7,7 @@ from typing import Any
 
 from graveler.clock import SystemClock
 from graveler.lake import RunState
-from tests.real.chaos.driving import RENEW, UP_AGAIN, Chaos, Row
+from tests.real.chaos.driving import AGAIN, RENEW, UP_AGAIN, Chaos, Row
 from tests.real.chaos.orchestrators.dagster_home import make_home
 from tests.real.chaos.plan import Act, Fate, Plan, key_of
 
@@ -172,4 +172,5 @@ _DEEDS: dict[str, Callable[[DagsterChaos, Fate], None]] = {
     "cancel run": DagsterChaos.terminate,
     "run again": DagsterChaos.launch,
     RENEW: DagsterChaos.renew,
+    AGAIN: DagsterChaos.launch,
 }

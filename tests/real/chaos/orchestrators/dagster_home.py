@@ -16,6 +16,7 @@ from graveler.clock import SystemClock
 from graveler.config import environment
 from tests.harness.wires import free_port
 from tests.real.airflow.home import ROOT
+from tests.real.chaos.plan import UNDOABLE
 from tests.real.chaos.processes.services import Services
 
 _MODULE = "tests.real.chaos.orchestrators.dagster_pipeline"
@@ -137,7 +138,7 @@ def make_home(folder: Path, reaper: int, *, at_once: int, longest: float) -> Dag
     settings = _INSTANCE.format(at_once=at_once, longest=int(longest))
     (folder / "dagster.yaml").write_text(settings)
     with graveler.open(folder / "lake", create=True) as lake:
-        lake.create_repository("hours").protection.add("main")
+        lake.create_repository("hours").protection.add("main", UNDOABLE)
     dagster = Dagster(folder, reaper)
     # services that create its databases at the same time can damage them permanently
     command = [_DAGSTER, "instance", "info"]
