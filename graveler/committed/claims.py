@@ -274,20 +274,19 @@ class Claims:
                 Claim.of(path, value, before) if final else claim._replace(before=before),
             )
 
-    def pass_on(self, path: bytes, now: bytes | None, to: bytes | None, earlier: "Claims") -> bool:
+    def pass_on(
+        self, path: bytes, now: bytes | None, to: bytes | None, earlier: Collection[str]
+    ) -> bool:
         """Let later equal claims of a path stand on another value; return whether there are any.
 
         Args:
             path: The path.
             now: The value record at the path.
             to: The value record on which they stand from now on.
-            earlier: The claims before. Those of writers that claimed the path then do not count.
+            earlier: Writers whose claims are not later.
         """
-        later = {
-            writer: claim
-            for writer, claim in self._others(path, earlier.writers(path)).items()
-            if claim.equals(now)
-        }
+        others = self._others(path, earlier)
+        later = {writer: claim for writer, claim in others.items() if claim.equals(now)}
         for writer, claim in later.items():
             self.put(writer, path, claim._replace(before=to))
         return bool(later)

@@ -229,9 +229,10 @@ class Reconciliation:
             The value record at the path, and whether it is a conflict.
         """
         path, rows = at.path, self.rows[at.path]
+        earlier = before.writers(path) | source.writers(path)
         if not rows:
             stays = path in self.changes.kept or (
-                self.changes.returns and work.pass_on(path, at.now, at.ours, before)
+                self.changes.returns and work.pass_on(path, at.now, at.ours, earlier)
             )
             return (at.now if stays else at.merged), False
         rows = [
@@ -245,7 +246,7 @@ class Reconciliation:
         added = {row.writer: row.right for row in rows if row.right is not None}
         if not added:
             return value, False
-        if self.changes.returns and work.pass_on(path, value, at.ours, before):
+        if self.changes.returns and work.pass_on(path, value, at.ours, earlier):
             for writer, claim in added.items():
                 work.put(writer, path, claim)
             return value, False

@@ -341,3 +341,26 @@ def test_two_rounds_of_a_run_are_not_merged_into_one(repo, strategy):
     else:
         repo.merge("dev", into="main", strategy=strategy)
         assert files(repo) == {"part-2" if strategy == "source-wins" else "part-3": "1"}
+
+
+def test_a_revert_that_is_repeated_changes_nothing(repo, main):
+    run = repo.runs.open(KEY)
+    run.put("p", b"1")
+    run.commit("direct")
+    with run.step("one") as step:
+        step.put("p", b"2")
+    revert = repo.revert(run.publish().commit, parent=1)
+    repo.revert(revert)
+    with pytest.raises(NoChangesError):
+        repo.revert(revert)
+    repo.runs.rollback(KEY)
+    assert files(repo) == {}
+
+
+def test_a_rollback_returns_what_the_revert_of_a_revert_brought(repo, main):
+    main.put("p", b"1")
+    revert = repo.revert(main.commit("by hand"))
+    publish(repo, KEY, {"p": "1", "q": "1"})
+    repo.revert(revert)
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"p": "1"}
