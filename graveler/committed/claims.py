@@ -66,10 +66,6 @@ class Claim(NamedTuple):
         """Return whether the value is the one that the writer wrote."""
         return self.record == _record(path, value)
 
-    def same_content(self, other: "Claim | None") -> bool:
-        """Return whether another claim has the same content."""
-        return other is not None and self.content == other.content
-
     def equals(self, value: bytes | None) -> bool:
         """Return whether the value has the content that the writer wrote."""
         return self.content == _content(value)

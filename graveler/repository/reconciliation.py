@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 from graveler.committed import CONFLICT, EMPTY_METARANGE, RawConflict, Unresolved, differing_spans
 from graveler.committed.apply import apply
 from graveler.committed.claims import (
+    Claim,
     ClaimChange,
     Claims,
     claim_changes,
@@ -199,10 +200,7 @@ class Reconciliation:
         for writer in {row.writer for rows in self.rows.values() for row in rows}:
             work.retitle(writer, source)
         changed = {at.path: value for at, value in values.items() if value != at.merged}
-        known = {at.path: (None, at.was, at.ours, at.now, at.merged) for at in values}
-        returning: dict[bytes, bytes | None] = {
-            path: value for path, value in changed.items() if value not in known[path]
-        }
+        returning = {at.path: value for at, value in values.items() if value not in (None, *at[1:])}
         if returning and not conflicts:
             # the rows that keep the bytes stay until garbage collection finds them unused
             keep_bytes(stores, returning, Hold(stores))
@@ -235,13 +233,8 @@ class Reconciliation:
                 self.changes.returns and work.pass_on(path, at.now, at.ours, earlier)
             )
             return (at.now if stays else at.merged), False
-        rows = [
-            row
-            for row in rows
-            if row.right is None
-            or not row.right.equals(at.now)
-            or not row.right.same_content(work.get(row.writer, path))
-        ]
+        present = {row.writer: work.get(row.writer, path) for row in rows}
+        rows = [row for row in rows if not _stands(row.right, present[row.writer], at.now)]
         value = work.withdraw_all([row.writer for row in rows], path, at.now)
         added = {row.writer: row.right for row in rows if row.right is not None}
         if not added:
@@ -268,6 +261,13 @@ class Reconciliation:
         if same_content(at.now, at.was) or same_content(at.merged, at.ours):
             return True
         return not work.is_claimed(at.path, value) and before.lost(at.path, at.was, value, work)
+
+
+def _stands(claim: Claim | None, present: Claim | None, now: bytes | None) -> bool:
+    """Return whether a claim is there already, with its content at the path."""
+    if claim is None or present is None:
+        return False
+    return claim.content == present.content and claim.equals(now)
 
 
 class _Path(NamedTuple):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self, TypedDict, Unpack
+from typing import Final, Self
 
 from graveler.arguments import text
 from graveler.committed import same_records
@@ -51,14 +51,6 @@ from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
 from graveler.runs.steps.withdrawal import without
-
-
-class _How(TypedDict):
-    """How earlier work is withdrawn; see `graveler.runs.steps.withdrawal.without`."""
-
-    fresh: bool
-    keeps_tables: bool
-
 
 WORK: Final = "graveler.step_work"
 """Metadata of a commit that joins a step: what identifies its work; "" if it wrote nothing."""
@@ -120,7 +112,7 @@ def _undone(
     writer: str,
     earlier: Commit | None,
     hold: Hold,
-    **how: Unpack[_How],
+    **how: bool,
 ) -> Trees:
     """Return the trees of a commit with the work of a step withdrawn; see `without`."""
     trees = trees_of(head)
@@ -166,7 +158,7 @@ class _Try:
     fork: Commit
     start: Commit
     earlier: Commit | None
-    how: _How
+    how: Mapping[str, bool]
 
 
 def open_step(
@@ -195,7 +187,7 @@ def open_step(
     number, fence = records.next_try(branch, run.attempt, newest)
     known = attempt.known
     earlier = _earlier(stores, known, fork, branch, name)
-    how = _How(fresh=known.fresh, keeps_tables=keeps_tables)
+    how = {"fresh": known.fresh, "keeps_tables": keeps_tables}
     with holding(stores) as hold:
         start = fork
         trees = _undone(stores, fork, branch, earlier, hold, **how)

@@ -6,14 +6,13 @@
 from collections.abc import Collection, Iterable
 
 from graveler.committed.claims import Claims
-from graveler.committed.merge import RawConflict
 from graveler.committed.metarange import prefix_end, scan
 from graveler.committed.units import log_of, name_of, units_of
 from graveler.errors import MergeConflictError
 from graveler.reads.stores import Stores
 from graveler.repository.borrowed import Hold
-from graveler.repository.merges import describe
 from graveler.repository.reconciliation import Trees, applied, keep_bytes, values_at
+from graveler.repository.strategies import conflict_of
 
 
 def without(
@@ -80,11 +79,6 @@ def _check_tables(
                 f"{later[0]!r} on, after the version of this step. A step that runs again would leave "
                 'a gap in its log: open the step with tables="keep" and let it replace its own rows '
                 "(replaceWhere), or roll back what wrote the later versions first",
-                describe(
-                    stores,
-                    [RawConflict(name_of(table), None, None, None)],
-                    source=None,
-                    dest=None,
-                ),
+                (conflict_of(name_of(table), None, None, None),),
                 1,
             )
