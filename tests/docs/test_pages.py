@@ -15,7 +15,7 @@ NOT_RUN = {
     "docs/guides/airflow.md": 9,
     "docs/guides/backups.md": 1,
     "docs/guides/dagster.md": 4,
-    "docs/guides/delta.md": 2,
+    "docs/guides/delta.md": 3,
     "docs/guides/getting-started.md": 1,
     "docs/guides/ingestion.md": 1,
     "docs/guides/programs.md": 3,

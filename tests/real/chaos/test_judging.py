@@ -65,7 +65,7 @@ def test_the_shared_file_stays_as_long_as_one_hour(repo, notes):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_shared_file_without_an_hour_or_an_hour_without_it_is_seen(repo, notes, there):
+def test_a_shared_file_beside_no_hour_or_a_lack_of_it_is_seen(repo, notes, there):
     path, body = SHARED
     if there:
         repo.branch("main").put(path, body)

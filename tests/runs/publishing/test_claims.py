@@ -133,7 +133,7 @@ def test_the_success_file_of_two_hours_goes_with_the_last(repo, main, order):
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_hours_that_ran_again_equally_are_rolled_back_as_a_whole(repo, main, rounds):
+def test_an_hour_that_ran_again_equally_is_rolled_back(repo, main, rounds):
     for hour in ("05", "06") * rounds + ("05",):
         publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
     repo.runs.rollback("05")
@@ -142,7 +142,7 @@ def test_hours_that_ran_again_equally_are_rolled_back_as_a_whole(repo, main, rou
     assert files(repo) == {}
 
 
-def test_an_undone_equal_round_leaves_the_rollback_repeatable(repo, main):
+def test_after_an_undone_equal_round_a_rollback_repeats(repo, main):
     for hour in ("05", "06", "05"):
         publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
     repo.undo("main")
