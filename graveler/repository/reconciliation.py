@@ -200,7 +200,9 @@ class Reconciliation:
         for writer in {row.writer for rows in self.rows.values() for row in rows}:
             work.retitle(writer, source)
         changed = {at.path: value for at, value in values.items() if value != at.merged}
-        returning = {at.path: value for at, value in values.items() if value not in (None, *at[1:])}
+        returning: dict[bytes, bytes | None] = {
+            at.path: value for at, value in values.items() if value not in (None, *at[1:])
+        }
         if returning and not conflicts:
             # the rows that keep the bytes stay until garbage collection finds them unused
             keep_bytes(stores, returning, Hold(stores))
