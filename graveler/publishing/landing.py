@@ -207,27 +207,24 @@ def merge_claims(
     ).metarange
 
 
-def claims_after(  # noqa: PLR0913 - who wrote, and what
+def claims_after(
     stores: Stores,
-    name: str,
-    fence: str,
+    by: tuple[str, str, CommitSpec],
     head: Commit,
     tree: str,
-    spec: CommitSpec,
     equal: Sequence[bytes] = (),
 ) -> str:
     """Return the claims of a commit that makes `tree` from the head of a branch.
 
     Args:
         stores: The repository.
-        name: The branch, which is the writer.
-        fence: The fence of the run that owns it; "" for a user's branch.
+        by: The branch, which is the writer; the fence of the run that owns it, or "" for a user's
+            branch; the spec of the commit, whose metadata names the step.
         head: Its head.
         tree: Metarange id of the files.
-        spec: The spec of the commit, whose metadata names the step.
         equal: Paths that were written, in key order; those that `tree` has unchanged are claimed, too.
     """
-    claims = claims_of(head)
+    claims, (name, fence, spec) = claims_of(head), by
     if not fence and (claims == EMPTY_METARANGE or not equal):
         return claims
     return claimed(

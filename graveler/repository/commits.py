@@ -321,15 +321,8 @@ class _Committer:
                 raise NoChangesError(f"branch {self._order.name!r}: nothing is staged")
         applied = self._applied(tip, tokens)
         order = self._order
-        claims = claims_after(
-            self._stores,
-            order.name,
-            order.fence,
-            tip.head,
-            applied.metarange,
-            order.spec,
-            sorted(set(self._written)),
-        )
+        by, written = (order.name, order.fence, order.spec), sorted(set(self._written))
+        claims = claims_after(self._stores, by, tip.head, applied.metarange, written)
         # equal writes may claim what others wrote
         changed = applied.changed or claims != claims_of(tip.head)
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])

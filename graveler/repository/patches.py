@@ -44,7 +44,7 @@ def commit_changes(
         changes = staged_changes((key, writes[key]) for key in keys)
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
         record = older.beneath_voids(tip.record, tip.record.sealed_tokens)
-        claims = claims_after(stores, name, fence, tip.head, applied.metarange, spec, keys)
+        claims = claims_after(stores, (name, fence, spec), tip.head, applied.metarange, keys)
         if applied.changed or claims != claims_of(tip.head):
             made = make_commit(
                 stores, tree=applied.metarange, parents=(tip.head,), spec=spec, claims=claims

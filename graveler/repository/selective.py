@@ -212,15 +212,8 @@ class _Work:
         applied = apply(stores.ranges, tip.head.metarange, listed, stores.splitting)
         if borrowed:
             confirm(stores, sealed, borrowed)
-        claims = claims_after(
-            stores,
-            self._name,
-            self._fence,
-            tip.head,
-            applied.metarange,
-            self._spec,
-            [change[0] for change in listed],
-        )
+        by, written = (self._name, self._fence, self._spec), [change[0] for change in listed]
+        claims = claims_after(stores, by, tip.head, applied.metarange, written)
         changed = applied.changed or claims != claims_of(tip.head)
         self.whole = self._leading(sealed) if changed else ()
         rest = self.older.beneath_voids(tip.record, sealed[len(self.whole) :])

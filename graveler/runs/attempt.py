@@ -258,6 +258,11 @@ class RunBranch(Branch):
         self._reads.note(self._attempt.known.base, prefix)
         return super().has_below(prefix)
 
+    def move(self, path: PathText, to: PathText) -> int:
+        """Stage files under other paths; see `Branch.move`. They are inputs of the run."""
+        self._reads.note(self._attempt.known.base, prefix_text(path, "path"))
+        return super().move(path, to)
+
     @cached_property
     def spark(self) -> "SparkSession":
         """The active Spark session, else a new one that is named after the run."""

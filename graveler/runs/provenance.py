@@ -11,6 +11,7 @@ from graveler.names import path_key
 from graveler.reads import changes
 from graveler.reads.view import Ref, find_value
 from graveler.refs import resolve_to_read
+from graveler.repository.reverts import REVERT
 from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish
@@ -133,7 +134,12 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
     value = find_value(Ref(stores, head), key)
     entry = None if value is None else decode_entry(key, value)
     prefix = ""
-    commit = next(changes.trace(stores, head, path=path, first_parent=True), None)
+    commits = changes.trace(stores, head, path=path, first_parent=True)
+    commit = next(commits, None)
+    if commit is not None and REVERT in commit.metadata and value is not None:
+        # the file returned: the commit that brought it first is its origin
+        same = (one for one in commits if find_value(Ref(stores, one), key) == value)
+        commit = next(same, commit)
     if commit is None:
         path = prefix = path.removesuffix("/") + "/"
         commit = next(changes.trace(stores, head, prefix=prefix, first_parent=True), None)

@@ -45,7 +45,7 @@ def land_tree(
         if not applied.changed:
             raise NoChangesError(f"branch {name!r}: the head has all of the import already")
         tree = applied.metarange
-        claims = claims_after(stores, name, fence, tip.head, tree, spec)
+        claims = claims_after(stores, (name, fence, spec), tip.head, tree)
         made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
         return tip.at(made)
 

@@ -445,3 +445,18 @@ def test_steps_are_known_after_a_rollback_was_undone(repo, main):
     assert not repo.runs.open(KEY).joined_steps()
     repo.undo("main")
     assert repo.runs.open(KEY).joined_steps()["work"].changed
+
+
+def test_a_file_that_a_rollback_restored_names_its_run(repo, main):
+    first = publish(repo, "A", {"p": "1"})
+    publish(repo, "B", {"p": "2"})
+    repo.runs.rollback("B")
+    found = repo.why("p")
+    assert (found.key, found.commit.id) == ("A", first.id)
+
+
+def test_a_move_is_a_read(repo, main):
+    first = publish(repo, "A", {"p": "1"})
+    with repo.run("B") as run, run.step("work") as step:
+        step.move("p", "q")
+    assert [reader.key for reader in repo.runs.readers(first.id)] == ["B"]
