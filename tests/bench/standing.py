@@ -89,10 +89,10 @@ def _compared(
     name: str, small: tuple[int, float], large: tuple[int, float], *, cold: bool
 ) -> Iterator[Result]:
     limit = COLD if cold else WARM
-    what = f"above {LONG:,} commits over {SHORT}"
+    what, few = f"above {LONG:,} commits", f"that above {SHORT}"
     details = f"{large[0]} and {small[0]} calls, {ms(large[1])} and {ms(small[1])}"
-    yield at_most(f"{name}, {what}: calls to the stores", large[0] / small[0], limit, "", details)
-    yield at_most(f"{name}, {what}: time", large[1] / small[1], limit, "", details)
+    yield at_most(f"{name}, {what}: calls to the stores", large[0] / small[0], limit, few, details)
+    yield at_most(f"{name}, {what}: time", large[1] / small[1], limit, few, details)
 
 
 def _spent(place: Path, act: Act, *, cold: bool) -> tuple[int, float]:
