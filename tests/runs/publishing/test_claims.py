@@ -6,6 +6,7 @@ import pytest
 
 from graveler.errors import ExpiredError, MergeConflictError, NoChangesError, RunStateError
 from tests.harness.operations.claims import KEY, files, publish
+from tests.harness.worlds import ScriptedWorld
 
 
 @pytest.fixture
@@ -275,8 +276,11 @@ def test_an_equal_publish_costs_no_new_tree(repo, main):
 
 
 @pytest.fixture
-def expired(repo, main):
-    """An hour that is older than what retention keeps, and has replaced a file."""
+def expired():
+    """A lake with empty caches: retention has passed an hour, and one that replaced a file."""
+    world = ScriptedWorld()
+    repo = world.repo(scripted=False)
+    main = repo.branch("main")
     main.put("latest", b"0")
     main.commit("by hand")
     publish(repo, KEY, {"part-1": "1"})
@@ -288,7 +292,7 @@ def expired(repo, main):
     repo.gc.keep(days=1)
     now = timedelta(0)
     repo.gc.sweep(repo.gc.mark(grace=now, window=now).id)
-    return repo
+    return world.repo(scripted=False)
 
 
 def test_an_hour_older_than_retention_runs_again(expired):
