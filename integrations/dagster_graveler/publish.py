@@ -150,10 +150,11 @@ def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:
 
 def _check_judged(run: Run, result: PublishResult, gates: Iterable[Gate]) -> None:
     """Fail if the run was published by another caller, without these gates."""
-    commit = result.commit.metadata
+    commit = result.commit
     ours = (run.key, str(run.attempt))
-    if not result.already or (commit.get("graveler.run"), commit.get("graveler.attempt")) != ours:
-        return  # this call has judged, or there was nothing to publish
+    owner = (commit.metadata.get("graveler.run"), commit.metadata.get("graveler.attempt"))
+    if not result.already or owner != ours or commit.spans == ():
+        return  # this call has judged, or there was nothing to judge
     judged = {verdict.gate for verdict in result.verdicts}
     if missing := [gate.name for gate in gates if gate.name not in judged]:
         raise final_failure(

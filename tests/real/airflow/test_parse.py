@@ -53,7 +53,13 @@ def test_the_provider_has_the_distributions_name():
 def test_airflow_finds_the_provider_and_all_it_names(home):
     shown = home.ask("provider")
     assert shown == {
-        "loaded": ["graveler_airflow"],  # the description loads neither Airflow nor the engine
+        "loaded": [  # the description loads neither Airflow nor the engine
+            "graveler",
+            "graveler.exports",
+            "graveler_airflow",
+            "graveler_airflow.get_provider_info",
+            "graveler_common",
+        ],
         "paths": True,
         "known as": distribution("graveler").version,
         "hook": "Graveler",

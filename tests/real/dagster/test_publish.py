@@ -81,9 +81,11 @@ def test_a_run_that_changed_nothing_shows_no_other_runs_changes(repo, publish):
         return "same"
 
     publish([one])
-    before = repo.commit("main").id
+    before = repo.commit("main")
     made = publish([one])
-    assert made.metadata["graveler/commit"].value == before
+    assert made.metadata["graveler/commit"].value == repo.commit("main").id
+    assert repo.commit("main").metarange == before.metarange
+    assert made.metadata["graveler/files"].value == 0
     assert "graveler/diff" not in made.metadata
 
 

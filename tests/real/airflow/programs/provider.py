@@ -9,7 +9,7 @@ warnings.filterwarnings("error", module="graveler")
 before = set(sys.modules)
 from graveler_airflow.get_provider_info import get_provider_info
 
-loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+loaded = set(sys.modules) - before
 from importlib import import_module
 
 from airflow._shared.module_loading import import_string
@@ -48,7 +48,7 @@ fields = manager.provider_configs, manager.hooks
 print(
     json.dumps(
         {
-            "loaded": sorted(loaded & {"airflow", "graveler", "graveler_airflow"}),
+            "loaded": sorted(name for name in loaded if name.startswith(("airflow", "graveler"))),
             "paths": len(paths) >= 15,
             "known as": manager.providers["graveler"].version,
             "hook": manager.hooks["graveler"].hook_name,
