@@ -161,7 +161,9 @@ def _fill(place: Path, size: int) -> None:
             last = chunk[-1]
         record, predicate = refs.branches.get_for_update("main")
         refs.branches.replace(replace(record, commit_id=last.id), predicate)
-        repo.ingestion().tick("2013-01-01T06:00Z")  # takes the commits of main once
+        # the first tick that publishes reads the commits of others since the previous one
+        repo.ingestion().branch.put("input/2013/01/01/06:00/f", b"1")
+        repo.ingestion().tick("2013-01-01T06:00Z")
 
 
 def _more(last: Commit, size: int) -> Iterator[Commit]:
