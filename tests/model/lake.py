@@ -339,7 +339,11 @@ class Lake:
             for path, (text, *_) in found.items()
             if path not in unsure and (path, text) in values
         }
-        claims = {place: claim for one in best for place, claim in one.version.claims.items()}
+        claims = {
+            path: tuple({**first.at(path), **last.at(path)}.items())
+            for first, last in [(best[0].version, best[-1].version)]
+            for path in {**first.claims, **last.claims}
+        }
         return Version(files, claims), unsure
 
     def revert(self, commit: int, on: str) -> Commit:
@@ -472,7 +476,7 @@ class Lake:
     def begin(self, who: int, step: str) -> Try:
         run = self._working(who)
         start = Draft(run.head.version)
-        start.take_back_step(run.key, step)
+        start.withdraw_step(run.key, step)
         return Try(self.handles[who], step, run.head.version, start.version())
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
@@ -493,7 +497,7 @@ class Lake:
         draft.known = work.fork.files
         draft.write((run.key, work.step), writes)
         dest = Draft(head)
-        dest.take_back_step(run.key, work.step)
+        dest.withdraw_step(run.key, work.step)
         version = merged(work.start, draft.version(), dest.version(), join=True)
         earlier = head.of(run.key, work.step)
         if not earlier and version.same(head):
@@ -618,7 +622,7 @@ class Lake:
         publish = chosen or standing or last.on
         lost = last.commit not in head.ancestors
         if (
-            publish is not standing
+            (publish is None or publish is not standing)
             and not last.changed
             and (lost or (changed_before and not last.on))
         ):
