@@ -42,7 +42,7 @@ from graveler.publishing.landing import merge_claims
 from graveler.reads.stores import Stores
 from graveler.repository.borrowed import Hold, rows_of
 from graveler.repository.strategies import Settlement
-from graveler.values import decode_entry, record_id
+from graveler.values import Replacement, decode_entry, record_id
 
 _Value = bytes | Literal[Unresolved.CONFLICT] | None
 
@@ -70,7 +70,7 @@ def values_at(stores: Stores, tree: str, paths: Sequence[bytes]) -> Iterator[byt
 def applied(stores: Stores, tree: str, files: Mapping[bytes, bytes | None]) -> str:
     """Return the tree with other value records at some paths; None removes a path."""
     changes = (
-        (path, None if value is None else record_id(path, value), value)
+        (path, None, None) if value is None else Replacement(path, record_id(path, value), value)
         for path, value in sorted(files.items())
     )
     return apply(stores.ranges, tree, changes, stores.splitting).metarange

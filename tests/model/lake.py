@@ -92,11 +92,15 @@ class Branch:
 
 @dataclass(eq=False)
 class Publish:
-    """A publish: its commit, its target, and the publish whose claims it left there, or itself."""
+    """A publish: its commit, its target, the publish whose claims it left there, or itself.
+
+    The run's record notes its rollback.
+    """
 
     commit: Commit
     into: str
     on: "Publish | None" = None
+    noted: "Commit | None" = None
 
     @property
     def changed(self) -> bool:
@@ -185,10 +189,17 @@ class Lake:
         return self.made[label]
 
     def make(self, version: Version, *parents: Commit, **marks: object) -> Commit:
+        self._check_bytes(version, *(parent.version for parent in parents))
         number = len(self.commits)
         commit = Commit(version, parents, made=self.hour, number=number, **marks)  # type: ignore[arg-type]
         self.commits.append(commit)
         return commit
+
+    def _check_bytes(self, version: Version, *others: Version) -> None:
+        """Check that files which return are not lost."""
+        here = {value for other in others for value in other.files.values()}
+        if not self.lost.isdisjoint(set(version.files.values()) - here):
+            raise Fails("ExpiredError")
 
     def _named(self, *commits: Commit) -> None:
         if not self.expired.isdisjoint(commits):
@@ -304,7 +315,7 @@ class Lake:
                 [
                     path
                     for path, text in new.items()
-                    if old.get(path) != text == content(version.files.get(path))
+                    if old.get(path) != text == content(other.version.files.get(path))
                 ],
             )
             version = draft.version()
@@ -477,6 +488,7 @@ class Lake:
         run = self._working(who)
         start = Draft(run.head.version)
         start.withdraw_step(run.key, step)
+        self._check_bytes(start.version(), run.head.version)
         return Try(self.handles[who], step, run.head.version, start.version())
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
@@ -635,18 +647,20 @@ class Lake:
                 raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
             reverts = standing_reverts(head)
             if publish.commit in reverts:
-                self._note(run, publish)
+                self._note(run, publish, reverts[publish.commit])
                 return reverts[publish.commit]
             if now != brought.work(run.key):
                 withdrawn = now == publish.commit.below.work(run.key)
                 raise Fails("RunStateError" if withdrawn else "MergeConflictError")
         self._named(publish.commit, *publish.commit.parents[:1])
         commit = self._pick(last.into, brought, publish.commit.below, reverts=publish.commit)
-        self._note(run, publish)
+        self._note(run, publish, commit)
         return commit
 
-    def _note(self, run: Run, publish: Publish) -> None:
-        run.parked, last = self.hour, run.publishes[-1]
+    def _note(self, run: Run, publish: Publish, commit: Commit) -> None:
+        if publish.noted is commit:
+            return
+        publish.noted, run.parked, last = commit, self.hour, run.publishes[-1]
         stands = last is publish or last.commit in self.branches[publish.into].head.ancestors
         if run.state == "PUBLISHED" and last.on is publish and stands:
             run.state = "ROLLED_BACK"
