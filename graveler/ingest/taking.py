@@ -38,9 +38,8 @@ class Taking:
     branch: IngestBranch
     shelves: Shelves
 
-    def bring_up(self, target: Commit) -> None:
+    def bring_up(self, head: Commit, target: Commit) -> None:
         """Take what others changed on the target, if the branch has work for it."""
-        head = self.branch.head()
         if self._is_lost(head, target):
             self._follow_back()
         elif self._is_due(head, target):

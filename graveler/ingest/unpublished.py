@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from graveler.ingest.hours import commit_hour
 from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
 from graveler.reads.stores import Stores
@@ -36,8 +37,8 @@ TARGET: Final = "graveler.target"
 CAUGHT_UP: Final = "graveler.caught-up"
 """Key in a commit that merges the target into the branch: the target's commit."""
 
-FAR: Final = 250
-"""The most commits of the target that are looked at one by one."""
+FAR: Final = 500
+"""The most generations of commits that are looked at one by one; a run takes two or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,26 @@ class IngestBranch:
         refs = self.stores.refs
         return refs.commits.get(refs.branches.get(name).commit_id)
 
+    def tips(self) -> tuple[Commit, Commit]:
+        """Return the heads of the branch and of its target.
+
+        If they are far apart, the record of an hour may tell that the target has the branch: it did
+        when it was on the line on which it is now. Then no walk between them is needed.
+        """
+        head, target, refs = self.head(), self.target(), self.stores.refs
+        apart = target.generation - head.generation > FAR
+        if apart and INGEST in head.metadata and (head.id, target.id) not in refs.commits.known:
+            record = self.records.hour(commit_hour(head))
+            now = refs.branches.get(self.into)  # read after the record
+            target = refs.commits.get(now.commit_id)
+            there = record is not None and record.line == now.line and record.published
+            if there and is_ancestor(refs.commits, head.id, there):
+                refs.commits.known.add((head.id, target.id))
+        return head, target
+
     def unpublished(self) -> tuple[Point, ...]:
         """Return the commits that are not published, as points, oldest first."""
-        return points(self.stores.refs.commits, self.head(), self.target())
+        return points(self.stores.refs.commits, *self.tips())
 
 
 def points(commits: Commits, head: Commit, target: Commit) -> tuple[Point, ...]:
