@@ -301,13 +301,9 @@ class Ingestion:
     ) -> str | None:
         """Return the id of the target's commit that contains a commit of the branch, or None."""
         commits = self._stores.refs.commits
-        released = [
-            quarantine.released
-            for quarantine in quarantines
-            if quarantine.released and identifier in quarantine.commits
-        ]
-        if released:
-            there = is_ancestor(commits, released[-1], target.id)
-            return released[-1] if there else None
+        for quarantine in quarantines[::-1]:
+            if quarantine.released and identifier in quarantine.commits:
+                there = is_ancestor(commits, quarantine.released, target.id)
+                return quarantine.released if there else None
         published = published_by(commits, commits.get(identifier), target)
         return None if published is None else published.id

@@ -10,13 +10,14 @@ by commit.
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Final
 
 from graveler.ingest.hours import commit_hour
 from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor
+from graveler.refs import is_ancestor, log
 from graveler.refs.commits import Commits
 
 INGEST: Final = "graveler.ingest"
@@ -140,13 +141,13 @@ def find_removal(commits: Commits, head: Commit, names: tuple[str, ...]) -> str 
     if not changes:
         return None
     floor = min(change.generation for change in changes)
-    commit: Commit | None = head
     present = False
-    while commit is not None and commit.generation >= floor:
+    for commit in log(commits, head.id, first_parent=True):
+        if commit.generation < floor:
+            break
         if not set(names).isdisjoint(_removed(commit)):
             return commit.metadata.get(TAKEN_TO, "?")
         present = present or commit.id in names
-        commit = _before(commits, commit)
     return "" if present else None
 
 
@@ -154,9 +155,8 @@ def published_by(commits: Commits, commit: Commit, target: Commit) -> Commit | N
     """Return the commit on the target's own line that published `commit`, or None."""
     if not is_ancestor(commits, commit.id, target.id):
         return None
-    line = [target]
-    while (older := _before(commits, line[-1])) and older.generation >= commit.generation:
-        line.append(older)
+    newer = log(commits, target.id, first_parent=True)
+    line = list(takewhile(lambda one: one.generation >= commit.generation, newer))
     # along the line, newest first, the commits that contain it precede those that do not
     without = bisect_left(line, 1, key=lambda later: 1 - is_ancestor(commits, commit.id, later.id))
     return line[without - 1]
@@ -168,9 +168,8 @@ def last_sealed(commits: Commits, head: Commit, known: Callable[[], str]) -> Com
     It is the last one of staged writes, or `known()`, if a tick found then that nothing was left.
     """
     ended = known() if _is_ours(head) else ""
-    while head.id != ended and _is_ours(head) and (older := _before(commits, head)):
-        head = older
-    return head
+    line = log(commits, head.id, first_parent=True)
+    return next(one for one in line if one.id == ended or not _is_ours(one))
 
 
 def last_seen(commits: Commits, head: Commit) -> str:
@@ -178,14 +177,10 @@ def last_seen(commits: Commits, head: Commit) -> str:
 
     Without a tick, it is `head` itself: its own history is known.
     """
-    commit: Commit | None = head
-    for _ in range(FAR):
-        if commit is None:
-            break
+    for commit in islice(log(commits, head.id, first_parent=True), FAR):
         mark = commit.metadata.get(CAUGHT_UP) or commit.metadata.get(TARGET)
         if mark is not None and commits.find(mark) is not None:
             return mark
-        commit = _before(commits, commit)
     return head.id
 
 
@@ -197,15 +192,7 @@ def _is_ours(commit: Commit) -> bool:
     return TAKEN_OFF in commit.metadata or CAUGHT_UP in commit.metadata
 
 
-def _before(commits: Commits, commit: Commit) -> Commit | None:
-    return commits.get(commit.parents[0]) if commit.parents else None
-
-
 def unpublished_line(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
     """Return the commits of the line that the target does not have, oldest first."""
-    line = []
-    commit: Commit | None = head
-    while commit is not None and not is_ancestor(commits, commit.id, target.id):
-        line.append(commit)
-        commit = _before(commits, commit)
-    return line[::-1]
+    line = log(commits, head.id, first_parent=True)
+    return list(takewhile(lambda one: not is_ancestor(commits, one.id, target.id), line))[::-1]

@@ -330,7 +330,7 @@ def others(repo, count):
     move(refs, "main", lambda now: replace(now, commit_id=last.id), action="publish")
 
 
-def test_the_first_tick_above_many_commits_makes_as_many_calls_as_above_few():
+def test_a_tick_above_many_commits_makes_as_many_calls():
     """It read all commits that others made on the target since the previous tick."""
     calls = []
     for count in (5, 2_000):
@@ -347,9 +347,7 @@ def test_the_first_tick_above_many_commits_makes_as_many_calls_as_above_few():
 
 
 @pytest.mark.parametrize("back", [True, False])
-def test_a_publish_that_was_undone_is_not_taken_for_a_part_of_a_long_history(
-    repo, monkeypatch, back
-):
+def test_a_publish_that_was_undone_is_in_no_long_history(repo, monkeypatch, back):
     monkeypatch.setattr(unpublished, "FAR", 20)
     before = repo.commit("main").id
     ingestion = first_hour(repo)
