@@ -154,9 +154,7 @@ class Quarantines:
             return
         stores, name, head = self.branch.stores, quarantine.name, quarantine.head
         try:
-            stores.refs.branches.create(
-                BranchRecord(name=name, commit_id=head, staging_token=stores.ids.unique())
-            )
+            stores.refs.branches.start(name, head)
         except AlreadyExistsError:
             record = stores.refs.branches.find(name)
             now = None if record is None else stores.refs.commits.get(record.commit_id)
