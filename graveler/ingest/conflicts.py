@@ -1,7 +1,6 @@
 """Changes of others on the target, and the staged writes that conflict with them."""
 
 from collections.abc import Iterator
-from itertools import islice
 
 from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
 from graveler.committed.diff import diff, same_content
@@ -26,12 +25,13 @@ class Theirs:
         self._stores = branch.stores
         self._since, self._target = since, target
         commits = self._stores.refs.commits
-        new = line_outside(commits, target.id, last_seen(commits, since))
-        line = list(islice(new, FAR))
+        seen = last_seen(commits, since)
+        far = target.generation - commits.get(seen).generation > FAR
+        line = [] if far else list(line_outside(commits, target.id, seen))
         mine = [commit for commit in line if commit.metadata.get(INGEST) == branch.name]
-        self.exist = len(line) == FAR or len(mine) < len(line)
+        self.exist = far or len(mine) < len(line)
         self._own = [*mine, *(one for one in line if self._takes_back(branch.name, one))]
-        self._others = None if len(line) == FAR else [one for one in line if one not in self._own]
+        self._others = None if far else [one for one in line if one not in self._own]
 
     def is_own(self, key: bytes, now: bytes | None) -> bool:
         """Return whether the target has this value by a publish of the branch or a revert of one."""
@@ -90,8 +90,9 @@ class Theirs:
         return any(self._changed(values, change.key, change.right_value) for change in changes)
 
     def _takes_back(self, name: str, commit: Commit) -> bool:
-        reverted = self._stores.refs.commits.find(commit.metadata.get(REVERT, ""))
-        return reverted is not None and reverted.metadata.get(INGEST) == name
+        reverted = commit.metadata.get(REVERT)
+        made = self._stores.refs.commits.find(reverted) if reverted else None
+        return made is not None and made.metadata.get(INGEST) == name
 
     def _is_of(self, commit: Commit, key: bytes, now: bytes | None) -> bool:
         refs, ranges = self._stores.refs, self._stores.ranges
