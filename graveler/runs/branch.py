@@ -15,7 +15,7 @@ from graveler.kv.record_store import ABSENT_VERSION, Version
 from graveler.model import BranchRecord, Change, Commit
 from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted, uncommitted_in
-from graveler.refs import move, moved, remove
+from graveler.refs import is_ancestor, move, moved, remove
 from graveler.refs.branches import Seen, check_fence, missing_branch, owned
 from graveler.runs.record import RunHandle, RunRecord
 
@@ -67,7 +67,7 @@ def take_branch(
                 f"{record.attempt} was opening"
             )
         head = stores.refs.commits.get(branch.commit_id)
-        resumes = branch.attempt >= record.forked and _is_of_this_round(head, record)
+        resumes = branch.attempt >= record.forked and _is_of_this_round(stores, head, record)
         return replace(fresh, commit_id=head.id) if resumes else fresh
 
     while True:
@@ -148,7 +148,7 @@ def _last_known(stores: Stores, record: RunRecord) -> str:
     ]
     for head in (*deleted, record.head):
         commit = stores.refs.commits.find(head) if head else None
-        if commit is None or not _is_of_this_round(commit, record):
+        if commit is None or not _is_of_this_round(stores, commit, record):
             continue
         try:
             stores.refs.expired.check_nameable(head)
@@ -158,10 +158,12 @@ def _last_known(stores: Stores, record: RunRecord) -> str:
     return record.base
 
 
-def _is_of_this_round(commit: Commit, record: RunRecord) -> bool:
+def _is_of_this_round(stores: Stores, commit: Commit, record: RunRecord) -> bool:
     return (
         commit.metadata.get("graveler.run") == record.key
         and int(commit.metadata.get("graveler.attempt", "0")) >= record.forked
+        # a restored dump has publishes of later attempts than the record counts
+        and not is_ancestor(stores.refs.commits, commit.id, record.base)
     )
 
 

@@ -90,6 +90,20 @@ def test_a_dump_is_the_same_after_it_was_restored(lake, full, tmp_path):
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
+def test_an_empty_attempt_after_a_restore_starts_from_the_target(lake, full, tmp_path):
+    full.protection.remove("main")
+    with full.runs.open("05").step("work") as step:
+        step.put("p", b"1")
+    full.runs.open("05").publish()
+    full.dump_refs(tmp_path / "refs")
+    with without_kv(lake, tmp_path) as other:
+        repo = other.restore_repository(tmp_path / "refs", take_over=True)
+        repo.protection.remove("main")
+        repo.runs.open("05")
+        head = commit(repo.branch("main"), "by hand", q="2")
+        assert repo.branch(repo.runs.open("05").branch).head.id == head.id
+
+
 def test_a_dump_takes_no_place_of_a_pipe_or_a_device(full, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidInputError, match="not a regular file"):
