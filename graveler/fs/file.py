@@ -1,18 +1,22 @@
 """An open file: read through fsspec's block cache, or written and made visible by its close."""
 
 import errno
+import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Protocol, cast
 
 from fsspec.spec import AbstractBufferedFile
 
-from graveler.fs.address import translated
+from graveler.fs.address import Address, translated
 from graveler.model import Entry
 from graveler.objects.store import Body
 from graveler.reads import Stores
 from graveler.reads.files import read_range, verifier_of
+from graveler.repository import unfinished
+from graveler.repository.unfinished import Place
 
 _IN_MEMORY_BYTES: Final = 16 << 20
 
@@ -38,8 +42,8 @@ class FileHost(Protocol):
     def open(self, path: str, mode: str) -> Any:
         """Open a file."""
 
-    def check_writable(self, path: str) -> None:
-        """Raise an error if the path cannot be written, before bytes are stored."""
+    def check_writable(self, path: str) -> Place:
+        """Return the branch of a path. Raise an error, before bytes are stored, if it is read-only."""
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry."""
@@ -49,8 +53,10 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     """A file of a tree.
 
     Reading: the file shows the version that was opened, even if its path is written meanwhile.
-    Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block, or
-    the file is never closed, nothing is kept.
+    Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block,
+    nothing is kept. If the file is never closed, or closed while an exception is handled that is
+    newer than its opening, the file is unfinished: it is not staged, and commits of the branch are
+    refused until the path is written again, or the file is discarded or accepted.
     """
 
     fs: FileHost
@@ -66,6 +72,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     ) -> None:
         self._spool: BinaryIO | None = None
         self._before: Entry | None = None
+        self._older = [*_handled()]
         entry = fs.entry(path) if mode == "rb" else None
         if entry is not None:
             self._entry = entry
@@ -82,7 +89,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     def _begin(self) -> None:
         """Check that the file may be written, before bytes are written."""
-        self.fs.check_writable(self.path)
+        self._place = self.fs.check_writable(self.path)
         self._spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115 - closed with the file
         if self.mode == "xb" and self.fs.exists(self.path):
             raise FileExistsError(errno.EEXIST, "there is a file", self.path)
@@ -140,24 +147,51 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             super().flush(force)
 
     def close(self) -> None:
-        """Finish the file. From then on readers see it."""
+        """Finish the file. From then on readers see it.
+
+        If an exception is handled that is newer than the opening, the file becomes unfinished.
+        """
+        error = next(_handled(), None)
+        if self.closed or getattr(self, "_unclosable", False):  # the latter is fsspec's mark
+            return
+        older = error is None or any(error is each for each in self._older)
+        if older or self.mode == "rb":
+            self.accept()
+        else:
+            self.leave()
+
+    def accept(self) -> None:
+        """Finish the file, whatever exception is handled, or although it was left unfinished."""
+        if self._spool is not None:
+            self.closed = False
+            self._forget()
         try:
             super().close()
         finally:
-            self._drop_spool()
+            self._end()
 
     def discard(self) -> None:
         """Discard the file. Nothing is kept."""
         self.closed = True
-        self._drop_spool()
+        self._end()
+
+    def leave(self) -> None:
+        """Leave the file unfinished."""
+        self.closed = True
+        unfinished.leave(self._place, Address.parse(self.path).path, self)
 
     def commit(self) -> None:
         """Do nothing. The transaction commits all of its files at once."""
 
-    def _drop_spool(self) -> None:
+    def _end(self) -> None:
+        self._older.clear()
         spool, self._spool = self._spool, None
         if spool is not None:
             spool.close()
+            self._forget()
+
+    def _forget(self) -> None:
+        unfinished.end(self._place, Address.parse(self.path).path, self)
 
     def __enter__(self) -> "GravelerFile":
         return self
@@ -178,11 +212,19 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             return
         if self.mode == "rb":
             self.close()
-            return
-        self.discard()
-        warnings.warn(
-            f"{self.path} was never closed, so nothing of it was kept",
-            ResourceWarning,
-            stacklevel=2,
-            source=self,
-        )
+        else:
+            self.leave()
+            warnings.warn(
+                f"{self.path} was never closed, so it is not staged",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+
+def _handled() -> Iterator[BaseException]:
+    """Yield the exceptions that are being handled, newest first."""
+    error = sys.exception()
+    while error is not None:
+        yield error
+        error = error.__context__

@@ -6,17 +6,24 @@ from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.compression import compr
+from fsspec.core import get_compression
 
 from graveler.fs.address import Address, translated
+from graveler.fs.file import GravelerFile
+from graveler.fs.layers import CompressedFile, TextFile
 from graveler.fs.reader import ReadOnlyFileSystem
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.reads.files import open_entry
-from graveler.repository import Branch
-from graveler.repository.branch import check_writable
+from graveler.repository import Branch, unfinished
+from graveler.repository.branch import check_writable, fence_of
+from graveler.repository.unfinished import Place
+
+_OF_TEXT: Final = ("encoding", "errors", "newline")
 
 
 class GravelerFileSystem(ReadOnlyFileSystem):
@@ -34,13 +41,84 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         options: Options of fsspec.
     """
 
-    def check_writable(self, path: str) -> None:
-        """Raise an error if the path cannot be written, before bytes are stored."""
+    def check_writable(self, path: str) -> Place:
+        """Return the branch of a path. Raise an error, before bytes are stored, if it is read-only."""
+        branch = self._writable_branch(path)
+        with translated(path):
+            check_writable(branch)
+        return _place_of(branch)
+
+    def _writable_branch(self, path: str) -> Branch:
         path = self._strip_protocol(path)
         with translated(path):
             target = self._target(Address.parse(path))
-            branch = target if isinstance(target, Branch) else target.branch
-            check_writable(branch)
+        return target if isinstance(target, Branch) else target.branch
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        """Open a file. The options are fsspec's, such as ``compression`` and ``encoding``.
+
+        A file that is written becomes visible when it is closed. It is discarded if an exception
+        leaves its ``with`` block. If it is dropped open, or closed while a newer exception than its
+        opening is handled, it is unfinished: commits of the branch are refused until the path is
+        written again, or the file is discarded or accepted.
+        """
+        if not {*mode} & {*"wax"}:
+            return super().open(path, mode, **options)
+        text = {name: options.pop(name) for name in _OF_TEXT if name in options}
+        packing = options.pop("compression", None)
+        raw = super().open(path, mode.replace("t", "").replace("b", "") + "b", **options)
+        if self._finishing is not None:
+            self._finishing[:] = [*(each for each in self._finishing if not each.closed), raw]
+        try:
+            file = raw
+            if (kind := get_compression(self._strip_protocol(path), packing)) is not None:
+                file = CompressedFile(raw, compr[kind](raw, mode=mode[0]))
+            return file if "b" in mode else TextFile(file, **text)
+        except BaseException:
+            raw.discard()
+            raise
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Close the files that this instance has opened in the block and that are still open.
+
+        For programs that do not close their files, such as DuckDB's ``EXPORT DATABASE``. If an
+        exception leaves the block, these files are discarded.
+        """
+        outer, self._finishing = self._finishing, []
+        try:
+            yield
+            for file in self._finishing:
+                if not file.closed:
+                    file.accept()
+        finally:
+            for file in self._finishing:
+                if not file.closed:
+                    file.discard()
+            self._finishing = outer
+
+    def accept(self, path: str) -> None:
+        """Stage an unfinished file with the bytes that were written to it.
+
+        Raises:
+            FileNotFoundError: This process has no unfinished file at the path.
+        """
+        self._unfinished(path).accept()
+
+    def discard(self, path: str) -> None:
+        """Discard an unfinished file, so that its branch can be committed.
+
+        Raises:
+            FileNotFoundError: This process has no unfinished file at the path.
+        """
+        self._unfinished(path).discard()
+
+    def _unfinished(self, path: str) -> GravelerFile:
+        path = self._strip_protocol(path)
+        file = unfinished.found(_place_of(self._writable_branch(path)), Address.parse(path).path)
+        if not isinstance(file, GravelerFile):
+            raise FileNotFoundError(errno.ENOENT, "there is no unfinished file", path)
+        return file
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry. A transaction keeps the entry until its end."""
@@ -213,3 +291,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         path = self._strip_protocol(path)
         with translated(path):
             return self._branch(Address.parse(path)).commit(message, metadata=metadata)
+
+
+def _place_of(branch: Branch) -> Place:
+    return Place(branch.repository.uid, branch.name, fence_of(branch))

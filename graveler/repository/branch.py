@@ -495,6 +495,7 @@ class Branch(View, BranchLike):
         Raises:
             NoChangesError: No staged write differs from the head.
             ProtectedBranchError: The branch accepts no commits.
+            UnfinishedFileError: This process has not finished a file of the branch.
         """
         flag(allow_empty, "allow_empty")
         spec = commit_spec(self, message, metadata, committer)
@@ -539,6 +540,7 @@ class Branch(View, BranchLike):
         Raises:
             NoChangesError: The head has all of these changes.
             ProtectedBranchError: The branch accepts no writes or no commits.
+            UnfinishedFileError: This process has not finished another file of the branch.
         """
         spec = commit_spec(self, message, metadata, committer)
         entries = each(entries, "entries", Entry, "a graveler.Entry")

@@ -39,6 +39,7 @@ from graveler.publishing.landing import (
 )
 from graveler.reads.stores import Stores
 from graveler.refs import move
+from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.repository.bundles import seal
 from graveler.repository.writes import CHUNK
@@ -159,8 +160,10 @@ def commit_paths(
         ProtectedBranchError: The branch accepts no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses. All writes stay staged.
+        UnfinishedFileError: This process has not finished a file at the paths.
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
+    unfinished.check(stores, name, fence, choice.covers)
     work = _Work(stores, name, spec, choice, fence, keep)
     if not fence:
         stores.refs.protection.check(name, "commit")
