@@ -5,9 +5,14 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from io import TextIOWrapper
+from pathlib import Path
+from shutil import copyfileobj
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Protocol, cast
 
+from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
 
 from graveler.fs.address import Address, translated
@@ -39,7 +44,7 @@ class FileHost(Protocol):
     def exists(self, path: str) -> bool:
         """Return whether the file or folder exists."""
 
-    def open(self, path: str, mode: str) -> Any:
+    def open(self, path: str, mode: str, **options: Any) -> Any:
         """Open a file."""
 
     def check_writable(self, path: str) -> Place:
@@ -54,9 +59,11 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     Reading: the file shows the version that was opened, even if its path is written meanwhile.
     Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block,
-    nothing is kept. If the file is never closed, or closed while an exception is handled that is
-    newer than its opening, the file is unfinished: it is not staged, and commits of the branch are
-    refused until the path is written again, or the file is discarded or accepted.
+    nothing is kept. A file that is dropped open, or closed while an exception is handled that is
+    newer than its opening, is unfinished (``graveler.repository.unfinished``).
+
+    Args:
+        packing: fsspec's name of the compression of a written file.
     """
 
     fs: FileHost
@@ -68,11 +75,13 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         mode: str = "rb",
         block_size: int | str | None = "default",
         autocommit: bool = True,
+        packing: str | None = None,
         **kwargs: Any,
     ) -> None:
         self._spool: BinaryIO | None = None
         self._before: Entry | None = None
         self._older = [*_handled()]
+        self._packing = packing
         entry = fs.entry(path) if mode == "rb" else None
         if entry is not None:
             self._entry = entry
@@ -96,10 +105,9 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         if self.mode == "ab":
             self._before = self._current()
             if self._before is not None:
-                with self.fs.open(self.path, "rb") as before:
-                    while piece := before.read(self.blocksize):
-                        self._spool.write(piece)
-                self.loc = self._before.size
+                with self.fs.open(self.path, "rb", compression=self._packing) as before:
+                    copyfileobj(before, self._spool)
+                self.loc = self._spool.tell()
 
     def _current(self) -> Entry | None:
         try:
@@ -139,7 +147,14 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
                 errno.EAGAIN, "another writer changed the file during the append", self.path
             )
         spool.seek(0)
-        self.fs.write_stream(self.path, spool)
+        if self._packing is None:
+            self.fs.write_stream(self.path, spool)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            packed = Path(folder, "packed")
+            with packed.open("wb") as raw, compr[self._packing](raw, mode="wb") as packer:
+                copyfileobj(spool, packer)
+            self.fs.write_stream(self.path, packed)
 
     def flush(self, force: bool = False) -> None:
         """Write buffered bytes. The file becomes visible when it is closed."""
@@ -147,18 +162,15 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             super().flush(force)
 
     def close(self) -> None:
-        """Finish the file. From then on readers see it.
-
-        If an exception is handled that is newer than the opening, the file becomes unfinished.
-        """
+        """Finish the file. From then on readers see it, unless a newer exception is handled."""
         error = next(_handled(), None)
-        if self.closed or getattr(self, "_unclosable", False):  # the latter is fsspec's mark
+        if self.closed:
             return
         older = error is None or any(error is each for each in self._older)
         if older or self.mode == "rb":
             self.accept()
         else:
-            self.leave()
+            self._leave()
 
     def accept(self) -> None:
         """Finish the file, whatever exception is handled, or although it was left unfinished."""
@@ -175,8 +187,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         self.closed = True
         self._end()
 
-    def leave(self) -> None:
-        """Leave the file unfinished."""
+    def _leave(self) -> None:
         self.closed = True
         unfinished.leave(self._place, Address.parse(self.path).path, self)
 
@@ -213,13 +224,27 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         if self.mode == "rb":
             self.close()
         else:
-            self.leave()
+            self._leave()
             warnings.warn(
                 f"{self.path} was never closed, so it is not staged",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
             )
+
+
+class TextFile(TextIOWrapper):
+    """A file of text that is written. Like the file below, it is unfinished if it is dropped open."""
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            self.buffer.discard()  # type: ignore[attr-defined]  # a GravelerFile
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(ValueError):  # it was closed or detached
+            self.flush()
+            self.buffer.__del__()  # type: ignore[attr-defined]
 
 
 def _handled() -> Iterator[BaseException]:

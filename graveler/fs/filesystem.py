@@ -6,15 +6,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fsspec.callbacks import DEFAULT_CALLBACK
-from fsspec.compression import compr
 from fsspec.core import get_compression
 
 from graveler.fs.address import Address, translated
-from graveler.fs.file import GravelerFile
-from graveler.fs.layers import CompressedFile, TextFile
+from graveler.fs.file import GravelerFile, TextFile
 from graveler.fs.reader import ReadOnlyFileSystem
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
@@ -55,27 +53,19 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         return target if isinstance(target, Branch) else target.branch
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        """Open a file. The options are fsspec's, such as ``compression`` and ``encoding``.
-
-        A file that is written becomes visible when it is closed. It is discarded if an exception
-        leaves its ``with`` block. If it is dropped open, or closed while a newer exception than its
-        opening is handled, it is unfinished: commits of the branch are refused until the path is
-        written again, or the file is discarded or accepted.
-        """
+        """Open a file, with fsspec's options. A written file becomes visible when it is closed."""
         if not {*mode} & {*"wax"}:
             return super().open(path, mode, **options)
         text = {name: options.pop(name) for name in _OF_TEXT if name in options}
-        packing = options.pop("compression", None)
-        raw = super().open(path, mode.replace("t", "").replace("b", "") + "b", **options)
+        packing = get_compression(self._strip_protocol(path), options.pop("compression", None))
+        binary = mode.replace("t", "").replace("b", "") + "b"
+        file = super().open(path, binary, packing=packing, **options)
         if self._finishing is not None:
-            self._finishing[:] = [*(each for each in self._finishing if not each.closed), raw]
+            self._finishing[:] = [*(each for each in self._finishing if not each.closed), file]
         try:
-            file = raw
-            if (kind := get_compression(self._strip_protocol(path), packing)) is not None:
-                file = CompressedFile(raw, compr[kind](raw, mode=mode[0]))
             return file if "b" in mode else TextFile(file, **text)
         except BaseException:
-            raw.discard()
+            file.discard()
             raise
 
     @contextmanager
@@ -88,37 +78,24 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         outer, self._finishing = self._finishing, []
         try:
             yield
-            for file in self._finishing:
-                if not file.closed:
-                    file.accept()
+            for file in (each for each in self._finishing if not each.closed):
+                file.accept()
         finally:
-            for file in self._finishing:
-                if not file.closed:
-                    file.discard()
+            for file in (each for each in self._finishing if not each.closed):
+                file.discard()
             self._finishing = outer
 
-    def accept(self, path: str) -> None:
-        """Stage an unfinished file with the bytes that were written to it.
+    def unfinished(self, path: str) -> GravelerFile:
+        """Return a file that this process left unfinished, to ``accept`` or ``discard`` it.
 
         Raises:
-            FileNotFoundError: This process has no unfinished file at the path.
+            FileNotFoundError: There is none at the path.
         """
-        self._unfinished(path).accept()
-
-    def discard(self, path: str) -> None:
-        """Discard an unfinished file, so that its branch can be committed.
-
-        Raises:
-            FileNotFoundError: This process has no unfinished file at the path.
-        """
-        self._unfinished(path).discard()
-
-    def _unfinished(self, path: str) -> GravelerFile:
         path = self._strip_protocol(path)
         file = unfinished.found(_place_of(self._writable_branch(path)), Address.parse(path).path)
-        if not isinstance(file, GravelerFile):
+        if file is None:
             raise FileNotFoundError(errno.ENOENT, "there is no unfinished file", path)
-        return file
+        return cast("GravelerFile", file)
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry. A transaction keeps the entry until its end."""
@@ -294,4 +271,4 @@ class GravelerFileSystem(ReadOnlyFileSystem):
 
 
 def _place_of(branch: Branch) -> Place:
-    return Place(branch.repository.uid, branch.name, fence_of(branch))
+    return branch.repository.uid, branch.name, fence_of(branch)
