@@ -8,10 +8,12 @@
 ``a/``      the same as ``a/**``
 ==========  ====================================================
 
-A pattern matches whole paths and is case-sensitive.
+A pattern matches whole paths and is case-sensitive. If a path or a folder has the text of the pattern
+as its name, callers take it by this name: see `literal`.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -53,6 +55,18 @@ def matches(pattern: str, path: str) -> bool:
 def literal_start(pattern: str) -> str:
     """Return the text with which every matching path begins."""
     return _MAGIC.split(pattern, maxsplit=1)[0]
+
+
+def is_literal(pattern: str) -> bool:
+    """Return whether a pattern has no special characters."""
+    return _MAGIC.search(pattern) is None
+
+
+def literal(pattern: str, exists: Callable[[str], bool]) -> str:
+    """Return the pattern, or one that matches only its own text if such a path or folder exists."""
+    if is_literal(pattern) or not exists(pattern):
+        return pattern
+    return _MAGIC.sub(r"[\g<0>]", pattern)
 
 
 def _part(part: str) -> str:

@@ -10,10 +10,11 @@ from typing import Any, Final, cast
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.core import get_compression
+from fsspec.implementations.local import LocalFileSystem
 
 from graveler.fs.address import Address, translated
 from graveler.fs.file import GravelerFile, TextFile
-from graveler.fs.reader import ReadOnlyFileSystem
+from graveler.fs.reader import ReadOnlyFileSystem, paired
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.reads.files import open_entry
@@ -108,7 +109,13 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         """Write bytes to a file."""
         if mode == "create" and self.exists(path):
             raise FileExistsError(errno.EEXIST, "there is a file", path)
-        self.write_stream(path, bytes(value))
+        self.write_stream(path, bytes(memoryview(value)))
+
+    def put(self, lpath: Any, rpath: Any, recursive: bool = False, **kwargs: Any) -> None:
+        """Store local files."""
+        local = LocalFileSystem()
+        lpath, rpath = paired(local, lpath, self, rpath, recursive=recursive, **kwargs)
+        super().put(lpath, rpath, recursive, **kwargs)
 
     def put_file(
         self,
@@ -161,6 +168,8 @@ class GravelerFileSystem(ReadOnlyFileSystem):
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> None:
         """Copy files without copying bytes. All copies are staged together."""
         with self._remembering(), self._linking_together():
+            recursive = kwargs.get("recursive", args[0] if args else False)
+            path1, path2 = paired(self, path1, self, path2, **{**kwargs, "recursive": recursive})
             super().copy(path1, path2, *args, **kwargs)
 
     @contextmanager

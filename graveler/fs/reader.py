@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from glob import escape, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from fsspec import AbstractFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
-from fsspec.utils import isfilelike
+from fsspec.implementations.local import LocalFileSystem, trailing_sep
+from fsspec.utils import isfilelike, other_paths
 
 from graveler.errors import NotFoundError
 from graveler.fs.address import Address, translated
@@ -189,43 +192,69 @@ class ReadOnlyFileSystem(TreeFileSystem):
         detail: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Return the files below a folder in one scan of the tree."""
+        """Return the files below a folder in one scan of the tree, and the file at its path.
+
+        Args:
+            path: The folder, or a file.
+            maxdepth: How many levels are listed; None for all.
+            withdirs: Whether folders are returned, too.
+            detail: Whether the result maps the paths to the results of ``info``.
+            kwargs: ``prefix``, with which the paths below the folder begin; fsspec's others.
+        """
         path = self._strip_protocol(path)
         address = Address.parse(path)
+        prefix = str(kwargs.pop("prefix", ""))
         if maxdepth is not None or not address.ref:
             with translated(path), self._one_version(address):
-                return super().find(path, maxdepth, withdirs, detail, **kwargs)
-        with translated(path):
-            infos = self._everything(address, withdirs=withdirs)
+                infos = super().find(path, maxdepth, withdirs, True, **kwargs)
+            start = f"{path}/{prefix}" if prefix else ""
+            infos = {name: info for name, info in infos.items() if name.startswith(start)}
+        else:
+            with translated(path):
+                infos = self._everything(address, prefix, withdirs=withdirs)
         return infos if detail else list(infos)
 
-    def _everything(self, address: Address, *, withdirs: bool) -> dict[str, _Info]:
+    def _everything(self, address: Address, prefix: str, *, withdirs: bool) -> dict[str, _Info]:
         infos: dict[str, _Info] = {}
         try:
             view = self._view(address)
         except NotFoundError:
             return infos
         with self._recording():
-            for entry in view.entries(address.folder):
+            here = [address.path] if address.path and not prefix else []
+            files = (view.stat(path) for path in here if view.exists(path))
+            for entry in chain(files, view.entries(address.folder + prefix)):
                 name = address.tree + entry.path
                 infos[name] = self.info_of(name, entry, view.repository)
                 if self._batch.seen is not None:
                     self._batch.seen[name] = entry
         if withdirs:
-            here = address.text
-            folders = {here} if infos else set()
+            root = address.text
+            folders = {root} if infos else set()
             for name in infos:
-                while (name := name.rpartition("/")[0]) not in folders and len(name) > len(here):
+                while (name := name.rpartition("/")[0]) not in folders and len(name) > len(root):
                     folders.add(name)
+            folders -= infos.keys()  # a path that is both counts as a file
             infos.update((name, _folder(name)) for name in folders)
             if self._batch.seen is not None:
                 self._batch.seen.update(dict.fromkeys(folders))
-        if not infos and address.path and view.exists(address.path):
-            infos[address.text] = self.info_of(address.text, view.stat(address.path))
         return dict(sorted(infos.items()))
 
     def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
-        """Return the paths that match a pattern. Only folders that match their part are listed."""
+        """Return the paths that match a pattern. Only folders that match their part are listed.
+
+        A path or a folder whose name is the text of the pattern comes before the pattern.
+        """
+        if (name := self.literal(path)) is not None:
+            return {name: self.info(name)} if kwargs.get("detail") else [name]
+        return self._matching(path, maxdepth, **kwargs)
+
+    def literal(self, path: str) -> str | None:
+        """Return an existing path that looks like a pattern, without its protocol, or None."""
+        path = self._strip_protocol(path)
+        return path if has_magic(path) and self.exists(path) else None
+
+    def _matching(self, path: str, maxdepth: int | None, **kwargs: Any) -> Any:
         parts = self._strip_protocol(path).split("/")
         first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
         with translated(path), self._one_version(Address.parse("/".join(parts[:first]))):
@@ -244,7 +273,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
             if has_magic(folder):  # the name looks like a pattern: leave it to fsspec
                 infos.update(super().glob(f"{escape(folder)}/{rest}", detail=True, **kwargs))
             else:
-                infos.update(self.glob(f"{folder}/{rest}", detail=True, **kwargs))
+                infos.update(self._matching(f"{folder}/{rest}", None, detail=True, **kwargs))
         infos = dict(sorted(infos.items()))
         return infos if detail else list(infos)
 
@@ -337,6 +366,8 @@ class ReadOnlyFileSystem(TreeFileSystem):
     def get(self, rpath: Any, lpath: Any, recursive: bool = False, **kwargs: Any) -> None:
         """Write files to local files. All files below a folder are of the same listing."""
         with self._remembering():
+            local = LocalFileSystem()
+            rpath, lpath = paired(self, rpath, local, lpath, recursive=recursive, **kwargs)
             super().get(rpath, lpath, recursive, **kwargs)
 
     def cat_ranges(
@@ -371,6 +402,28 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return [read(request) for request in wanted]
         with ThreadPoolExecutor(min(_READERS, len(wanted))) as readers:
             return list(readers.map(read, wanted))
+
+
+def paired(
+    here: AbstractFileSystem,
+    source: Any,
+    there: AbstractFileSystem,
+    dest: Any,
+    *,
+    recursive: bool,
+    maxdepth: int | None = None,
+    **_: Any,
+) -> tuple[Any, Any]:
+    """Return the files of a source that exists and looks like a pattern, and their destinations.
+
+    fsspec would take it as a pattern. Other sources and destinations are returned as they are.
+    """
+    if not isinstance(source, str) or not has_magic(source) or not here.exists(source):
+        return source, dest
+    paths = here.expand_path([source], recursive, maxdepth, assume_literal=True)
+    paths = [path for path in paths if recursive or not here.isdir(path)]
+    into = isinstance(dest, str) and (trailing_sep(dest) or there.isdir(dest))
+    return paths, other_paths(paths, dest, exists=into and not trailing_sep(source))
 
 
 def _folder(name: str) -> _Info:

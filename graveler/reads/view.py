@@ -337,6 +337,11 @@ def find_value(view: View, key: bytes) -> bytes | None:
     return view._find_value(key)
 
 
+def has_path(view: View, path: str) -> bool:
+    """Return whether a view has a path, or a folder, which ends with a slash."""
+    return view.has_below(path) if path.endswith("/") else view.exists(path)
+
+
 def snapshot(view: View, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
     """Return one version of a view below `prefix`, for scans from `start` on."""
     return view._snapshot(start, prefix)

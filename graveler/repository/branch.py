@@ -489,8 +489,9 @@ class Branch(View, BranchLike):
             committer: The committer. "" means the user of the process.
             allow_empty: Commit even if no staged write differs from the head.
             paths: Commit only the staged writes at these paths: files, folders (which end with a
-                slash) and patterns, as in ``tables/**/*.parquet``. The others stay staged. The
-                commit is then a state that the branch never showed as a whole.
+                slash) and patterns, as in ``tables/**/*.parquet``. The text of an existing path or
+                folder is no pattern. The others stay staged. The commit is then a state that the
+                branch never showed as a whole.
 
         Raises:
             NoChangesError: No staged write differs from the head.
@@ -500,7 +501,7 @@ class Branch(View, BranchLike):
         flag(allow_empty, "allow_empty")
         spec = commit_spec(self, message, metadata, committer)
         if paths is not None:
-            choice = selective.Choice(list(paths_of(paths, "paths")))
+            choice = selective.Choice(list(paths_of(paths, "paths")), self._has)
             if allow_empty or not choice.patterns:
                 raise InvalidInputError(
                     "paths: give one at least, and not together with allow_empty"
@@ -516,6 +517,11 @@ class Branch(View, BranchLike):
             allow_empty=allow_empty,
             keep=self._keep(),
         )
+
+    def _has(self, path: str) -> bool:
+        """Return whether the branch or its head has a path, or a folder, which ends with a slash."""
+        views = self._unrecorded, Ref(self.repository, self.head)
+        return any(view.has_path(each, path) for each in views)
 
     def commit_changes(
         self,

@@ -313,7 +313,7 @@ def merge_into(
         return None if made is None else tip.at(made)
 
     names = {"vcs.ref.head.revision": source.id, "vcs.ref.base.name": into}
-    with settling(stores, strategy) as settled, traced(stores, MERGE, names) as work:
+    with settling(stores, strategy, source, into) as settled, traced(stores, MERGE, names) as work:
         landed = land(stores, into, "merge", build, guard="merge", first=first)
         work.end(landed.head, landed=landed.commit is not None)
     return MergeResult(landed.head, already=landed.commit is None)

@@ -77,7 +77,7 @@ def preview_merge(
 
     def read() -> Iterator[RawChange | RawConflict]:
         trees = (bases, source.metarange, dest.metarange)
-        with settling(stores, strategy, keep=False) as settled:
+        with settling(stores, strategy, source, dest, keep=False) as settled:
             yield from merge_changes(
                 stores.ranges,
                 *trees,

@@ -192,5 +192,5 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
         made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
         return tip.at(made)
 
-    with settling(stores, pick.strategy) as settled:
+    with settling(stores, pick.strategy, base, source, name) as settled:
         return land(stores, name, action, build, guard="revert").head

@@ -25,7 +25,7 @@ from graveler.errors import (
     OutcomeUnknownError,
     ThrottledError,
 )
-from graveler.globs import compiled, literal_start
+from graveler.globs import compiled, literal, literal_start
 from graveler.model import BranchRecord, Commit
 from graveler.process import batches
 from graveler.publishing.landing import (
@@ -115,14 +115,16 @@ class Choice:
 
     Args:
         patterns: Patterns of paths. A pattern that ends with a slash matches all paths below it.
+        exists: Whether there is a path or a folder with the text of a pattern. It is no pattern then.
 
     Raises:
         InvalidInputError: No path can match a pattern.
     """
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], exists: Callable[[str], bool]) -> None:
         self.patterns = tuple(patterns)
-        self._rules = [(literal_start(each).encode(), compiled(each)) for each in patterns]
+        rules = [literal(each, exists) for each in patterns]
+        self._rules = [(literal_start(rule).encode(), compiled(rule)) for rule in rules]
 
     def covers(self, key: bytes) -> bool:
         """Return whether the commit takes the path of a key."""

@@ -1,21 +1,23 @@
 """Strategies: how a merge settles paths that both sides changed.
 
 A strategy is a word for all paths, a resolver for all paths, or a mapping of patterns to words and
-resolvers, in which the first matching pattern counts. It is compiled once for each merge and then
+resolvers. A path comes before patterns, and of these the first one that matches counts. It is compiled once for each merge and then
 called for each conflict. So its decisions do not depend on where ranges end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from graveler.arguments import check_entry
 from graveler.committed import CONFLICT, Resolve, Unresolved, Whole
-from graveler.errors import GravelerError, InvalidInputError, RetryableError
-from graveler.globs import compiled
-from graveler.model import Conflict, Entry
+from graveler.errors import GravelerError, InvalidInputError, NotFoundError, RetryableError
+from graveler.globs import compiled, is_literal, literal
+from graveler.model import Commit, Conflict, Entry
 from graveler.reads.stores import Stores
+from graveler.reads.view import Ref, has_path
+from graveler.refs import resolve
 from graveler.repository.borrowed import Row, holding, rows_of
 from graveler.repository.links import linked
 from graveler.values import decode_entry, staged_value
@@ -71,21 +73,51 @@ def check_strategy(strategy: Strategy | None) -> None:
         )
 
 
+def literal_first(stores: Stores, strategy: Strategy | None, *sides: Commit | str) -> Strategy | None:
+    """Return a strategy whose paths come before its patterns.
+
+    A path or a folder that a side has is no pattern, whatever its characters are.
+
+    Args:
+        stores: The repository.
+        strategy: The strategy.
+        sides: The commits of the merge, or ref expressions of them.
+    """
+    if not isinstance(strategy, Mapping):
+        return strategy
+
+    def has(side: Commit | str, path: str) -> bool:
+        with suppress(NotFoundError, InvalidInputError):
+            commit = resolve(stores.refs, side) if isinstance(side, str) else side
+            return has_path(Ref(stores, commit), path)
+        return False
+
+    def exists(path: str) -> bool:
+        return any(has(side, path) for side in sides)
+
+    rules = {each: literal(each, exists) for each in strategy}
+    first = {each for each, rule in rules.items() if is_literal(each) or rule != each}
+    ordered = sorted(rules, key=lambda each: each not in first or each.endswith("/"))
+    return {rules[each]: strategy[each] for each in ordered}
+
+
 @contextmanager
 def settling(
-    stores: Stores, strategy: Strategy | None, *, keep: bool = True
+    stores: Stores, strategy: Strategy | None, *sides: Commit | str, keep: bool = True
 ) -> Iterator[Settlement]:
     """Yield a strategy for merges within a block. Bytes that its resolvers name are not collected.
 
     Args:
         stores: The repository.
         strategy: The strategy.
+        sides: As for `literal_first`.
         keep: Whether the merges will land. Otherwise nothing is written.
 
     Raises:
         ExpiredError: A sweep has deleted bytes that a resolver names.
     """
     check_strategy(strategy)
+    strategy = literal_first(stores, strategy, *sides)
 
     def linking(keep: Callable[[list[Row]], None]) -> Callable[[Entry], bytes | None]:
         def value(entry: Entry) -> bytes | None:
