@@ -84,6 +84,11 @@ class View(RefLike):
         return self.name
 
     @property
+    def origin(self) -> str:
+        """The origin of the entries: a branch name or a commit id."""
+        return self.name
+
+    @property
     @abstractmethod
     def name(self) -> str:
         """The name of the view: a branch name or a ref expression."""
@@ -152,7 +157,7 @@ class View(RefLike):
         value = self._find_value(key)
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in {self.name!r}")
-        return deferred_entry(key, value)
+        return deferred_entry(key, value, self.origin)
 
     def stat_many(self, paths: Iterable[PathText]) -> Sequence[Entry | None]:
         """Return the entry of each path, or None if it is missing, in the order of the paths.
@@ -168,7 +173,7 @@ class View(RefLike):
             InvalidInputError: A path is invalid.
         """
         keys = path_keys(several(paths, "paths", "paths"))
-        return FoundEntries(keys, self._find_rows(keys))
+        return FoundEntries(keys, self._find_rows(keys), self.origin)
 
     def table(self, prefix: PathText = "") -> "RecordBatchReader":
         """Return the entries below `prefix` as an Arrow table, in batches that are read as needed.
@@ -250,7 +255,7 @@ class View(RefLike):
             SourceChangedError: A linked file was changed since it was linked.
         """
         choice(missing, "missing", ("error", "skip"))
-        entries = wanted_entries(self.name, self._find_values, paths, missing)
+        entries = wanted_entries(self.name, self.origin, self._find_values, paths, missing)
         return read_many(entries, self.get, self._threads(threads))
 
     def download(
@@ -373,6 +378,11 @@ class Ref(View):
         return self.commit.id
 
     @property
+    def origin(self) -> str:
+        """The id of the commit."""
+        return self.commit.id
+
+    @property
     def commit_id(self) -> str:
         """Id of the commit."""
         return self.commit.id
@@ -393,7 +403,7 @@ class Ref(View):
             with self._readable():
                 yield from below(self.repository, self.commit.metarange, prefix, at)
 
-        return nullcontext(scan_of(runs))
+        return nullcontext(scan_of(runs, self.commit.id))
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return the joined key and committed value record of each key."""
@@ -416,14 +426,14 @@ def below(stores: Stores, tree: str, prefix: bytes, start: bytes) -> Iterator[Ru
     return runs(ranges, read(ranges, tree), max(start, prefix), prefix_end(prefix))
 
 
-def scan_of(runs: Callable[[bytes], Iterator[Run]]) -> Scan:
+def scan_of(runs: Callable[[bytes], Iterator[Run]], origin: str) -> Scan:
     """Return the scan of these rows."""
 
     def rows(start: bytes) -> Iterator[Row]:
         for run in runs(start):
             yield from zip(*run.columns(), strict=True)
 
-    return Scan(rows, runs)
+    return Scan(rows, runs, origin=origin)
 
 
 def newest_first(record: BranchRecord) -> list[str]:
@@ -523,11 +533,11 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
 
         tree = stores.refs.commits.get(settled(stores, name, copy)).metarange
 
-        committed = scan_of(partial(below, stores, tree, prefix))
+        committed = scan_of(partial(below, stores, tree, prefix), name)
         if spool.is_empty:
             yield committed
         else:
-            yield Scan(lambda start: overlay(spool.rows(start), committed(start)))
+            yield Scan(lambda start: overlay(spool.rows(start), committed(start)), origin=name)
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
@@ -544,4 +554,4 @@ def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
             continue
         if same_content(before, after) and not is_replacement(write):
             continue
-        yield change_of(key, before, after)
+        yield change_of(key, before, after, (record.commit_id, record.name))

@@ -42,6 +42,7 @@ from graveler.repository import (
     copies,
     folders,
     moves,
+    origins,
     patches,
     selective,
     uploads,
@@ -320,9 +321,20 @@ class Branch(View, BranchLike):
         Raises:
             ObjectNotFoundError: An object does not exist.
             InvalidInputError: A size differs, or a path or an address is invalid.
+            RunStateError: An entry is work of an unpublished run, or in quarantine.
             ExpiredError: Garbage collection has just removed the bytes.
         """
-        return self._writes.link_many(each(entries, "entries", Entry, "a graveler.Entry"))
+        return self._writes.link_many(self._accepted(entries))
+
+    def _accepted(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield a caller's entries, and refuse those of unpublished work."""
+        given = each(entries, "entries", Entry, "a graveler.Entry")
+        return origins.checked(self.repository, self._name, given, run=self._run_key)
+
+    @property
+    def _run_key(self) -> str:
+        """The key of the run that owns the branch, or ""."""
+        return self._marks().get("graveler.run", "")
 
     def import_(
         self,
@@ -399,6 +411,7 @@ class Branch(View, BranchLike):
             ObjectNotFoundError: There is nothing to copy.
             InvalidInputError: One path is a file and the other a folder, both are the same place,
                 or the tree is of another repository.
+            RunStateError: The tree is work of an unpublished run, or in quarantine.
             ExpiredError: Garbage collection has deleted the bytes, or is about to.
         """
         path, to = prefix_text(path, "path"), prefix_text(to, "to")
@@ -414,6 +427,7 @@ class Branch(View, BranchLike):
                 "be copied, with put(path, source.open(path))"
             )
         place = copies.Place.of(path, to)
+        origins.refuse_origins(self.repository, self._name, [view.origin], run=self._run_key)
         if path == to and isinstance(view, Branch) and view.name == self.name:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
         return copies.copy(self.repository, self._writes, view, place, replaces=replace)
@@ -547,11 +561,11 @@ class Branch(View, BranchLike):
             NoChangesError: The head has all of these changes.
             ProtectedBranchError: The branch accepts no writes or no commits.
             UnfinishedFileError: This process has not finished another file of the branch.
+            RunStateError: An entry is work of an unpublished run, or in quarantine.
         """
         spec = commit_spec(self, message, metadata, committer)
-        entries = each(entries, "entries", Entry, "a graveler.Entry")
         paths = paths_of(deleted, "deleted")
-        with held_forms(self.repository, entries, paths) as changes:
+        with held_forms(self.repository, self._accepted(entries), paths) as changes:
             return patches.commit_changes(
                 self.repository, self._name, spec, fence=self._fence, writes=changes
             )
@@ -602,6 +616,11 @@ def commit_spec(
 def check_writable(branch: Branch) -> None:
     """Raise an error, before bytes are stored, if the branch accepts no writes."""
     branch._writes.check()
+
+
+def accepted(branch: Branch, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield entries for the branch, and refuse those of unpublished work."""
+    return branch._accepted(entries)
 
 
 def fence_of(branch: Branch) -> str:

@@ -19,7 +19,7 @@ from graveler.refs import move, moves_ago, remove, resolve_beside, resolve_to_na
 from graveler.refs.branches import check_fence, owned
 from graveler.refs.settings import PROTECTION
 from graveler.repository import unfinished
-from graveler.repository.merges import refuse_unpublished
+from graveler.repository.origins import refuse_unpublished
 
 _RESET: Final = "reset"
 _UNDO: Final = "undo"

@@ -12,16 +12,17 @@ from graveler.committed.lookup import find_many
 from graveler.committed.merge import SHOWN, merge
 from graveler.committed.merge_slices import Tasks
 from graveler.committed.units import names_unit
-from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
+from graveler.errors import ConflictError, InvalidInputError, MergeConflictError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merged_claims, tip_of
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
-from graveler.refs import line_outside, merge_bases, resolve_beside
+from graveler.refs import merge_bases, resolve_beside
 from graveler.refs.refs import Look
 from graveler.refs.settings import PROTECTION
+from graveler.repository.origins import refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, Trees, trees_of
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
 from graveler.telemetry import MERGE
@@ -247,28 +248,6 @@ def _still_good(
     if [base.id for base in then] != [base.id for base in bases.best]:
         return None
     return Earlier(dest.metarange, earlier.metarange)
-
-
-def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
-    """Refuse the work of an unpublished run and quarantined work of ingestion.
-
-    Gates have not judged the former and have refused the latter. The source's own line is searched,
-    down to the first commit that the destination contains. A merge into the line was checked when
-    it was made.
-    """
-    for commit in line_outside(stores.refs.commits, source.id, dest.id):
-        key = commit.metadata.get("graveler.run")
-        if key is not None and "graveler.published" not in commit.metadata:
-            raise RunStateError(
-                f"commit {commit.id[:12]} is work of run {key!r}, which is not published: "
-                "publish it through a new attempt of the run"
-            )
-        shelf = commit.metadata.get("graveler.quarantine")
-        if shelf is not None:
-            raise RunStateError(
-                f"commit {commit.id[:12]} was refused by gates and is in quarantine: correct branch "
-                f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
-            )
 
 
 def merge_into(

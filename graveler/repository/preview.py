@@ -10,7 +10,8 @@ from graveler.model import Change, ChangeKind, Commit, Conflict
 from graveler.publishing.landing import look
 from graveler.reads.changes import change_of
 from graveler.reads.stores import Stores
-from graveler.repository.merges import describe, merge_start, refuse_unpublished
+from graveler.repository.merges import describe, merge_start
+from graveler.repository.origins import refuse_unpublished
 from graveler.repository.strategies import Strategy, conflict_of, settling
 
 
@@ -46,7 +47,9 @@ class MergePreview:
 
         Each call reads the trees again.
         """
-        return (change_of(*item) for item in self._read() if isinstance(item, RawChange))
+        origins = (self.dest.id, self.source.id)
+        items = (item for item in self._read() if isinstance(item, RawChange))
+        return (change_of(*item, origins) for item in items)
 
     def every_conflict(self) -> Iterator[Conflict]:
         """Yield all conflicts in byte order of the paths, without the commits that caused them.

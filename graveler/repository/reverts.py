@@ -16,7 +16,8 @@ from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import log
-from graveler.repository.merges import merge_trees, reconciled, refuse_unpublished
+from graveler.repository.merges import merge_trees, reconciled
+from graveler.repository.origins import refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 

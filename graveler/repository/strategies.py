@@ -20,6 +20,7 @@ from graveler.reads.view import Ref, has_path
 from graveler.refs import resolve
 from graveler.repository.borrowed import Row, holding, rows_of
 from graveler.repository.links import linked
+from graveler.repository.origins import refuse_origins
 from graveler.values import decode_entry, staged_value
 
 Resolver = Callable[[Conflict], Entry | str | None]
@@ -73,7 +74,9 @@ def check_strategy(strategy: Strategy | None) -> None:
         )
 
 
-def literal_first(stores: Stores, strategy: Strategy | None, *sides: Commit | str) -> Strategy | None:
+def literal_first(
+    stores: Stores, strategy: Strategy | None, *sides: Commit | str
+) -> Strategy | None:
     """Return a strategy whose paths come before its patterns.
 
     A path or a folder that a side has is no pattern, whatever its characters are.
@@ -110,7 +113,7 @@ def settling(
     Args:
         stores: The repository.
         strategy: The strategy.
-        sides: As for `literal_first`.
+        sides: As for `literal_first`. The last one is the destination.
         keep: Whether the merges will land. Otherwise nothing is written.
 
     Raises:
@@ -121,6 +124,9 @@ def settling(
 
     def linking(keep: Callable[[list[Row]], None]) -> Callable[[Entry], bytes | None]:
         def value(entry: Entry) -> bytes | None:
+            for into in sides[-1:]:
+                if isinstance(into, str):
+                    refuse_origins(stores, into, [entry.origin])
             rows = rows_of(*linked(stores, [entry]))
             keep(rows)
             return staged_value(rows[0].value)

@@ -269,9 +269,7 @@ def odd_sides(repo):
 def test_a_path_that_exists_is_no_pattern(repo, merge):
     odd_sides(repo)
     rules = {"a[1].csv": "source-wins", "in[1]/": "source-wins", "**": "dest-wins"}
-    preview = repo.merge(
-        "dev", into="main", dry_run=True, strategy={"a[1].csv": "source-wins"}
-    )
+    preview = repo.merge("dev", into="main", dry_run=True, strategy={"a[1].csv": "source-wins"})
     assert [each.path for each in preview.conflicts] == ["a1.csv", "in1/x", "in[1]/x", "z"]
     merge(repo, rules)
     named = {"a[1].csv": "dev", "in[1]/x": "dev"}
