@@ -8,12 +8,11 @@
 ``a/``      the same as ``a/**``
 ==========  ====================================================
 
-A pattern matches whole paths and is case-sensitive. If a path or a folder has the text of the pattern
-as its name, callers take it by this name: see `literal`.
+A pattern matches whole paths and is case-sensitive. The text of an existing path or folder is no pattern
+(`graveler.reads.view.literal_in`).
 """
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -55,18 +54,6 @@ def matches(pattern: str, path: str) -> bool:
 def literal_start(pattern: str) -> str:
     """Return the text with which every matching path begins."""
     return _MAGIC.split(pattern, maxsplit=1)[0]
-
-
-def is_literal(pattern: str) -> bool:
-    """Return whether a pattern has no special characters."""
-    return _MAGIC.search(pattern) is None
-
-
-def literal(pattern: str, exists: Callable[[str], bool]) -> str:
-    """Return the pattern, or one that matches only its own text if such a path or folder exists."""
-    if is_literal(pattern) or not exists(pattern):
-        return pattern
-    return _MAGIC.sub(r"[\g<0>]", pattern)
 
 
 def _part(part: str) -> str:

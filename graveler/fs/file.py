@@ -61,9 +61,6 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block,
     nothing is kept. A file that is dropped open, or closed while an exception is handled that is
     newer than its opening, is unfinished (``graveler.repository.unfinished``).
-
-    Args:
-        packing: fsspec's name of the compression of a written file.
     """
 
     fs: FileHost
@@ -163,13 +160,10 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     def close(self) -> None:
         """Finish the file. From then on readers see it, unless a newer exception is handled."""
-        error = next(_handled(), None)
-        if self.closed:
-            return
-        older = error is None or any(error is each for each in self._older)
-        if older or self.mode == "rb":
+        error = sys.exception()
+        if error is None or self.mode == "rb" or any(error is each for each in self._older):
             self.accept()
-        else:
+        elif not self.closed:
             self._leave()
 
     def accept(self) -> None:
@@ -223,14 +217,14 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             return
         if self.mode == "rb":
             self.close()
-        else:
-            self._leave()
-            warnings.warn(
-                f"{self.path} was never closed, so it is not staged",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )
+            return
+        self._leave()
+        warnings.warn(
+            f"{self.path} was never closed, so it is not staged",
+            ResourceWarning,
+            stacklevel=2,
+            source=self,
+        )
 
 
 class TextFile(TextIOWrapper):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -42,16 +43,12 @@ class GravelerFileSystem(ReadOnlyFileSystem):
 
     def check_writable(self, path: str) -> Place:
         """Return the branch of a path. Raise an error, before bytes are stored, if it is read-only."""
-        branch = self._writable_branch(path)
-        with translated(path):
-            check_writable(branch)
-        return _place_of(branch)
-
-    def _writable_branch(self, path: str) -> Branch:
         path = self._strip_protocol(path)
         with translated(path):
             target = self._target(Address.parse(path))
-        return target if isinstance(target, Branch) else target.branch
+            branch = target if isinstance(target, Branch) else target.branch
+            check_writable(branch)
+        return branch.repository.uid, branch.name, fence_of(branch)
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         """Open a file, with fsspec's options. A written file becomes visible when it is closed."""
@@ -60,21 +57,17 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         text = {name: options.pop(name) for name in _OF_TEXT if name in options}
         packing = get_compression(self._strip_protocol(path), options.pop("compression", None))
         binary = mode.replace("t", "").replace("b", "") + "b"
+        TextIOWrapper(BytesIO(), **text)  # refuses wrong options before the file is opened
         file = super().open(path, binary, packing=packing, **options)
         if self._finishing is not None:
             self._finishing[:] = [*(each for each in self._finishing if not each.closed), file]
-        try:
-            return file if "b" in mode else TextFile(file, **text)
-        except BaseException:
-            file.discard()
-            raise
+        return file if "b" in mode else TextFile(file, **text)
 
     @contextmanager
     def finishing(self) -> Iterator[None]:
-        """Close the files that this instance has opened in the block and that are still open.
+        """Close the files that are opened here in the block and left open, or discard them on an error.
 
-        For programs that do not close their files, such as DuckDB's ``EXPORT DATABASE``. If an
-        exception leaves the block, these files are discarded.
+        DuckDB's ``EXPORT DATABASE`` leaves files open.
         """
         outer, self._finishing = self._finishing, []
         try:
@@ -93,7 +86,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
             FileNotFoundError: There is none at the path.
         """
         path = self._strip_protocol(path)
-        file = unfinished.found(_place_of(self._writable_branch(path)), Address.parse(path).path)
+        file = unfinished.found(self.check_writable(path), Address.parse(path).path)
         if file is None:
             raise FileNotFoundError(errno.ENOENT, "there is no unfinished file", path)
         return cast("GravelerFile", file)
@@ -113,8 +106,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
 
     def put(self, lpath: Any, rpath: Any, recursive: bool = False, **kwargs: Any) -> None:
         """Store local files."""
-        local = LocalFileSystem()
-        lpath, rpath = paired(local, lpath, self, rpath, recursive=recursive, **kwargs)
+        lpath, rpath = paired((LocalFileSystem(), lpath), (self, rpath), recursive, **kwargs)
         super().put(lpath, rpath, recursive, **kwargs)
 
     def put_file(
@@ -168,8 +160,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> None:
         """Copy files without copying bytes. All copies are staged together."""
         with self._remembering(), self._linking_together():
-            recursive = kwargs.get("recursive", args[0] if args else False)
-            path1, path2 = paired(self, path1, self, path2, **{**kwargs, "recursive": recursive})
+            path1, path2 = paired((self, path1), (self, path2), *args, **kwargs)
             super().copy(path1, path2, *args, **kwargs)
 
     @contextmanager
@@ -277,7 +268,3 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         path = self._strip_protocol(path)
         with translated(path):
             return self._branch(Address.parse(path)).commit(message, metadata=metadata)
-
-
-def _place_of(branch: Branch) -> Place:
-    return branch.repository.uid, branch.name, fence_of(branch)

@@ -11,7 +11,7 @@ from graveler.reads import View
 from graveler.reads.listing import Scan, overlay
 from graveler.reads.view import find_value, snapshot
 from graveler.repository import Branch
-from graveler.repository.branch import accepted
+from graveler.repository.origins import checked
 from graveler.values import TOMBSTONE, decode_entry, stage_entry, staged_value
 
 
@@ -56,7 +56,7 @@ class OverlayView(View):
     def link_many(self, entries: Iterable[Entry]) -> int:
         """Keep entries for the commit. Return their number."""
         count = 0
-        for count, entry in enumerate(accepted(self.branch, entries), 1):  # noqa: B007 - only the count is used
+        for count, entry in enumerate(checked(self.repository, self.name, entries), 1):  # noqa: B007 - only the count is used
             key = check_path(entry.path)
             self._writes[key] = stage_entry(key, entry)
         return count

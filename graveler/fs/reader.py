@@ -194,12 +194,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
     ) -> Any:
         """Return the files below a folder in one scan of the tree, and the file at its path.
 
-        Args:
-            path: The folder, or a file.
-            maxdepth: How many levels are listed; None for all.
-            withdirs: Whether folders are returned, too.
-            detail: Whether the result maps the paths to the results of ``info``.
-            kwargs: ``prefix``, with which the paths below the folder begin; fsspec's others.
+        With ``prefix``, only paths below the folder that begin with it are returned.
         """
         path = self._strip_protocol(path)
         address = Address.parse(path)
@@ -207,8 +202,10 @@ class ReadOnlyFileSystem(TreeFileSystem):
         if maxdepth is not None or not address.ref:
             with translated(path), self._one_version(address):
                 infos = super().find(path, maxdepth, withdirs, True, **kwargs)
-            start = f"{path}/{prefix}" if prefix else ""
-            infos = {name: info for name, info in infos.items() if name.startswith(start)}
+            if prefix:
+                infos = {
+                    at: info for at, info in infos.items() if at.startswith(f"{path}/{prefix}")
+                }
         else:
             with translated(path):
                 infos = self._everything(address, prefix, withdirs=withdirs)
@@ -245,14 +242,10 @@ class ReadOnlyFileSystem(TreeFileSystem):
 
         A path or a folder whose name is the text of the pattern comes before the pattern.
         """
-        if (name := self.literal(path)) is not None:
+        name = self._strip_protocol(path)
+        if has_magic(name) and self.exists(name):
             return {name: self.info(name)} if kwargs.get("detail") else [name]
         return self._matching(path, maxdepth, **kwargs)
-
-    def literal(self, path: str) -> str | None:
-        """Return an existing path that looks like a pattern, without its protocol, or None."""
-        path = self._strip_protocol(path)
-        return path if has_magic(path) and self.exists(path) else None
 
     def _matching(self, path: str, maxdepth: int | None, **kwargs: Any) -> Any:
         parts = self._strip_protocol(path).split("/")
@@ -366,8 +359,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
     def get(self, rpath: Any, lpath: Any, recursive: bool = False, **kwargs: Any) -> None:
         """Write files to local files. All files below a folder are of the same listing."""
         with self._remembering():
-            local = LocalFileSystem()
-            rpath, lpath = paired(self, rpath, local, lpath, recursive=recursive, **kwargs)
+            rpath, lpath = paired((self, rpath), (LocalFileSystem(), lpath), recursive, **kwargs)
             super().get(rpath, lpath, recursive, **kwargs)
 
     def cat_ranges(
@@ -404,26 +396,23 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return list(readers.map(read, wanted))
 
 
-def paired(
-    here: AbstractFileSystem,
-    source: Any,
-    there: AbstractFileSystem,
-    dest: Any,
-    *,
-    recursive: bool,
-    maxdepth: int | None = None,
-    **_: Any,
-) -> tuple[Any, Any]:
-    """Return the files of a source that exists and looks like a pattern, and their destinations.
+_Place = tuple[AbstractFileSystem, Any]
 
-    fsspec would take it as a pattern. Other sources and destinations are returned as they are.
+
+def paired(
+    source: _Place, dest: _Place, recursive: bool = False, maxdepth: int | None = None, **_: Any
+) -> tuple[Any, Any]:
+    """Return the paths of a transfer, as lists if the source exists and looks like a pattern.
+
+    fsspec would take it as a pattern.
     """
-    if not isinstance(source, str) or not has_magic(source) or not here.exists(source):
-        return source, dest
-    paths = here.expand_path([source], recursive, maxdepth, assume_literal=True)
-    paths = [path for path in paths if recursive or not here.isdir(path)]
-    into = isinstance(dest, str) and (trailing_sep(dest) or there.isdir(dest))
-    return paths, other_paths(paths, dest, exists=into and not trailing_sep(source))
+    (here, path), (there, to) = source, dest
+    if not isinstance(path, str) or not has_magic(path) or not here.exists(path):
+        return path, to
+    paths = here.expand_path([path], recursive, maxdepth, assume_literal=True)
+    paths = [each for each in paths if recursive or not here.isdir(each)]
+    into = isinstance(to, str) and (trailing_sep(to) or there.isdir(to))
+    return paths, other_paths(paths, to, exists=into and not trailing_sep(path))
 
 
 def _folder(name: str) -> _Info:

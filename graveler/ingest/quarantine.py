@@ -251,7 +251,7 @@ def _with_changes(
             dest=tree,
             strategy=strategy,
             what=f"commit {change.id[:12]}",
-        )
+        ).metarange
     return tree
 
 
@@ -289,5 +289,5 @@ def _without_changes(stores: Stores, tree: str, changes: Iterable[Commit]) -> st
             dest=tree,
             strategy="dest-wins",
             what=f"commit {change.id[:12]} quarantined",
-        )
+        ).metarange
     return tree

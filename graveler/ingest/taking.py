@@ -124,7 +124,7 @@ class Taking:
             dest=head.metarange,
             strategy="source-wins" if self.branch.policy == "ingest" else "dest-wins",
             what=f"commit {change.id[:12]}",
-        )
+        ).metarange
         lost = {
             key: ours
             for key, _, ours in diff(ranges, before.metarange, change.metarange)
@@ -151,7 +151,7 @@ class Taking:
             dest=head.metarange,
             strategy=Settlement("dest-wins" if ours_win else "source-wins", resolve=settle),
             what=f"{self.branch.into} into {self.branch.name}",
-        )
+        ).metarange
         if bases.trees != (head.metarange,):
             values = BaseValues(ranges, bases)
             lost = {

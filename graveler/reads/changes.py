@@ -30,7 +30,7 @@ _FAR: Final = 2_000
 
 
 def change_of(
-    key: bytes, before: bytes | None, after: bytes | None, origins: tuple[str, str]
+    key: bytes, before: bytes | None, after: bytes | None, origins: tuple[str, str] = ("", "")
 ) -> Change:
     """Return the change of a key from one value record to another. None means absent."""
     return Change(

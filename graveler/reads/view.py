@@ -12,8 +12,9 @@ paths does the same. So both end even if other writers move the branch all the t
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from glob import escape, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
@@ -35,7 +36,13 @@ from graveler.committed.diff import same_content
 from graveler.committed.flat import Run
 from graveler.committed.lookup import find_many
 from graveler.committed.metarange import prefix_end, read, runs
-from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    NotFoundError,
+    ObjectNotFoundError,
+    ThrottledError,
+)
 from graveler.model import BranchRecord, Change, Commit, Entry, Prefix, Transfer
 from graveler.names import path_key, path_keys
 from graveler.parallel import thread_count
@@ -342,9 +349,13 @@ def find_value(view: View, key: bytes) -> bytes | None:
     return view._find_value(key)
 
 
-def has_path(view: View, path: str) -> bool:
-    """Return whether a view has a path, or a folder, which ends with a slash."""
-    return view.has_below(path) if path.endswith("/") else view.exists(path)
+def literal_in(views: Callable[[], Iterable[View]], pattern: str) -> str:
+    """Return the pattern, or one for its text if a view has this path, or folder with a slash."""
+    with suppress(NotFoundError, InvalidInputError):
+        folder, looks = pattern.endswith("/"), has_magic(pattern)
+        if looks and any(v.has_below(pattern) if folder else v.exists(pattern) for v in views()):
+            return escape(pattern)
+    return pattern
 
 
 def snapshot(view: View, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:

@@ -329,12 +329,7 @@ class Branch(View, BranchLike):
     def _accepted(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Yield a caller's entries, and refuse those of unpublished work."""
         given = each(entries, "entries", Entry, "a graveler.Entry")
-        return origins.checked(self.repository, self._name, given, run=self._run_key)
-
-    @property
-    def _run_key(self) -> str:
-        """The key of the run that owns the branch, or ""."""
-        return self._marks().get("graveler.run", "")
+        return origins.checked(self.repository, self._name, given)
 
     def import_(
         self,
@@ -427,7 +422,7 @@ class Branch(View, BranchLike):
                 "be copied, with put(path, source.open(path))"
             )
         place = copies.Place.of(path, to)
-        origins.refuse_origins(self.repository, self._name, [view.origin], run=self._run_key)
+        origins.refuse_origin(self.repository, self._name, view.origin)
         if path == to and isinstance(view, Branch) and view.name == self.name:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
         return copies.copy(self.repository, self._writes, view, place, replaces=replace)
@@ -515,7 +510,8 @@ class Branch(View, BranchLike):
         flag(allow_empty, "allow_empty")
         spec = commit_spec(self, message, metadata, committer)
         if paths is not None:
-            choice = selective.Choice(list(paths_of(paths, "paths")), self._has)
+            trees = lambda: (self._unrecorded, Ref(self.repository, self.head))  # noqa: E731
+            choice = selective.Choice(list(paths_of(paths, "paths")), trees)
             if allow_empty or not choice.patterns:
                 raise InvalidInputError(
                     "paths: give one at least, and not together with allow_empty"
@@ -531,11 +527,6 @@ class Branch(View, BranchLike):
             allow_empty=allow_empty,
             keep=self._keep(),
         )
-
-    def _has(self, path: str) -> bool:
-        """Return whether the branch or its head has a path, or a folder, which ends with a slash."""
-        views = self._unrecorded, Ref(self.repository, self.head)
-        return any(view.has_path(each, path) for each in views)
 
     def commit_changes(
         self,
@@ -616,11 +607,6 @@ def commit_spec(
 def check_writable(branch: Branch) -> None:
     """Raise an error, before bytes are stored, if the branch accepts no writes."""
     branch._writes.check()
-
-
-def accepted(branch: Branch, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield entries for the branch, and refuse those of unpublished work."""
-    return branch._accepted(entries)
 
 
 def fence_of(branch: Branch) -> str:

@@ -213,7 +213,6 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses. The writes stay staged. Correct
             them by later writes, or discard them with `reset`.
-        UnfinishedFileError: This process has not finished a file of the branch.
     """
     unfinished.check(stores, name, fence)
     names = {"vcs.ref.head.name": name}

@@ -77,28 +77,6 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
     dest: str,
     strategy: Settlement | str | None,
     what: str,
-    lines: tuple[Commit | None, Commit | None] = (None, None),
-) -> str:
-    """Return the metarange of the merged tree. See `_merged`."""
-    return _merged(
-        stores,
-        base=base,
-        source=source,
-        dest=dest,
-        strategy=strategy,
-        what=what,
-        lines=lines,
-    ).metarange
-
-
-def _merged(  # noqa: PLR0913 - three trees and how to settle them
-    stores: Stores,
-    *,
-    base: str | Bases,
-    source: str,
-    dest: str,
-    strategy: Settlement | str | None,
-    what: str,
     earlier: Earlier | None = None,
     lines: tuple[Commit | None, Commit | None] = (None, None),
     tasks: Tasks | None = None,
@@ -173,7 +151,7 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
         return None
     start = stores.refs.commits.get(bases.best[0].id)
     both = Reconciliation.of(stores, strategy, *map(trees_of, (start, source, dest)))
-    merged = _merged(
+    merged = merge_trees(
         stores,
         base=bases,
         source=source.metarange,
@@ -292,7 +270,10 @@ def merge_into(
         return None if made is None else tip.at(made)
 
     names = {"vcs.ref.head.revision": source.id, "vcs.ref.base.name": into}
-    with settling(stores, strategy, source, into) as settled, traced(stores, MERGE, names) as work:
+    with (
+        settling(stores, strategy, source.id, into) as settled,
+        traced(stores, MERGE, names) as work,
+    ):
         landed = land(stores, into, "merge", build, guard="merge", first=first)
         work.end(landed.head, landed=landed.commit is not None)
     return MergeResult(landed.head, already=landed.commit is None)

@@ -34,7 +34,6 @@ def commit_changes(
         ProtectedBranchError: The branch accepts no writes or no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses. The branch did not move.
-        UnfinishedFileError: This process has not finished another file of the branch.
         ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
     """
     unfinished.check(stores, name, fence, lambda key: key not in writes)

@@ -47,9 +47,7 @@ class MergePreview:
 
         Each call reads the trees again.
         """
-        origins = (self.dest.id, self.source.id)
-        items = (item for item in self._read() if isinstance(item, RawChange))
-        return (change_of(*item, origins) for item in items)
+        return (change_of(*item) for item in self._read() if isinstance(item, RawChange))
 
     def every_conflict(self) -> Iterator[Conflict]:
         """Yield all conflicts in byte order of the paths, without the commits that caused them.
@@ -80,7 +78,7 @@ def preview_merge(
 
     def read() -> Iterator[RawChange | RawConflict]:
         trees = (bases, source.metarange, dest.metarange)
-        with settling(stores, strategy, source, dest, keep=False) as settled:
+        with settling(stores, strategy, source.id, into, keep=False) as settled:
             yield from merge_changes(
                 stores.ranges,
                 *trees,

@@ -183,7 +183,7 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             strategy=both.settled,
             what=what,
             lines=lines,
-        )
+        ).metarange
         tree, claims = reconciled(stores, both, tree, what=what, lines=lines)
         same = claims == claims_of(tip.head) and same_records(
             stores.ranges, tip.head.metarange, tree
@@ -193,5 +193,5 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
         made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
         return tip.at(made)
 
-    with settling(stores, pick.strategy, base, source, name) as settled:
+    with settling(stores, pick.strategy, base.id, source.id, name) as settled:
         return land(stores, name, action, build, guard="revert").head

@@ -25,7 +25,7 @@ from graveler.errors import (
     OutcomeUnknownError,
     ThrottledError,
 )
-from graveler.globs import compiled, literal, literal_start
+from graveler.globs import compiled, literal_start
 from graveler.model import BranchRecord, Commit
 from graveler.process import batches
 from graveler.publishing.landing import (
@@ -38,6 +38,7 @@ from graveler.publishing.landing import (
     make_commit,
 )
 from graveler.reads.stores import Stores
+from graveler.reads.view import View, literal_in
 from graveler.refs import move
 from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
@@ -115,15 +116,15 @@ class Choice:
 
     Args:
         patterns: Patterns of paths. A pattern that ends with a slash matches all paths below it.
-        exists: Whether there is a path or a folder with the text of a pattern. It is no pattern then.
+        views: Returns trees. The text of a path or a folder that one of them has is no pattern.
 
     Raises:
         InvalidInputError: No path can match a pattern.
     """
 
-    def __init__(self, patterns: Sequence[str], exists: Callable[[str], bool]) -> None:
+    def __init__(self, patterns: Sequence[str], views: Callable[[], Iterable[View]]) -> None:
         self.patterns = tuple(patterns)
-        rules = [literal(each, exists) for each in patterns]
+        rules = [literal_in(views, each) for each in patterns]
         self._rules = [(literal_start(rule).encode(), compiled(rule)) for rule in rules]
 
     def covers(self, key: bytes) -> bool:
@@ -162,7 +163,6 @@ def commit_paths(
         ProtectedBranchError: The branch accepts no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses. All writes stay staged.
-        UnfinishedFileError: This process has not finished a file at the paths.
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
     unfinished.check(stores, name, fence, choice.covers)

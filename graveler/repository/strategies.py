@@ -1,26 +1,27 @@
 """Strategies: how a merge settles paths that both sides changed.
 
 A strategy is a word for all paths, a resolver for all paths, or a mapping of patterns to words and
-resolvers. A path comes before patterns, and of these the first one that matches counts. It is compiled once for each merge and then
-called for each conflict. So its decisions do not depend on where ranges end.
+resolvers. A path comes before patterns, and of these the first one that matches counts. It is compiled
+once for each merge and then called for each conflict. So its decisions do not depend on where ranges
+end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from graveler.arguments import check_entry
 from graveler.committed import CONFLICT, Resolve, Unresolved, Whole
-from graveler.errors import GravelerError, InvalidInputError, NotFoundError, RetryableError
-from graveler.globs import compiled, is_literal, literal
-from graveler.model import Commit, Conflict, Entry
+from graveler.errors import GravelerError, InvalidInputError, RetryableError
+from graveler.globs import compiled, literal_start
+from graveler.model import Conflict, Entry
 from graveler.reads.stores import Stores
-from graveler.reads.view import Ref, has_path
+from graveler.reads.view import Ref, View, literal_in
 from graveler.refs import resolve
 from graveler.repository.borrowed import Row, holding, rows_of
 from graveler.repository.links import linked
-from graveler.repository.origins import refuse_origins
+from graveler.repository.origins import refuse_origin
 from graveler.values import decode_entry, staged_value
 
 Resolver = Callable[[Conflict], Entry | str | None]
@@ -74,46 +75,33 @@ def check_strategy(strategy: Strategy | None) -> None:
         )
 
 
-def literal_first(
-    stores: Stores, strategy: Strategy | None, *sides: Commit | str
-) -> Strategy | None:
+def literal_first(stores: Stores, strategy: Strategy | None, *sides: str) -> Strategy | None:
     """Return a strategy whose paths come before its patterns.
 
-    A path or a folder that a side has is no pattern, whatever its characters are.
-
-    Args:
-        stores: The repository.
-        strategy: The strategy.
-        sides: The commits of the merge, or ref expressions of them.
+    A path or a folder that a side has, which is a ref expression, is no pattern.
     """
     if not isinstance(strategy, Mapping):
         return strategy
 
-    def has(side: Commit | str, path: str) -> bool:
-        with suppress(NotFoundError, InvalidInputError):
-            commit = resolve(stores.refs, side) if isinstance(side, str) else side
-            return has_path(Ref(stores, commit), path)
-        return False
+    def views() -> Iterator[View]:
+        return (Ref(stores, resolve(stores.refs, side)) for side in sides)
 
-    def exists(path: str) -> bool:
-        return any(has(side, path) for side in sides)
-
-    rules = {each: literal(each, exists) for each in strategy}
-    first = {each for each, rule in rules.items() if is_literal(each) or rule != each}
-    ordered = sorted(rules, key=lambda each: each not in first or each.endswith("/"))
-    return {rules[each]: strategy[each] for each in ordered}
+    rules = {each: literal_in(views, each) for each in strategy}
+    paths = [each for each, rule in rules.items() if rule != each or literal_start(each) == each]
+    files = [each for each in paths if not each.endswith("/")]
+    return {rules[each]: strategy[each] for each in (*files, *rules)}
 
 
 @contextmanager
 def settling(
-    stores: Stores, strategy: Strategy | None, *sides: Commit | str, keep: bool = True
+    stores: Stores, strategy: Strategy | None, *sides: str, keep: bool = True
 ) -> Iterator[Settlement]:
     """Yield a strategy for merges within a block. Bytes that its resolvers name are not collected.
 
     Args:
         stores: The repository.
         strategy: The strategy.
-        sides: As for `literal_first`. The last one is the destination.
+        sides: As for `literal_first`. The last one is the destination's branch.
         keep: Whether the merges will land. Otherwise nothing is written.
 
     Raises:
@@ -124,9 +112,7 @@ def settling(
 
     def linking(keep: Callable[[list[Row]], None]) -> Callable[[Entry], bytes | None]:
         def value(entry: Entry) -> bytes | None:
-            for into in sides[-1:]:
-                if isinstance(into, str):
-                    refuse_origins(stores, into, [entry.origin])
+            refuse_origin(stores, sides[-1], entry.origin)
             rows = rows_of(*linked(stores, [entry]))
             keep(rows)
             return staged_value(rows[0].value)

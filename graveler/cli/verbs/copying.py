@@ -1,6 +1,6 @@
 """``graveler cp``, ``mv`` and ``import``: they give files other paths without copying bytes."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -9,9 +9,6 @@ from graveler.cli.failure import UsageError
 from graveler.cli.output import printable, size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
-
-if TYPE_CHECKING:
-    from graveler.reads import View
 
 _Recursive = Annotated[
     bool, typer.Option("--recursive", "-r", help="Include everything below a folder.")
@@ -58,7 +55,7 @@ def _cp(
     branch = session.branch(goal.ref)
     view = session.view(origin.ref)
     count = branch.copy(view, path, to, replace=replace)
-    if _is_both(view, origin.path, path):
+    if path != origin.path and view.exists(origin.path):  # it is a file, too
         count += branch.copy(view, origin.path, to.rstrip("/"))
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
     done = f"copied {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
@@ -84,7 +81,7 @@ def _mv(
     path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(origin.ref)
     count = branch.move(path, to)
-    if _is_both(branch, origin.path, path):
+    if path != origin.path and branch.exists(origin.path):  # it is a file, too
         count += branch.move(origin.path, to.rstrip("/"))
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
     done = f"moved {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
@@ -159,11 +156,6 @@ def _paths(path: str, to: str, *, recursive: bool) -> tuple[str, str]:
     if not to or to.endswith("/"):
         to += path.rpartition("/")[2]
     return path, to
-
-
-def _is_both(view: "View", given: str, path: str) -> bool:
-    """Return whether a folder of a recursive verb is a file, too. A slash at its end says that it is not."""
-    return given != path and bool(given) and view.exists(given)
 
 
 def _folder(path: str) -> str:
