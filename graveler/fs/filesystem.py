@@ -7,7 +7,7 @@ from dataclasses import replace
 from glob import has_magic
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.core import get_compression
@@ -22,8 +22,6 @@ from graveler.reads.files import open_entry
 from graveler.repository import Branch, unfinished
 from graveler.repository.branch import check_writable, fence_of
 from graveler.repository.unfinished import Place
-
-_OF_TEXT: Final = ("encoding", "errors", "newline")
 
 
 class GravelerFileSystem(ReadOnlyFileSystem):
@@ -54,7 +52,9 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         """Open a file, with fsspec's options. A written file becomes visible when it is closed."""
         if not {*mode} & {*"wax"}:
             return super().open(path, mode, **options)
-        text = {name: options.pop(name) for name in _OF_TEXT if name in options}
+        text = {
+            name: options.pop(name) for name in ("encoding", "errors", "newline") if name in options
+        }
         packing = get_compression(self._strip_protocol(path), options.pop("compression", None))
         binary = mode.replace("t", "").replace("b", "") + "b"
         TextIOWrapper(BytesIO(), **text)  # refuses wrong options before the file is opened

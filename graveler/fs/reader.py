@@ -238,10 +238,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return dict(sorted(infos.items()))
 
     def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
-        """Return the paths that match a pattern. Only folders that match their part are listed.
-
-        A path or a folder whose name is the text of the pattern comes before the pattern.
-        """
+        """Return the path of this name, or those that match. Only folders that match are listed."""
         name = self._strip_protocol(path)
         if has_magic(name) and self.exists(name):
             return {name: self.info(name)} if kwargs.get("detail") else [name]
@@ -402,10 +399,7 @@ _Place = tuple[AbstractFileSystem, Any]
 def paired(
     source: _Place, dest: _Place, recursive: bool = False, maxdepth: int | None = None, **_: Any
 ) -> tuple[Any, Any]:
-    """Return the paths of a transfer, as lists if the source exists and looks like a pattern.
-
-    fsspec would take it as a pattern.
-    """
+    """Return the paths of a transfer, as lists if a source that exists looks like a pattern."""
     (here, path), (there, to) = source, dest
     if not isinstance(path, str) or not has_magic(path) or not here.exists(path):
         return path, to

@@ -16,7 +16,6 @@ class FoundEntries(Sequence[Entry | None]):
     Args:
         keys: The keys.
         rows: The joined key and value record of each key, or None if there is no entry.
-        origin: The origin of the entries.
     """
 
     __slots__ = ("_keys", "_origin", "_rows")

@@ -26,15 +26,13 @@ class Scan:
     Args:
         rows: Returns (key, value record) from a key on.
         runs: Returns the same in batches, if this is faster.
-        origin: The origin of the entries.
     """
 
     def __init__(
         self,
         rows: Callable[[bytes], Iterator[Row]],
         runs: Callable[[bytes], Iterator[Run]] | None = None,
-        *,
-        origin: str,
+        origin: str = "",
     ) -> None:
         self.origin = origin
         self._rows = rows

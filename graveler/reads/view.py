@@ -13,7 +13,6 @@ paths does the same. So both end even if other writers move the branch all the t
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
 from glob import escape, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
@@ -36,13 +35,7 @@ from graveler.committed.diff import same_content
 from graveler.committed.flat import Run
 from graveler.committed.lookup import find_many
 from graveler.committed.metarange import prefix_end, read, runs
-from graveler.errors import (
-    CorruptionError,
-    InvalidInputError,
-    NotFoundError,
-    ObjectNotFoundError,
-    ThrottledError,
-)
+from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Change, Commit, Entry, Prefix, Transfer
 from graveler.names import path_key, path_keys
 from graveler.parallel import thread_count
@@ -351,7 +344,7 @@ def find_value(view: View, key: bytes) -> bytes | None:
 
 def literal_in(views: Callable[[], Iterable[View]], pattern: str) -> str:
     """Return the pattern, or one for its text if a view has this path, or folder with a slash."""
-    with suppress(NotFoundError, InvalidInputError):
+    with suppress(LookupError, ValueError):  # no such ref, or no text of a path
         folder, looks = pattern.endswith("/"), has_magic(pattern)
         if looks and any(v.has_below(pattern) if folder else v.exists(pattern) for v in views()):
             return escape(pattern)
@@ -414,7 +407,11 @@ class Ref(View):
             with self._readable():
                 yield from below(self.repository, self.commit.metarange, prefix, at)
 
-        return nullcontext(scan_of(runs, self.commit.id))
+        def rows(at: bytes) -> Iterator[Row]:
+            for run in runs(at):
+                yield from zip(*run.columns(), strict=True)
+
+        return nullcontext(Scan(rows, runs, self.commit.id))
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return the joined key and committed value record of each key."""
@@ -435,16 +432,6 @@ def below(stores: Stores, tree: str, prefix: bytes, start: bytes) -> Iterator[Ru
     """Yield the rows of a tree below `prefix`, from the key `start` on."""
     ranges = stores.ranges
     return runs(ranges, read(ranges, tree), max(start, prefix), prefix_end(prefix))
-
-
-def scan_of(runs: Callable[[bytes], Iterator[Run]], origin: str) -> Scan:
-    """Return the scan of these rows."""
-
-    def rows(start: bytes) -> Iterator[Row]:
-        for run in runs(start):
-            yield from zip(*run.columns(), strict=True)
-
-    return Scan(rows, runs, origin=origin)
 
 
 def newest_first(record: BranchRecord) -> list[str]:
@@ -499,7 +486,7 @@ def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> Sequence
         return record.commit_id, stores.staging.get_many(newest_first(record), keys)
 
     head, staged = settled(stores, name, read)
-    found = find_many(stores.ranges, stores.refs.commits.get(head).metarange, keys)
+    found = Ref(stores, stores.refs.commits.get(head))._find_rows(keys)
     if not staged:
         return found
     rows = list(found)
@@ -542,13 +529,12 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
             spool.fill(within(prefix, stores.staging.scan(newest_first(record), start)))
             return record.commit_id
 
-        tree = stores.refs.commits.get(settled(stores, name, copy)).metarange
-
-        committed = scan_of(partial(below, stores, tree, prefix), name)
-        if spool.is_empty:
-            yield committed
-        else:
-            yield Scan(lambda start: overlay(spool.rows(start), committed(start)), origin=name)
+        head = Ref(stores, stores.refs.commits.get(settled(stores, name, copy)))
+        with snapshot(head, start, prefix) as committed:
+            if spool.is_empty:
+                yield Scan(committed, committed.runs, name)
+            else:
+                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=name)
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:

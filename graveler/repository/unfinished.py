@@ -48,9 +48,8 @@ def check(
     """Raise UnfinishedFileError if a branch has unfinished files at paths that a commit takes."""
     files = _files.get((stores.uid, name, fence), ())
     if paths := [key.decode() for key in sorted(files) if covers(key)]:
-        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
         raise UnfinishedFileError(
-            f"unfinished on branch {name!r}: {', '.join(map(repr, paths[:_SHOWN]))}{more}: never "
+            f"unfinished on branch {name!r}: {', '.join(map(repr, paths[:_SHOWN]))}: never "
             "closed, or closed while an error was handled, so not staged. Write again, or call "
             "unfinished(path).discard() or .accept() of a GravelerFileSystem"
         )
