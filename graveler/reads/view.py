@@ -84,7 +84,7 @@ class View(RefLike):
         return self.name
 
     @property
-    def origin(self) -> str:
+    def _origin(self) -> str:
         """The origin of the entries: a branch name or a commit id."""
         return self.name
 
@@ -157,7 +157,7 @@ class View(RefLike):
         value = self._find_value(key)
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in {self.name!r}")
-        return deferred_entry(key, value, self.origin)
+        return deferred_entry(key, value, self._origin)
 
     def stat_many(self, paths: Iterable[PathText]) -> Sequence[Entry | None]:
         """Return the entry of each path, or None if it is missing, in the order of the paths.
@@ -173,7 +173,7 @@ class View(RefLike):
             InvalidInputError: A path is invalid.
         """
         keys = path_keys(several(paths, "paths", "paths"))
-        return FoundEntries(keys, self._find_rows(keys), self.origin)
+        return FoundEntries(keys, self._find_rows(keys), self._origin)
 
     def table(self, prefix: PathText = "") -> "RecordBatchReader":
         """Return the entries below `prefix` as an Arrow table, in batches that are read as needed.
@@ -255,7 +255,7 @@ class View(RefLike):
             SourceChangedError: A linked file was changed since it was linked.
         """
         choice(missing, "missing", ("error", "skip"))
-        entries = wanted_entries(self.name, self.origin, self._find_values, paths, missing)
+        entries = wanted_entries(self.name, self._origin, self._find_values, paths, missing)
         return read_many(entries, self.get, self._threads(threads))
 
     def download(
@@ -382,7 +382,7 @@ class Ref(View):
         return self.commit.id
 
     @property
-    def origin(self) -> str:
+    def _origin(self) -> str:
         """The id of the commit."""
         return self.commit.id
 

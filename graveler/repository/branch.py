@@ -422,7 +422,7 @@ class Branch(View, BranchLike):
                 "be copied, with put(path, source.open(path))"
             )
         place = copies.Place.of(path, to)
-        origins.refuse_origin(self.repository, self._name, view.origin)
+        origins.refuse_origin(self.repository, self._name, view._origin)
         if path == to and isinstance(view, Branch) and view.name == self.name:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
         return copies.copy(self.repository, self._writes, view, place, replaces=replace)

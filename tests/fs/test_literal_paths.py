@@ -88,7 +88,7 @@ def test_libraries_that_ask_for_a_pattern_get_the_named_file(folder_lake):
     assert pd.read_csv(f"grav://{ODD}", storage_options=options)["a"].tolist() == ["odd"]
     with duckdb.connect() as db:
         db.register_filesystem(GravelerFileSystem(**options))
-        assert db.execute(f"SELECT a FROM read_csv('grav://{ODD}')").fetchall() == [("odd",)]
+        assert db.read_csv(f"grav://{ODD}").fetchall() == [("odd",)]
     close_lakes()
 
 

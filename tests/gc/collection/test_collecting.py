@@ -181,7 +181,7 @@ def test_a_step_beside_another_can_be_undone_after_a_collection(world, repo):
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_a_listing_that_outlives_the_sweep_of_its_commit_says_expired(repo, monkeypatch, staged):
+def test_a_listing_that_outlives_a_sweep_says_expired(repo, monkeypatch, staged):
     commit(repo, "lost", x="lost")
     branch = repo.branch("lost")
     if staged:
