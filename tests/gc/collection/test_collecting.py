@@ -188,10 +188,11 @@ def test_a_listing_that_outlives_a_sweep_says_expired(repo, monkeypatch, staged)
         branch.put("staged", b"")
 
     def swept(*_):
-        repo.delete_branch("lost")
-        collect(repo)
-        raise CorruptionError("a range is missing")
-        yield
+        if repo.stores.refs.branches.find("lost") is not None:
+            repo.delete_branch("lost")
+            collect(repo)
+            raise CorruptionError("a range is missing")
+        yield from ()
 
     monkeypatch.setattr(view, "runs", swept)
     with pytest.raises(ExpiredError, match="garbage collection"):
