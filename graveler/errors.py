@@ -51,6 +51,7 @@ class ErrorCode(StrEnum):
     STORAGE_FULL = "storage-full"
     STORAGE_MISMATCH = "storage-mismatch"
     THROTTLED = "throttled"
+    UNFINISHED_FILE = "unfinished-file"
     UNSORTED_KEYS = "unsorted-keys"
 
 
@@ -170,6 +171,12 @@ class NoChangesError(StateError):
     """There is nothing to commit."""
 
     code = ErrorCode.NO_CHANGES
+
+
+class UnfinishedFileError(StateError):
+    """Write the file again, discard it or accept it: it was not closed, or closed during an error."""
+
+    code = ErrorCode.UNFINISHED_FILE
 
 
 class RunStateError(StateError):

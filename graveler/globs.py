@@ -8,7 +8,8 @@
 ``a/``      the same as ``a/**``
 ==========  ====================================================
 
-A pattern matches whole paths and is case-sensitive.
+A pattern matches whole paths and is case-sensitive. The text of an existing path or folder is no pattern
+(`graveler.reads.view.literal_in`).
 """
 
 import re

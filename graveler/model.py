@@ -65,8 +65,8 @@ class _Deferred:
         # called for an empty slot, and for a name that is not a field
         if name not in _ENTRY_FIELDS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        decode, key, value = self._stored
-        for field_name, decoded in zip(_ENTRY_FIELDS, decode(key, value), strict=True):
+        decode, key, value, origin = self._stored
+        for field_name, decoded in zip(_ENTRY_FIELDS, (*decode(key, value), origin), strict=True):
             object.__setattr__(self, field_name, decoded)
         return object.__getattribute__(self, name)
 
@@ -91,6 +91,8 @@ class Entry(_Deferred):
         version: The version of a foreign file when it was linked: ``etag:<ETag>`` or
             ``mtime:<µs>``. "" in the repository's own storage, where no address is used twice.
         computed: Whether graveler computed the checksum of bytes that it stored or read.
+        origin: The branch, or the commit, of the view that the entry was read from, or "". It is not
+            stored, and not part of the identity.
     """
 
     path: str
@@ -102,6 +104,7 @@ class Entry(_Deferred):
     metadata: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
     computed: bool = False
+    origin: str = field(default="", repr=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -112,7 +115,7 @@ class Entry(_Deferred):
 
 
 _ENTRY_FIELDS: Final = tuple(field.name for field in fields(Entry))
-_entry_values = attrgetter(*_ENTRY_FIELDS)
+_entry_values = attrgetter(*_ENTRY_FIELDS[:-1])
 
 
 @dataclass(frozen=True, slots=True)

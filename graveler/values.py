@@ -295,26 +295,26 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
     return identity, encode_value(identity, b"".join((header, *texts)))
 
 
-def decode_entry(key: bytes, raw: bytes) -> Entry:
+def decode_entry(key: bytes, raw: bytes, origin: str = "") -> Entry:
     """Return the entry of a key and its value record, or raise CorruptionError."""
-    return Entry(*entry_fields(key, raw))
+    return Entry(*(*entry_fields(key, raw), origin))
 
 
-def deferred_entry(key: bytes, raw: bytes) -> Entry:
+def deferred_entry(key: bytes, raw: bytes, origin: str) -> Entry:
     """Return the entry of a key and its value record. It is decoded when a field is read."""
     entry = _new(Entry)
-    _set_stored(entry, (entry_fields, key, raw))
+    _set_stored(entry, (entry_fields, key, raw, origin))
     return entry
 
 
-def deferred_entries(keys: Sequence[bytes], values: Sequence[bytes]) -> list[Entry]:
+def deferred_entries(keys: Sequence[bytes], values: Sequence[bytes], origin: str) -> list[Entry]:
     """Return the result of `deferred_entry` for each key and its value record."""
-    return _deferred(entry_fields, keys, values)
+    return _deferred(entry_fields, keys, values, origin)
 
 
-def deferred_rows(keys: Sequence[bytes], rows: Sequence[bytes]) -> list[Entry]:
+def deferred_rows(keys: Sequence[bytes], rows: Sequence[bytes], origin: str) -> list[Entry]:
     """Return the result of `deferred_entry` for each key. Rows are a key and its value, joined."""
-    return _deferred(_row_fields, keys, rows)
+    return _deferred(_row_fields, keys, rows, origin)
 
 
 def _row_fields(key: bytes, row: bytes) -> tuple[Any, ...]:
@@ -322,7 +322,10 @@ def _row_fields(key: bytes, row: bytes) -> tuple[Any, ...]:
 
 
 def _deferred(
-    decode: Callable[[bytes, bytes], tuple[Any, ...]], keys: Sequence[bytes], raws: Sequence[bytes]
+    decode: Callable[[bytes, bytes], tuple[Any, ...]],
+    keys: Sequence[bytes],
+    raws: Sequence[bytes],
+    origin: str,
 ) -> list[Entry]:
     # No Python frame for each entry: a listing has many. Without a pause, the garbage collector
     # would scan the same objects several times, and take longer than their creation.
@@ -330,7 +333,7 @@ def _deferred(
     gc.disable()
     try:
         entries = list(map(_new, repeat(Entry, len(keys))))
-        deque(map(_set_stored, entries, zip(repeat(decode), keys, raws)), maxlen=0)
+        deque(map(_set_stored, entries, zip(repeat(decode), keys, raws, repeat(origin))), maxlen=0)
     finally:
         if collecting:
             gc.enable()

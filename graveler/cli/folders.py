@@ -118,8 +118,9 @@ def get_folder(session: Session, place: str, into: str, choices: Choices) -> Non
     if into == "-":
         raise UsageError("name the FOLDER to write to, after REF:PATH")
     view = session.view(ref)
-    if path and not view.has_below(f"{path.rstrip('/')}/") and view.exists(path):
-        raise UsageError(f"{path!r} is a file: get it without -r")
+    if path and view.exists(path):
+        folder = f", and the folder as {path + '/'!r}" if view.has_below(f"{path}/") else ""
+        raise UsageError(f"{path!r} is a file: get it without -r{folder}")
     with session.progress("get") as progress:
         done = view.download(
             path,

@@ -17,6 +17,7 @@ from graveler.errors import (
     OutcomeUnknownError,
     ProtectedBranchError,
     RetryableError,
+    RunStateError,
 )
 from graveler.reads import View
 from graveler.repository import Branch
@@ -100,6 +101,7 @@ _ERRORS: Final[tuple[tuple[type[GravelerError], type[OSError], int], ...]] = (
     (AlreadyExistsError, FileExistsError, errno.EEXIST),
     (ProtectedBranchError, PermissionError, errno.EACCES),
     (FencedError, PermissionError, errno.EPERM),
+    (RunStateError, PermissionError, errno.EPERM),
     (InvalidInputError, InvalidPathError, errno.EINVAL),
     (BackendUnavailableError, ConnectionError, errno.EHOSTUNREACH),
     (RetryableError, BlockingIOError, errno.EAGAIN),

@@ -1,18 +1,27 @@
 """An open file: read through fsspec's block cache, or written and made visible by its close."""
 
 import errno
+import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from io import TextIOWrapper
+from pathlib import Path
+from shutil import copyfileobj
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Protocol, cast
 
+from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
 
-from graveler.fs.address import translated
+from graveler.fs.address import Address, translated
 from graveler.model import Entry
 from graveler.objects.store import Body
 from graveler.reads import Stores
 from graveler.reads.files import read_range, verifier_of
+from graveler.repository import unfinished
+from graveler.repository.unfinished import Place
 
 _IN_MEMORY_BYTES: Final = 16 << 20
 
@@ -35,11 +44,11 @@ class FileHost(Protocol):
     def exists(self, path: str) -> bool:
         """Return whether the file or folder exists."""
 
-    def open(self, path: str, mode: str) -> Any:
+    def open(self, path: str, mode: str, **options: Any) -> Any:
         """Open a file."""
 
-    def check_writable(self, path: str) -> None:
-        """Raise an error if the path cannot be written, before bytes are stored."""
+    def check_writable(self, path: str) -> Place:
+        """Return the branch of a path. Raise an error, before bytes are stored, if it is read-only."""
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry."""
@@ -49,8 +58,9 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     """A file of a tree.
 
     Reading: the file shows the version that was opened, even if its path is written meanwhile.
-    Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block, or
-    the file is never closed, nothing is kept.
+    Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block,
+    nothing is kept. A file that is dropped open, or closed while an exception is handled that is
+    newer than its opening, is unfinished (``graveler.repository.unfinished``).
     """
 
     fs: FileHost
@@ -62,10 +72,13 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         mode: str = "rb",
         block_size: int | str | None = "default",
         autocommit: bool = True,
+        packing: str | None = None,
         **kwargs: Any,
     ) -> None:
         self._spool: BinaryIO | None = None
         self._before: Entry | None = None
+        self._older = [*_handled()]
+        self._packing = packing
         entry = fs.entry(path) if mode == "rb" else None
         if entry is not None:
             self._entry = entry
@@ -82,17 +95,16 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     def _begin(self) -> None:
         """Check that the file may be written, before bytes are written."""
-        self.fs.check_writable(self.path)
+        self._place = self.fs.check_writable(self.path)
         self._spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115 - closed with the file
         if self.mode == "xb" and self.fs.exists(self.path):
             raise FileExistsError(errno.EEXIST, "there is a file", self.path)
         if self.mode == "ab":
             self._before = self._current()
             if self._before is not None:
-                with self.fs.open(self.path, "rb") as before:
-                    while piece := before.read(self.blocksize):
-                        self._spool.write(piece)
-                self.loc = self._before.size
+                with self.fs.open(self.path, "rb", compression=self._packing) as before:
+                    copyfileobj(before, self._spool)
+                self.loc = self._spool.tell()
 
     def _current(self) -> Entry | None:
         try:
@@ -132,7 +144,14 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
                 errno.EAGAIN, "another writer changed the file during the append", self.path
             )
         spool.seek(0)
-        self.fs.write_stream(self.path, spool)
+        if self._packing is None:
+            self.fs.write_stream(self.path, spool)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            packed = Path(folder, "packed")
+            with packed.open("wb") as raw, compr[self._packing](raw, mode="wb") as packer:
+                copyfileobj(spool, packer)
+            self.fs.write_stream(self.path, packed)
 
     def flush(self, force: bool = False) -> None:
         """Write buffered bytes. The file becomes visible when it is closed."""
@@ -140,24 +159,44 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             super().flush(force)
 
     def close(self) -> None:
-        """Finish the file. From then on readers see it."""
+        """Finish the file. From then on readers see it, unless a newer exception is handled."""
+        error = sys.exception()
+        if error is None or self.mode == "rb" or any(error is each for each in self._older):
+            self.accept()
+        elif not self.closed:
+            self._leave()
+
+    def accept(self) -> None:
+        """Finish the file, whatever exception is handled, or although it was left unfinished."""
+        if self._spool is not None:
+            self.closed = False
+            self._forget()
         try:
             super().close()
         finally:
-            self._drop_spool()
+            self._end()
 
     def discard(self) -> None:
         """Discard the file. Nothing is kept."""
         self.closed = True
-        self._drop_spool()
+        self._end()
+
+    def _leave(self) -> None:
+        self.closed = True
+        unfinished.leave(self._place, Address.parse(self.path).path, self)
 
     def commit(self) -> None:
         """Do nothing. The transaction commits all of its files at once."""
 
-    def _drop_spool(self) -> None:
+    def _end(self) -> None:
+        self._older.clear()
         spool, self._spool = self._spool, None
         if spool is not None:
             spool.close()
+            self._forget()
+
+    def _forget(self) -> None:
+        unfinished.end(self._place, Address.parse(self.path).path, self)
 
     def __enter__(self) -> "GravelerFile":
         return self
@@ -179,10 +218,32 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         if self.mode == "rb":
             self.close()
             return
-        self.discard()
+        self._leave()
         warnings.warn(
-            f"{self.path} was never closed, so nothing of it was kept",
+            f"{self.path} was never closed, so it is not staged",
             ResourceWarning,
             stacklevel=2,
             source=self,
         )
+
+
+class TextFile(TextIOWrapper):
+    """A file of text that is written. Like the file below, it is unfinished if it is dropped open."""
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            self.buffer.discard()  # type: ignore[attr-defined]  # a GravelerFile
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(ValueError):  # it was closed or detached
+            self.flush()
+            self.buffer.__del__()  # type: ignore[attr-defined]
+
+
+def _handled() -> Iterator[BaseException]:
+    """Yield the exceptions that are being handled, newest first."""
+    error = sys.exception()
+    while error is not None:
+        yield error
+        error = error.__context__

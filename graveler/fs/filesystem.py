@@ -5,18 +5,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.core import get_compression
+from fsspec.implementations.local import LocalFileSystem
 
 from graveler.fs.address import Address, translated
-from graveler.fs.reader import ReadOnlyFileSystem
+from graveler.fs.file import GravelerFile, TextFile
+from graveler.fs.reader import ReadOnlyFileSystem, paired
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.reads.files import open_entry
-from graveler.repository import Branch
-from graveler.repository.branch import check_writable
+from graveler.repository import Branch, unfinished
+from graveler.repository.branch import check_writable, fence_of
+from graveler.repository.unfinished import Place
 
 
 class GravelerFileSystem(ReadOnlyFileSystem):
@@ -34,13 +39,57 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         options: Options of fsspec.
     """
 
-    def check_writable(self, path: str) -> None:
-        """Raise an error if the path cannot be written, before bytes are stored."""
+    def check_writable(self, path: str) -> Place:
+        """Return the branch of a path. Raise an error, before bytes are stored, if it is read-only."""
         path = self._strip_protocol(path)
         with translated(path):
             target = self._target(Address.parse(path))
             branch = target if isinstance(target, Branch) else target.branch
             check_writable(branch)
+        return branch.repository.uid, branch.name, fence_of(branch)
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        """Open a file, with fsspec's options. A written file becomes visible when it is closed."""
+        if not {*mode} & {*"wax"}:
+            return super().open(path, mode, **options)
+        text = {
+            name: options.pop(name) for name in ("encoding", "errors", "newline") if name in options
+        }
+        packing = get_compression(self._strip_protocol(path), options.pop("compression", None))
+        binary = mode.replace("t", "").replace("b", "") + "b"
+        TextIOWrapper(BytesIO(), **text)  # refuses wrong options before the file is opened
+        file = super().open(path, binary, packing=packing, **options)
+        if self._finishing is not None:
+            self._finishing[:] = [*(each for each in self._finishing if not each.closed), file]
+        return file if "b" in mode else TextFile(file, **text)
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Close the files that are opened here in the block and left open, or discard them on an error.
+
+        DuckDB's ``EXPORT DATABASE`` leaves files open.
+        """
+        outer, self._finishing = self._finishing, []
+        try:
+            yield
+            for file in (each for each in self._finishing if not each.closed):
+                file.accept()
+        finally:
+            for file in (each for each in self._finishing if not each.closed):
+                file.discard()
+            self._finishing = outer
+
+    def unfinished(self, path: str) -> GravelerFile:
+        """Return a file that this process left unfinished, to ``accept`` or ``discard`` it.
+
+        Raises:
+            FileNotFoundError: There is none at the path.
+        """
+        path = self._strip_protocol(path)
+        file = unfinished.found(self.check_writable(path), Address.parse(path).path)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no unfinished file", path)
+        return cast("GravelerFile", file)
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry. A transaction keeps the entry until its end."""
@@ -53,7 +102,12 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         """Write bytes to a file."""
         if mode == "create" and self.exists(path):
             raise FileExistsError(errno.EEXIST, "there is a file", path)
-        self.write_stream(path, bytes(value))
+        self.write_stream(path, bytes(memoryview(value)))
+
+    def put(self, lpath: Any, rpath: Any, recursive: bool = False, **kwargs: Any) -> None:
+        """Store local files."""
+        lpath, rpath = paired((LocalFileSystem(), lpath), (self, rpath), recursive, **kwargs)
+        super().put(lpath, rpath, recursive, **kwargs)
 
     def put_file(
         self,
@@ -106,6 +160,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> None:
         """Copy files without copying bytes. All copies are staged together."""
         with self._remembering(), self._linking_together():
+            path1, path2 = paired((self, path1), (self, path2), *args, **kwargs)
             super().copy(path1, path2, *args, **kwargs)
 
     @contextmanager

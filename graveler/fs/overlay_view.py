@@ -11,6 +11,7 @@ from graveler.reads import View
 from graveler.reads.listing import Scan, overlay
 from graveler.reads.view import find_value, snapshot
 from graveler.repository import Branch
+from graveler.repository.origins import checked
 from graveler.values import TOMBSTONE, decode_entry, stage_entry, staged_value
 
 
@@ -42,7 +43,8 @@ class OverlayView(View):
         ours = sorted(item for item in writes if item[0].startswith(prefix))
         with snapshot(self.branch, start, prefix) as scan:
             yield Scan(
-                lambda start: overlay((item for item in ours if item[0] >= start), scan(start))
+                lambda start: overlay((item for item in ours if item[0] >= start), scan(start)),
+                origin=self.name,
             )
 
     def put(self, path: str, body: Body) -> Entry:
@@ -54,7 +56,7 @@ class OverlayView(View):
     def link_many(self, entries: Iterable[Entry]) -> int:
         """Keep entries for the commit. Return their number."""
         count = 0
-        for count, entry in enumerate(entries, 1):  # noqa: B007 - only the count is used
+        for count, entry in enumerate(checked(self.repository, self.name, entries), 1):  # noqa: B007 - only the count is used
             key = check_path(entry.path)
             self._writes[key] = stage_entry(key, entry)
         return count

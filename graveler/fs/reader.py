@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from glob import escape, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from fsspec import AbstractFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
-from fsspec.utils import isfilelike
+from fsspec.implementations.local import LocalFileSystem, trailing_sep
+from fsspec.utils import isfilelike, other_paths
 
 from graveler.errors import NotFoundError
 from graveler.fs.address import Address, translated
@@ -189,43 +192,59 @@ class ReadOnlyFileSystem(TreeFileSystem):
         detail: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Return the files below a folder in one scan of the tree."""
+        """Return the files below a folder in one scan of the tree, and the file at its path.
+
+        With ``prefix``, only paths below the folder that begin with it are returned.
+        """
         path = self._strip_protocol(path)
         address = Address.parse(path)
+        prefix = str(kwargs.pop("prefix", ""))
         if maxdepth is not None or not address.ref:
             with translated(path), self._one_version(address):
-                return super().find(path, maxdepth, withdirs, detail, **kwargs)
-        with translated(path):
-            infos = self._everything(address, withdirs=withdirs)
+                infos = super().find(path, maxdepth, withdirs, True, **kwargs)
+            if prefix:
+                infos = {
+                    at: info for at, info in infos.items() if at.startswith(f"{path}/{prefix}")
+                }
+        else:
+            with translated(path):
+                infos = self._everything(address, prefix, withdirs=withdirs)
         return infos if detail else list(infos)
 
-    def _everything(self, address: Address, *, withdirs: bool) -> dict[str, _Info]:
+    def _everything(self, address: Address, prefix: str, *, withdirs: bool) -> dict[str, _Info]:
         infos: dict[str, _Info] = {}
         try:
             view = self._view(address)
         except NotFoundError:
             return infos
         with self._recording():
-            for entry in view.entries(address.folder):
+            here = [address.path] if address.path and not prefix else []
+            files = (view.stat(path) for path in here if view.exists(path))
+            for entry in chain(files, view.entries(address.folder + prefix)):
                 name = address.tree + entry.path
                 infos[name] = self.info_of(name, entry, view.repository)
                 if self._batch.seen is not None:
                     self._batch.seen[name] = entry
         if withdirs:
-            here = address.text
-            folders = {here} if infos else set()
+            root = address.text
+            folders = {root} if infos else set()
             for name in infos:
-                while (name := name.rpartition("/")[0]) not in folders and len(name) > len(here):
+                while (name := name.rpartition("/")[0]) not in folders and len(name) > len(root):
                     folders.add(name)
+            folders -= infos.keys()  # a path that is both counts as a file
             infos.update((name, _folder(name)) for name in folders)
             if self._batch.seen is not None:
                 self._batch.seen.update(dict.fromkeys(folders))
-        if not infos and address.path and view.exists(address.path):
-            infos[address.text] = self.info_of(address.text, view.stat(address.path))
         return dict(sorted(infos.items()))
 
     def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
-        """Return the paths that match a pattern. Only folders that match their part are listed."""
+        """Return the path of this name, or those that match. Only folders that match are listed."""
+        name = self._strip_protocol(path)
+        if has_magic(name) and self.exists(name):
+            return {name: self.info(name)} if kwargs.get("detail") else [name]
+        return self._matching(path, maxdepth, **kwargs)
+
+    def _matching(self, path: str, maxdepth: int | None, **kwargs: Any) -> Any:
         parts = self._strip_protocol(path).split("/")
         first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
         with translated(path), self._one_version(Address.parse("/".join(parts[:first]))):
@@ -244,7 +263,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
             if has_magic(folder):  # the name looks like a pattern: leave it to fsspec
                 infos.update(super().glob(f"{escape(folder)}/{rest}", detail=True, **kwargs))
             else:
-                infos.update(self.glob(f"{folder}/{rest}", detail=True, **kwargs))
+                infos.update(self._matching(f"{folder}/{rest}", None, detail=True, **kwargs))
         infos = dict(sorted(infos.items()))
         return infos if detail else list(infos)
 
@@ -337,6 +356,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
     def get(self, rpath: Any, lpath: Any, recursive: bool = False, **kwargs: Any) -> None:
         """Write files to local files. All files below a folder are of the same listing."""
         with self._remembering():
+            rpath, lpath = paired((self, rpath), (LocalFileSystem(), lpath), recursive, **kwargs)
             super().get(rpath, lpath, recursive, **kwargs)
 
     def cat_ranges(
@@ -371,6 +391,22 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return [read(request) for request in wanted]
         with ThreadPoolExecutor(min(_READERS, len(wanted))) as readers:
             return list(readers.map(read, wanted))
+
+
+_Place = tuple[AbstractFileSystem, Any]
+
+
+def paired(
+    source: _Place, dest: _Place, recursive: bool = False, maxdepth: int | None = None, **_: Any
+) -> tuple[Any, Any]:
+    """Return the paths of a transfer, as lists if a source that exists looks like a pattern."""
+    (here, path), (there, to) = source, dest
+    if not isinstance(path, str) or not has_magic(path) or not here.exists(path):
+        return path, to
+    paths = here.expand_path([path], recursive, maxdepth, assume_literal=True)
+    paths = [each for each in paths if recursive or not here.isdir(each)]
+    into = isinstance(to, str) and (trailing_sep(to) or there.isdir(to))
+    return paths, other_paths(paths, to, exists=into and not trailing_sep(path))
 
 
 def _folder(name: str) -> _Info:

@@ -14,6 +14,7 @@ from fsspec.utils import stringify_path
 
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.fs.address import PROTOCOL, Address, translated
+from graveler.fs.file import GravelerFile
 from graveler.fs.overlay_view import OverlayView
 from graveler.fs.transaction import CommitTransaction, check_none_open
 from graveler.lake import Lake, Repository, Run
@@ -71,6 +72,7 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         self._step: OpenStep | None = None
         self._given: StepEnvironment | None = None
         self._batch = Batch()
+        self._finishing: list[GravelerFile] | None = None
 
     @cached_property
     def location(self) -> str:

@@ -114,7 +114,7 @@ class Tree(View):
         """Return the tree below `prefix`; it is immutable, so nothing is copied."""
         del start
         self._check_whole(prefix.decode())
-        return nullcontext(Scan(lambda at: self.rows(at, prefix)))
+        return nullcontext(Scan(lambda at: self.rows(at, prefix), origin=self._origin))
 
     def rows(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value record) from `start` on below `prefix`."""
@@ -160,7 +160,7 @@ class Tree(View):
     def _changes(self, differences: Iterator[Difference]) -> Iterator[Change]:
         for key, before, after in differences:
             self._changing.add(key)
-            yield change_of(key, before, after)
+            yield change_of(key, before, after, (self._origin, self._origin))
 
     def _checked(self, path: PathText | Entry) -> str:
         """Return the path of a file that the gate may read; the tree knows its address."""

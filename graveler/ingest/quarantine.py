@@ -255,7 +255,7 @@ def with_changes(
         what = f"commit {change.id[:12]}"
         tree = merge_trees(
             stores, base=base, source=source, dest=tree, strategy=strategy, what=what
-        )
+        ).metarange
     return tree
 
 

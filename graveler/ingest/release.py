@@ -149,7 +149,7 @@ class Releases:
             self._pairs(quarantine, head, metadata),
         )
         try:
-            with settling(self.branch.stores, strategy) as settled:
+            with settling(self.branch.stores, strategy, head.id, self.branch.into) as settled:
                 settle = partial(self._settled, quarantine, head, settled)
                 IngestCandidacy(
                     self.branch,

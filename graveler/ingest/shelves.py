@@ -126,7 +126,7 @@ class Shelves:
                     dest=parent.metarange,
                     strategy="source-wins",
                     what=what,
-                )
+                ).metarange
             for unit in whole[1]:
                 table = map(staged, diff(stores.ranges, tree, whole[0], prefix=unit))
                 tree = apply(stores.ranges, tree, table, stores.splitting).metarange

@@ -144,7 +144,7 @@ class Taking:
             dest=head.metarange,
             strategy=Settlement("dest-wins" if ours_win else "source-wins", resolve=settle),
             what=f"{self.branch.into} into {self.branch.name}",
-        )
+        ).metarange
         if bases.trees != (head.metarange,):
             values = BaseValues(ranges, bases)
             lost = {

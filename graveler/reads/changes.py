@@ -29,13 +29,15 @@ from graveler.values import deferred_entry
 _FAR: Final = 2_000
 
 
-def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
+def change_of(
+    key: bytes, before: bytes | None, after: bytes | None, origins: tuple[str, str] = ("", "")
+) -> Change:
     """Return the change of a key from one value record to another. None means absent."""
     return Change(
         path=key.decode(),
         kind=ChangeKind.of(before, after),
-        before=None if before is None else deferred_entry(key, before),
-        after=None if after is None else deferred_entry(key, after),
+        before=None if before is None else deferred_entry(key, before, origins[0]),
+        after=None if after is None else deferred_entry(key, after, origins[1]),
     )
 
 
@@ -48,7 +50,7 @@ def diff_commits(
     """
     raw_prefix = path_key(prefix) if prefix else b""
     for change in diff(stores.ranges, left.metarange, right.metarange, prefix=raw_prefix):
-        yield change_of(change.key, change.left_value, change.right_value)
+        yield change_of(change.key, change.left_value, change.right_value, (left.id, right.id))
 
 
 def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:

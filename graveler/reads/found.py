@@ -18,9 +18,10 @@ class FoundEntries(Sequence[Entry | None]):
         rows: The joined key and value record of each key, or None if there is no entry.
     """
 
-    __slots__ = ("_keys", "_rows")
+    __slots__ = ("_keys", "_origin", "_rows")
 
-    def __init__(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> None:
+    def __init__(self, keys: Sequence[bytes], rows: Sequence[bytes | None], origin: str) -> None:
+        self._origin = origin
         self._keys = keys
         self._rows = rows
 
@@ -35,16 +36,16 @@ class FoundEntries(Sequence[Entry | None]):
 
     def __getitem__(self, place: int | slice) -> Entry | Self | None:
         if isinstance(place, slice):
-            return type(self)(self._keys[place], self._rows[place])
+            return type(self)(self._keys[place], self._rows[place], self._origin)
         key, row = self._keys[place], self._rows[place]
-        return None if row is None else deferred_entry(key, row[len(key) :])
+        return None if row is None else deferred_entry(key, row[len(key) :], self._origin)
 
     def __iter__(self) -> Iterator[Entry | None]:
         for start in range(0, len(self), _AT_ONCE):
             keys = self._keys[start : start + _AT_ONCE]
             rows = list(self._rows[start : start + _AT_ONCE])
             if None not in rows:
-                yield from deferred_rows(keys, rows)  # type: ignore[arg-type]  # no row is None
+                yield from deferred_rows(keys, rows, self._origin)  # type: ignore[arg-type]  # no None
             else:
                 yield from map(self.__getitem__, range(start, start + len(keys)))
 

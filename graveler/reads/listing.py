@@ -32,7 +32,9 @@ class Scan:
         self,
         rows: Callable[[bytes], Iterator[Row]],
         runs: Callable[[bytes], Iterator[Run]] | None = None,
+        origin: str = "",
     ) -> None:
+        self.origin = origin
         self._rows = rows
         self._runs = runs
 
@@ -50,7 +52,7 @@ class Scan:
     def entries(self, start: bytes = b"") -> Iterator[Entry]:
         """Yield the entries from the key `start` on."""
         for run in self.runs(start):
-            yield from deferred_entries(*run.columns())
+            yield from deferred_entries(*run.columns(), self.origin)
 
 
 def within(prefix: bytes, items: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -119,7 +121,7 @@ def list_entries(
         for key, value in within(raw_prefix, scan(position)):
             cut = key.find(fold, len(raw_prefix))
             if cut < 0:
-                yield deferred_entry(key, value)
+                yield deferred_entry(key, value, scan.origin)
                 continue
             folded = key[: cut + len(fold)]
             if not after or folded > path_key(after):

@@ -19,17 +19,17 @@ Find = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 """Returns the value record of each key in one version of a tree, or None if it is missing."""
 
 
-def entries_at(find: Find, paths: Sequence[str]) -> list[Entry | None]:
+def entries_at(find: Find, paths: Sequence[str], origin: str = "") -> list[Entry | None]:
     """Return the entry of each path in one version of a tree, or None if it is missing."""
     keys = [path_key(path) for path in paths]
     return [
-        None if value is None else decode_entry(key, value)
+        None if value is None else decode_entry(key, value, origin)
         for key, value in zip(keys, find(keys), strict=True)
     ]
 
 
 def wanted_entries(
-    name: str, find: Find, wanted: Iterable[PathText | Entry], missing: Missing
+    name: str, origin: str, find: Find, wanted: Iterable[PathText | Entry], missing: Missing
 ) -> Iterator[Entry]:
     """Return the entries of paths, or the given entries.
 
@@ -47,7 +47,7 @@ def wanted_entries(
     if isinstance(first, Entry):
         return map(_as_entry, chain([first], items))
     paths = [_as_path(item, at) for at, item in enumerate(chain([first], items))]
-    entries = entries_at(find, paths)
+    entries = entries_at(find, paths, origin)
     gone = [path for path, entry in zip(paths, entries, strict=True) if entry is None]
     if gone and missing == "error":
         raise ObjectNotFoundError(

@@ -12,8 +12,8 @@ paths does the same. So both end even if other writers move the branch all the t
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from glob import escape, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
@@ -81,6 +81,11 @@ class View(RefLike):
     @property
     def expression(self) -> str:
         """The ref expression of the view."""
+        return self.name
+
+    @property
+    def _origin(self) -> str:
+        """The origin of the entries: a branch name or a commit id."""
         return self.name
 
     @property
@@ -152,7 +157,7 @@ class View(RefLike):
         value = self._find_value(key)
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in {self.name!r}")
-        return deferred_entry(key, value)
+        return deferred_entry(key, value, self._origin)
 
     def stat_many(self, paths: Iterable[PathText]) -> Sequence[Entry | None]:
         """Return the entry of each path, or None if it is missing, in the order of the paths.
@@ -168,7 +173,7 @@ class View(RefLike):
             InvalidInputError: A path is invalid.
         """
         keys = path_keys(several(paths, "paths", "paths"))
-        return FoundEntries(keys, self._find_rows(keys))
+        return FoundEntries(keys, self._find_rows(keys), self._origin)
 
     def table(self, prefix: PathText = "") -> "RecordBatchReader":
         """Return the entries below `prefix` as an Arrow table, in batches that are read as needed.
@@ -250,7 +255,7 @@ class View(RefLike):
             SourceChangedError: A linked file was changed since it was linked.
         """
         choice(missing, "missing", ("error", "skip"))
-        entries = wanted_entries(self.name, self._find_values, paths, missing)
+        entries = wanted_entries(self.name, self._origin, self._find_values, paths, missing)
         return read_many(entries, self.get, self._threads(threads))
 
     def download(
@@ -337,6 +342,15 @@ def find_value(view: View, key: bytes) -> bytes | None:
     return view._find_value(key)
 
 
+def literal_in(views: Callable[[], Iterable[View]], pattern: str) -> str:
+    """Return the pattern, or one for its text if a view has this path, or folder with a slash."""
+    with suppress(LookupError, ValueError):  # no such ref, or no text of a path
+        folder, looks = pattern.endswith("/"), has_magic(pattern)
+        if looks and any(v.has_below(pattern) if folder else v.exists(pattern) for v in views()):
+            return escape(pattern)
+    return pattern
+
+
 def snapshot(view: View, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
     """Return one version of a view below `prefix`, for scans from `start` on."""
     return view._snapshot(start, prefix)
@@ -368,6 +382,11 @@ class Ref(View):
         return self.commit.id
 
     @property
+    def _origin(self) -> str:
+        """The id of the commit."""
+        return self.commit.id
+
+    @property
     def commit_id(self) -> str:
         """Id of the commit."""
         return self.commit.id
@@ -388,7 +407,11 @@ class Ref(View):
             with self._readable():
                 yield from below(self.repository, self.commit.metarange, prefix, at)
 
-        return nullcontext(scan_of(runs))
+        def rows(at: bytes) -> Iterator[Row]:
+            for run in runs(at):
+                yield from zip(*run.columns(), strict=True)
+
+        return nullcontext(Scan(rows, runs, self.commit.id))
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return the joined key and committed value record of each key."""
@@ -409,16 +432,6 @@ def below(stores: Stores, tree: str, prefix: bytes, start: bytes) -> Iterator[Ru
     """Yield the rows of a tree below `prefix`, from the key `start` on."""
     ranges = stores.ranges
     return runs(ranges, read(ranges, tree), max(start, prefix), prefix_end(prefix))
-
-
-def scan_of(runs: Callable[[bytes], Iterator[Run]]) -> Scan:
-    """Return the scan of these rows."""
-
-    def rows(start: bytes) -> Iterator[Row]:
-        for run in runs(start):
-            yield from zip(*run.columns(), strict=True)
-
-    return Scan(rows, runs)
 
 
 def newest_first(record: BranchRecord) -> list[str]:
@@ -473,7 +486,7 @@ def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> Sequence
         return record.commit_id, stores.staging.get_many(newest_first(record), keys)
 
     head, staged = settled(stores, name, read)
-    found = find_many(stores.ranges, stores.refs.commits.get(head).metarange, keys)
+    found = Ref(stores, stores.refs.commits.get(head))._find_rows(keys)
     if not staged:
         return found
     rows = list(found)
@@ -516,13 +529,12 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
             spool.fill(within(prefix, stores.staging.scan(newest_first(record), start)))
             return record.commit_id
 
-        tree = stores.refs.commits.get(settled(stores, name, copy)).metarange
-
-        committed = scan_of(partial(below, stores, tree, prefix))
-        if spool.is_empty:
-            yield committed
-        else:
-            yield Scan(lambda start: overlay(spool.rows(start), committed(start)))
+        head = Ref(stores, stores.refs.commits.get(settled(stores, name, copy)))
+        with snapshot(head, start, prefix) as committed:
+            if spool.is_empty:
+                yield Scan(committed, committed.runs, name)
+            else:
+                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=name)
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
@@ -539,4 +551,4 @@ def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
             continue
         if same_content(before, after) and not is_replacement(write):
             continue
-        yield change_of(key, before, after)
+        yield change_of(key, before, after, (record.commit_id, record.name))

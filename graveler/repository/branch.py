@@ -42,6 +42,7 @@ from graveler.repository import (
     copies,
     folders,
     moves,
+    origins,
     patches,
     selective,
     uploads,
@@ -320,9 +321,15 @@ class Branch(View, BranchLike):
         Raises:
             ObjectNotFoundError: An object does not exist.
             InvalidInputError: A size differs, or a path or an address is invalid.
+            RunStateError: An entry is work of an unpublished run, or in quarantine.
             ExpiredError: Garbage collection has just removed the bytes.
         """
-        return self._writes.link_many(each(entries, "entries", Entry, "a graveler.Entry"))
+        return self._writes.link_many(self._accepted(entries))
+
+    def _accepted(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield a caller's entries, and refuse those of unpublished work."""
+        given = each(entries, "entries", Entry, "a graveler.Entry")
+        return origins.checked(self.repository, self._name, given)
 
     def import_(
         self,
@@ -399,6 +406,7 @@ class Branch(View, BranchLike):
             ObjectNotFoundError: There is nothing to copy.
             InvalidInputError: One path is a file and the other a folder, both are the same place,
                 or the tree is of another repository.
+            RunStateError: The tree is work of an unpublished run, or in quarantine.
             ExpiredError: Garbage collection has deleted the bytes, or is about to.
         """
         path, to = prefix_text(path, "path"), prefix_text(to, "to")
@@ -414,6 +422,7 @@ class Branch(View, BranchLike):
                 "be copied, with put(path, source.open(path))"
             )
         place = copies.Place.of(path, to)
+        origins.refuse_origin(self.repository, self._name, view._origin)
         if path == to and isinstance(view, Branch) and view.name == self.name:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
         return copies.copy(self.repository, self._writes, view, place, replaces=replace)
@@ -489,17 +498,20 @@ class Branch(View, BranchLike):
             committer: The committer. "" means the user of the process.
             allow_empty: Commit even if no staged write differs from the head.
             paths: Commit only the staged writes at these paths: files, folders (which end with a
-                slash) and patterns, as in ``tables/**/*.parquet``. The others stay staged. The
-                commit is then a state that the branch never showed as a whole.
+                slash) and patterns, as in ``tables/**/*.parquet``. The text of an existing path or
+                folder is no pattern. The others stay staged. The commit is then a state that the
+                branch never showed as a whole.
 
         Raises:
             NoChangesError: No staged write differs from the head.
             ProtectedBranchError: The branch accepts no commits.
+            UnfinishedFileError: This process has not finished a file of the branch.
         """
         flag(allow_empty, "allow_empty")
         spec = commit_spec(self, message, metadata, committer)
         if paths is not None:
-            choice = selective.Choice(list(paths_of(paths, "paths")))
+            trees = lambda: (self._unrecorded, Ref(self.repository, self.head))  # noqa: E731
+            choice = selective.Choice(list(paths_of(paths, "paths")), trees)
             if allow_empty or not choice.patterns:
                 raise InvalidInputError(
                     "paths: give one at least, and not together with allow_empty"
@@ -539,11 +551,12 @@ class Branch(View, BranchLike):
         Raises:
             NoChangesError: The head has all of these changes.
             ProtectedBranchError: The branch accepts no writes or no commits.
+            UnfinishedFileError: This process has not finished another file of the branch.
+            RunStateError: An entry is work of an unpublished run, or in quarantine.
         """
         spec = commit_spec(self, message, metadata, committer)
-        entries = each(entries, "entries", Entry, "a graveler.Entry")
         paths = paths_of(deleted, "deleted")
-        with held_forms(self.repository, entries, paths) as changes:
+        with held_forms(self.repository, self._accepted(entries), paths) as changes:
             return patches.commit_changes(
                 self.repository, self._name, spec, fence=self._fence, writes=changes
             )

@@ -18,7 +18,8 @@ from graveler.reads.stores import Stores
 from graveler.refs import move, moves_ago, remove, resolve_beside, resolve_to_name, tag_moves
 from graveler.refs.branches import check_fence, owned
 from graveler.refs.settings import PROTECTION
-from graveler.repository.merges import refuse_unpublished
+from graveler.repository import unfinished
+from graveler.repository.origins import refuse_unpublished
 
 _RESET: Final = "reset"
 _UNDO: Final = "undo"
@@ -77,6 +78,7 @@ def delete_branch(stores: Stores, name: str) -> None:
 
     tokens = remove(stores.refs, name, is_users, must_exist=True)
     stores.staging.drop(*tokens)
+    unfinished.settle(stores, name, "")
 
 
 def reset(stores: Stores, name: str, *, fence: str = "") -> None:
@@ -98,6 +100,7 @@ def reset(stores: Stores, name: str, *, fence: str = "") -> None:
     with owned(name, fence):
         move(stores.refs, name, change, landed=landed)
     stores.staging.drop(*dropped)
+    unfinished.settle(stores, name, fence)
 
 
 def reset_hard(stores: Stores, name: str, to: str) -> Commit:
@@ -137,6 +140,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
 
     result = land(stores, name, _RESET, build, guard="reset", landed=landed)
     stores.staging.drop(result.tip.record.staging_token, *result.tip.record.sealed_tokens)
+    unfinished.settle(stores, name, "")
     return result.head
 
 

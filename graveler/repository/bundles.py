@@ -21,6 +21,7 @@ from graveler.model import BranchRecord
 from graveler.reads.stores import Stores
 from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
+from graveler.repository import unfinished
 from graveler.repository.borrowed import Hold, Row, confirm, holding
 from graveler.repository.writes import CHUNK, StagedWrites
 from graveler.values import staged_value
@@ -50,6 +51,7 @@ class Bundle:
             ExpiredError: A sweep has deleted bytes that a row borrows.
         """
         self._rows[row.key] = row
+        unfinished.settle(self._stores, self._writes.name, self._writes.fence, (row.key,))
         self.count += 1
         if len(self._rows) >= CHUNK:
             self._spill()

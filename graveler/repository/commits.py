@@ -49,6 +49,7 @@ from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
 from graveler.refs import moved
 from graveler.refs.branches import Seen, check_fence, owned
+from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.staging import is_laid
 from graveler.telemetry import COMMIT
@@ -213,6 +214,7 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
         GateFailedError: A gate that the branch requires refuses. The writes stay staged. Correct
             them by later writes, or discard them with `reset`.
     """
+    unfinished.check(stores, name, fence)
     names = {"vcs.ref.head.name": name}
     if run := spec.metadata.get("graveler.run"):
         names["graveler.run.key"] = run

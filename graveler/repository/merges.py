@@ -12,16 +12,17 @@ from graveler.committed.lookup import find_many
 from graveler.committed.merge import SHOWN, merge
 from graveler.committed.merge_slices import Tasks
 from graveler.committed.units import names_unit
-from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
+from graveler.errors import ConflictError, InvalidInputError, MergeConflictError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merged_claims, tip_of
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
-from graveler.refs import line_outside, merge_bases, resolve_beside
+from graveler.refs import merge_bases, resolve_beside
 from graveler.refs.refs import Look
 from graveler.refs.settings import PROTECTION
+from graveler.repository.origins import refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, Trees, trees_of
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
 from graveler.telemetry import MERGE
@@ -69,28 +70,6 @@ def merge_spec(
 
 
 def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
-    stores: Stores,
-    *,
-    base: str | Bases,
-    source: str,
-    dest: str,
-    strategy: Settlement | str | None,
-    what: str,
-    lines: tuple[Commit | None, Commit | None] = (None, None),
-) -> str:
-    """Return the metarange of the merged tree. See `_merged`."""
-    return _merged(
-        stores,
-        base=base,
-        source=source,
-        dest=dest,
-        strategy=strategy,
-        what=what,
-        lines=lines,
-    ).metarange
-
-
-def _merged(  # noqa: PLR0913 - three trees and how to settle them
     stores: Stores,
     *,
     base: str | Bases,
@@ -172,7 +151,7 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
         return None
     start = stores.refs.commits.get(bases.best[0].id)
     both = Reconciliation.of(stores, strategy, *map(trees_of, (start, source, dest)))
-    merged = _merged(
+    merged = merge_trees(
         stores,
         base=bases,
         source=source.metarange,
@@ -249,28 +228,6 @@ def _still_good(
     return Earlier(dest.metarange, earlier.metarange)
 
 
-def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
-    """Refuse the work of an unpublished run and quarantined work of ingestion.
-
-    Gates have not judged the former and have refused the latter. The source's own line is searched,
-    down to the first commit that the destination contains. A merge into the line was checked when
-    it was made.
-    """
-    for commit in line_outside(stores.refs.commits, source.id, dest.id):
-        key = commit.metadata.get("graveler.run")
-        if key is not None and "graveler.published" not in commit.metadata:
-            raise RunStateError(
-                f"commit {commit.id[:12]} is work of run {key!r}, which is not published: "
-                "publish it through a new attempt of the run"
-            )
-        shelf = commit.metadata.get("graveler.quarantine")
-        if shelf is not None:
-            raise RunStateError(
-                f"commit {commit.id[:12]} was refused by gates and is in quarantine: correct branch "
-                f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
-            )
-
-
 def merge_into(
     stores: Stores,
     expression: str,
@@ -313,7 +270,10 @@ def merge_into(
         return None if made is None else tip.at(made)
 
     names = {"vcs.ref.head.revision": source.id, "vcs.ref.base.name": into}
-    with settling(stores, strategy) as settled, traced(stores, MERGE, names) as work:
+    with (
+        settling(stores, strategy, source.id, into) as settled,
+        traced(stores, MERGE, names) as work,
+    ):
         landed = land(stores, into, "merge", build, guard="merge", first=first)
         work.end(landed.head, landed=landed.commit is not None)
     return MergeResult(landed.head, already=landed.commit is None)

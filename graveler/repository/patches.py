@@ -18,6 +18,7 @@ from graveler.errors import NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, claims_after, keep_head, land, make_commit
 from graveler.reads.stores import Stores
+from graveler.repository import unfinished
 from graveler.repository.bundles import seal
 from graveler.repository.selective import GivingWay
 from graveler.values import staged_changes
@@ -35,6 +36,7 @@ def commit_changes(
         GateFailedError: A gate that the branch requires refuses. The branch did not move.
         ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
     """
+    unfinished.check(stores, name, fence, lambda key: key not in writes)
     if not fence:
         stores.refs.protection.check(name, "write")
     keys = sorted(writes)
@@ -58,6 +60,7 @@ def commit_changes(
     guard = "" if fence else "commit"
     landed = land(stores, name, "commit", build, fence=fence, guard=guard)
     older.clear()
+    unfinished.settle(stores, name, fence, keys)
     if landed.commit is None:
         raise NoChangesError(f"branch {name!r}: the head has all of these changes")
     return landed.commit

@@ -10,7 +10,8 @@ from graveler.model import Change, ChangeKind, Commit, Conflict
 from graveler.publishing.landing import look
 from graveler.reads.changes import change_of
 from graveler.reads.stores import Stores
-from graveler.repository.merges import describe, merge_start, refuse_unpublished
+from graveler.repository.merges import describe, merge_start
+from graveler.repository.origins import refuse_unpublished
 from graveler.repository.strategies import Strategy, conflict_of, settling
 
 
@@ -77,7 +78,7 @@ def preview_merge(
 
     def read() -> Iterator[RawChange | RawConflict]:
         trees = (bases, source.metarange, dest.metarange)
-        with settling(stores, strategy, keep=False) as settled:
+        with settling(stores, strategy, source.id, into, keep=False) as settled:
             yield from merge_changes(
                 stores.ranges,
                 *trees,

@@ -15,7 +15,8 @@ from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import log
-from graveler.repository.merges import merge_trees, reconciled, refuse_unpublished
+from graveler.repository.merges import merge_trees, reconciled
+from graveler.repository.origins import refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 
@@ -181,7 +182,7 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             strategy=both.settled,
             what=what,
             lines=lines,
-        )
+        ).metarange
         tree, claims = reconciled(stores, both, tree, what=what, lines=lines)
         pairs = zip(trees_of(tip.head), (tree, claims), strict=True)
         same = all(same_records(stores.ranges, *pair) for pair in pairs)
@@ -190,5 +191,5 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
         made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
         return tip.at(made)
 
-    with settling(stores, pick.strategy) as settled:
+    with settling(stores, pick.strategy, base.id, source.id, name) as settled:
         return land(stores, name, action, build, guard="revert").head

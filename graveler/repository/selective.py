@@ -38,7 +38,9 @@ from graveler.publishing.landing import (
     make_commit,
 )
 from graveler.reads.stores import Stores
+from graveler.reads.view import View, literal_in
 from graveler.refs import move
+from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.repository.bundles import seal
 from graveler.repository.writes import CHUNK
@@ -114,14 +116,16 @@ class Choice:
 
     Args:
         patterns: Patterns of paths. A pattern that ends with a slash matches all paths below it.
+        views: Returns trees. The text of a path or a folder that one of them has is no pattern.
 
     Raises:
         InvalidInputError: No path can match a pattern.
     """
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], views: Callable[[], Iterable[View]]) -> None:
         self.patterns = tuple(patterns)
-        self._rules = [(literal_start(each).encode(), compiled(each)) for each in patterns]
+        rules = [literal_in(views, each) for each in patterns]
+        self._rules = [(literal_start(rule).encode(), compiled(rule)) for rule in rules]
 
     def covers(self, key: bytes) -> bool:
         """Return whether the commit takes the path of a key."""
@@ -161,6 +165,7 @@ def commit_paths(
         GateFailedError: A gate that the branch requires refuses. All writes stay staged.
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
+    unfinished.check(stores, name, fence, choice.covers)
     work = _Work(stores, name, spec, choice, fence, keep)
     if not fence:
         stores.refs.protection.check(name, "commit")

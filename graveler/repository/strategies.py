@@ -1,8 +1,9 @@
 """Strategies: how a merge settles paths that both sides changed.
 
 A strategy is a word for all paths, a resolver for all paths, or a mapping of patterns to words and
-resolvers, in which the first matching pattern counts. It is compiled once for each merge and then
-called for each conflict. So its decisions do not depend on where ranges end.
+resolvers. A path comes before patterns, and of these the first one that matches counts. It is compiled
+once for each merge and then called for each conflict. So its decisions do not depend on where ranges
+end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,11 +14,14 @@ from typing import Final, Literal
 from graveler.arguments import check_entry
 from graveler.committed import CONFLICT, Resolve, Unresolved, Whole
 from graveler.errors import GravelerError, InvalidInputError, RetryableError
-from graveler.globs import compiled
+from graveler.globs import compiled, literal_start
 from graveler.model import Conflict, Entry
 from graveler.reads.stores import Stores
+from graveler.reads.view import Ref, View, literal_in
+from graveler.refs import resolve
 from graveler.repository.borrowed import Row, holding, rows_of
 from graveler.repository.links import linked
+from graveler.repository.origins import refuse_origin
 from graveler.values import decode_entry, staged_value
 
 Resolver = Callable[[Conflict], Entry | str | None]
@@ -71,24 +75,44 @@ def check_strategy(strategy: Strategy | None) -> None:
         )
 
 
+def literal_first(stores: Stores, strategy: Strategy | None, *sides: str) -> Strategy | None:
+    """Return a strategy whose paths come before its patterns.
+
+    A path or a folder that a side has, which is a ref expression, is no pattern.
+    """
+    if not isinstance(strategy, Mapping):
+        return strategy
+
+    def views() -> Iterator[View]:
+        return (Ref(stores, resolve(stores.refs, side)) for side in sides)
+
+    rules = {each: literal_in(views, each) for each in strategy}
+    paths = [each for each, rule in rules.items() if rule != each or literal_start(each) == each]
+    files = [each for each in paths if not each.endswith("/")]
+    return {rules[each]: strategy[each] for each in (*files, *rules)}
+
+
 @contextmanager
 def settling(
-    stores: Stores, strategy: Strategy | None, *, keep: bool = True
+    stores: Stores, strategy: Strategy | None, *sides: str, keep: bool = True
 ) -> Iterator[Settlement]:
     """Yield a strategy for merges within a block. Bytes that its resolvers name are not collected.
 
     Args:
         stores: The repository.
         strategy: The strategy.
+        sides: As for `literal_first`. The last one is the destination's branch.
         keep: Whether the merges will land. Otherwise nothing is written.
 
     Raises:
         ExpiredError: A sweep has deleted bytes that a resolver names.
     """
     check_strategy(strategy)
+    strategy = literal_first(stores, strategy, *sides)
 
     def linking(keep: Callable[[list[Row]], None]) -> Callable[[Entry], bytes | None]:
         def value(entry: Entry) -> bytes | None:
+            refuse_origin(stores, sides[-1], entry.origin)
             rows = rows_of(*linked(stores, [entry]))
             keep(rows)
             return staged_value(rows[0].value)

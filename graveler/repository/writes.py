@@ -19,6 +19,7 @@ from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence, owned
 from graveler.refs.refs import Look
+from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, confirm, holding, rows_of
 from graveler.repository.links import linked
 from graveler.retries import backoff
@@ -158,6 +159,7 @@ class StagedWrites:
             look = self._look(borrows=borrows)
             if look.record.staging_token == token:
                 self._seen = (stores.clock.now(), look)  # valid for the next chunk
+                unfinished.settle(stores, self.name, self.fence, (key for key, _ in items))
                 return look
             backoff(stores.clock, stores.ids, attempt)
         raise ThrottledError(

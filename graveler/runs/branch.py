@@ -17,6 +17,7 @@ from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted, uncommitted_in
 from graveler.refs import is_ancestor, move, moved, remove
 from graveler.refs.branches import Seen, check_fence, missing_branch, owned
+from graveler.repository import unfinished
 from graveler.runs.record import RunHandle, RunRecord
 
 _PARKED: Final = "parked:"
@@ -208,6 +209,7 @@ def _of_run(run: RunHandle, branch: BranchRecord | None) -> BranchRecord:
 
 
 def _check_committed(stores: Stores, run: RunHandle) -> None:
+    unfinished.check(stores, run.branch, run.fence)
     _refuse_uncommitted(run, uncommitted(stores, run.branch))
 
 
@@ -235,6 +237,7 @@ def freeze(stores: Stores, run: RunHandle, known: Version | None = None) -> Comm
         run: The attempt.
         known: The branch as it was read before, if it was; it may be outdated.
     """
+    unfinished.check(stores, run.branch, run.fence)
     closed = frozen(run.fence)
 
     def close(branch: BranchRecord) -> BranchRecord:

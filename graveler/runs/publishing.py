@@ -125,7 +125,7 @@ def publish(
     try:
         try:
             with (
-                settling(stores, terms.strategy) as settled,
+                settling(stores, terms.strategy, run.branch, into) as settled,
                 traced(stores, PUBLISH, names) as work,
             ):
                 result = land(stores, f"the target of run {run.key!r}", begin)

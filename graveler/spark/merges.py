@@ -16,6 +16,7 @@ from graveler.errors import InvalidInputError
 from graveler.model import Commit
 from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores
+from graveler.repository import strategies
 from graveler.repository.imports.tasks import Sliced, result_batch, task_store
 from graveler.repository.merges import MergeResult, merge_into, merge_spec
 from graveler.repository.strategies import Strategy, asks, check_strategy, settled_apart
@@ -148,6 +149,7 @@ def merge(  # noqa: PLR0913 - what, where, how, and by what
     tasks = None
     if method == "spark" or (method == "auto" and not asks(strategy)):
         _check_sent(strategy)
+        strategy = strategies.literal_first(repository.stores, strategy, source, into)
         run = TaskMerger(repository.stores, spark, strategy).run
         tasks = Tasks(run, share_bytes, _LARGE if method == "auto" else 0)
     return merge_into(repository.stores, source, into, spec, strategy=strategy, tasks=tasks)

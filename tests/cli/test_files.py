@@ -262,3 +262,18 @@ def test_a_folder_is_imported(cli, history, tmp_path):
     assert said.json == {"branch": "dev", "prefix": "in/", "files": 1, "size": 4, "removed": 0}
     assert cli("import", landing, "dev:in/").out == "imported 1 file (4 B) to in/ on dev\n"
     assert history.branch("dev").get("in/a.csv") == b"1,2\n"
+
+
+def test_a_path_that_is_file_and_folder_is_taken_whole(cli, repo, tmp_path):
+    dev = repo.create_branch("dev")
+    dev.put_many({"x": b"file", "x/a": b"below"})
+    assert cli("cp", "-r", "dev:x", "dev:y").out == "copied 2 files to y/ on dev\n"
+    assert cli("mv", "-r", "dev:y", "dev:z").out == "moved 2 files to z/ on dev\n"
+    assert [entry.path for entry in dev.entries()] == ["x", "x/a", "z", "z/a"]
+    said = cli("get", "-r", "dev:x", str(tmp_path / "x"))
+    assert said.code == 2
+    assert "'x' is a file: get it without -r, and the folder as 'x/'" in said.err
+    assert not (tmp_path / "x").exists()
+    assert cli("get", "-r", "dev:x/", str(tmp_path / "x")).code == 0
+    assert cli("rm", "-r", "dev:x").code == 0
+    assert [entry.path for entry in dev.entries()] == ["z", "z/a"]

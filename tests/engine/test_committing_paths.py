@@ -335,3 +335,20 @@ def test_commits_of_paths_beside_what_stays_staged_go_on():
         put(main, "a/1", text=str(number))
         main.commit("some", paths=["a/"])
     assert staged(main) == {"b/1": "added"}
+
+
+@pytest.mark.parametrize("given", ["a[1].csv", "in[1]/"])
+def test_a_path_that_exists_is_no_pattern(repo, given):
+    main = repo.branch("main")
+    put(main, "a[1].csv", "a1.csv", "in[1]/x", "in1/x")
+    main.commit("named", paths=[given])
+    assert list(tree(repo.ref("main"))) == [given if given != "in[1]/" else "in[1]/x"]
+    put(main, "a1.csv", "in1/x", text="newer")
+    with pytest.raises(NoChangesError, match="nothing is staged"):
+        main.commit("committed before", paths=[given])
+    for path in ("a[1].csv", "in[1]/x"):
+        main.delete(path)
+    main.commit("deleted", paths=[given])
+    assert list(tree(repo.ref("main"))) == []
+    main.commit("rest", paths=[given.replace("1", "1-2")])
+    assert list(tree(repo.ref("main"))) == ["a1.csv" if given != "in[1]/" else "in1/x"]

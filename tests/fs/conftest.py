@@ -7,6 +7,7 @@ from graveler.config import LakeConfig
 from graveler.fs import GravelerFileSystem, close_lakes, share_lake
 from graveler.lake.factory import connect
 from graveler.process import Inline
+from graveler.repository import unfinished
 from graveler.testing.clock import FakeClock, SequenceIds
 
 
@@ -15,6 +16,9 @@ def _forgotten():
     yield
     GravelerFileSystem.clear_instance_cache()
     close_lakes()
+    for files in list(unfinished._files.values()):  # the ids of repositories repeat in tests
+        for file in list(files.values()):
+            file.discard()
 
 
 @pytest.fixture

@@ -53,7 +53,10 @@ def _cp(
     origin, goal = Address.parse(source), _goal(target)
     path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(goal.ref)
-    count = branch.copy(session.view(origin.ref), path, to, replace=replace)
+    view = session.view(origin.ref)
+    count = branch.copy(view, path, to, replace=replace)
+    if path != origin.path and view.exists(origin.path):  # it is a file, too
+        count += branch.copy(view, origin.path, to.rstrip("/"))
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
     done = f"copied {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
     session.out.show(shape, done)
@@ -78,6 +81,8 @@ def _mv(
     path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(origin.ref)
     count = branch.move(path, to)
+    if path != origin.path and branch.exists(origin.path):  # it is a file, too
+        count += branch.move(origin.path, to.rstrip("/"))
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
     done = f"moved {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
     session.out.show(shape, done)

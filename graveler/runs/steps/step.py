@@ -448,5 +448,5 @@ class Step(RunBranch):
             strategy=both.settled,
             what=what,
             lines=(done, head),
-        )
+        ).metarange
         return reconciled(stores, both, files, what=what, lines=(done, head))

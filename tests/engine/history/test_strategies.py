@@ -247,3 +247,45 @@ def test_a_fault_leaves_the_head_as_it_was_or_merged(fault):
         assert tree(repo.ref("main")) in allowed, what
         work(repo)
         assert tree(repo.ref("main")) == merged, what
+
+
+ODD = dict.fromkeys(("a[1].csv", "a1.csv", "in[1]/x", "in1/x", "z"), "base")
+
+
+def odd_sides(repo):
+    main = repo.branch("main")
+    dev = repo.create_branch("dev", commit(main, ODD).id)
+    commit(dev, dict.fromkeys(ODD, "dev"))
+    return commit(main, dict.fromkeys(ODD, "main"))
+
+
+@pytest.mark.parametrize(
+    "merge",
+    [
+        lambda repo, rules: repo.merge("dev", into="main", strategy=rules),
+        lambda repo, rules: repo.cherry_pick("dev", onto="main", strategy=rules),
+    ],
+)
+def test_a_path_that_exists_is_no_pattern(repo, merge):
+    odd_sides(repo)
+    rules = {"a[1].csv": "source-wins", "in[1]/": "source-wins", "**": "dest-wins"}
+    preview = repo.merge("dev", into="main", dry_run=True, strategy={"a[1].csv": "source-wins"})
+    assert [each.path for each in preview.conflicts] == ["a1.csv", "in1/x", "in[1]/x", "z"]
+    merge(repo, rules)
+    named = {"a[1].csv": "dev", "in[1]/x": "dev"}
+    assert tree(repo.ref("main")) == dict.fromkeys(ODD, "main") | named
+
+
+def test_a_named_path_comes_before_patterns(repo):
+    odd_sides(repo)
+    repo.merge("dev", into="main", strategy={"**": "dest-wins", "z": "source-wins"})
+    assert tree(repo.ref("main"))["z"] == "dev"
+
+
+def test_a_run_publishes_with_named_paths(repo):
+    commit(repo.branch("main"), ODD)
+    with repo.run("05", strategy={"a[1].csv": "source-wins", "**": "dest-wins"}) as run:
+        for path in ODD:
+            run.put(path, b"dev")
+        commit(repo.branch("main"), dict.fromkeys(ODD, "main"))
+    assert tree(repo.ref("main")) == dict.fromkeys(ODD, "main") | {"a[1].csv": "dev"}

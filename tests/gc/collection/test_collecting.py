@@ -5,11 +5,10 @@ from itertools import count
 
 import pytest
 
-from graveler.errors import (
-    ExpiredError,
-)
+from graveler.errors import CorruptionError, ExpiredError
 from graveler.fsck import fsck
 from graveler.gc.marks import Kind
+from graveler.reads import view
 from graveler.repository.commits import _seal
 from graveler.runs import RunState
 from graveler.testing.faults import ProcessDied, dies
@@ -179,3 +178,22 @@ def test_a_step_beside_another_can_be_undone_after_a_collection(world, repo):
     paths = {entry.path for entry in run.list()}
     assert "a" not in paths
     assert "b" not in paths
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_listing_that_outlives_a_sweep_says_expired(repo, monkeypatch, staged):
+    commit(repo, "lost", x="lost")
+    branch = repo.branch("lost")
+    if staged:
+        branch.put("staged", b"")
+
+    def swept(*_):
+        if repo.stores.refs.branches.find("lost") is not None:
+            repo.delete_branch("lost")
+            collect(repo)
+            raise CorruptionError("a range is missing")
+        yield from ()
+
+    monkeypatch.setattr(view, "runs", swept)
+    with pytest.raises(ExpiredError, match="garbage collection"):
+        list(branch.entries())
