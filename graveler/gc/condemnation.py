@@ -66,8 +66,7 @@ def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark
     """Condemn what nothing names, for the mark, and return it.
 
     Raises:
-        StateError: Another mark was begun at the same time, or the files contain the storage of
-            another repository. Nothing is condemned.
+        StateError: Another mark was begun at the same time. Nothing is condemned.
     """
     try:
         return _Marking(stores, survey, marks, mark, dry=False).run(rules)
@@ -229,11 +228,11 @@ class _Marking:
         return known is not None and known.state in _UNFINISHED
 
     def _condemn_data(self) -> None:
-        for info, named in self._survey.data():
-            if named or self._survey.is_young(unix_us(info.mtime)):
-                self._data_kept = self._data_kept.plus(info.size)
+        for file in self._survey.data():
+            if file.named or self._survey.is_young(file.mtime):
+                self._data_kept = self._data_kept.plus(file.size)
             else:
-                self._pages.add(Kind.DATA, [info.key, info.size], info.size)
+                self._pages.add(Kind.DATA, [file.key, file.size], file.size)
 
     def _rows(self, token: str) -> int:
         return sum(1 for _ in self._stores.staging.scan([token]))

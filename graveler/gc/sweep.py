@@ -190,7 +190,7 @@ class Sweep:
                     list(pool.map(self._stores.objects.delete, gone))
 
     def _is_named(self, key: str) -> bool:
-        return self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
+        return not self._mark.own or self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
 
     def _drop_tokens(self) -> None:
         dead = set(self._survey.dead_tokens())

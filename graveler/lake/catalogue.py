@@ -11,10 +11,12 @@ from graveler.errors import CorruptionError, InvalidInputError, RepositoryNotFou
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import check_repository
+from graveler.objects.address import storage_id
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"
+_MAKING: Final = b"making/"
 _IDENTITY: Final = b"id"
 _FRESH: Final = timedelta(minutes=10)
 
@@ -30,7 +32,8 @@ class RepositoryRecord:
             lake can then be moved, and a copy of it has its own objects.
         default_branch: Its first branch.
         splitting: The policy that decides where its ranges end.
-        nonce: Differs with each change of the record; "" in the first one.
+        storage_id: The id of its storage.
+        nonce: Differs with each change of the record, and for each caller that made it.
     """
 
     lake: str
@@ -38,6 +41,7 @@ class RepositoryRecord:
     storage: str
     default_branch: str
     splitting: Splitting
+    storage_id: str
     nonce: str = ""
 
     def encode(self) -> bytes:
@@ -48,6 +52,7 @@ class RepositoryRecord:
                 "lake": self.lake,
                 "uid": self.uid,
                 "storage": self.storage,
+                "storage_id": self.storage_id,
                 "default_branch": self.default_branch,
                 "splitting": self.splitting.encode(),
                 **({"nonce": self.nonce} if self.nonce else {}),
@@ -64,9 +69,11 @@ class RepositoryRecord:
         """
         fields = Fields(decode_json(raw, what, stamped=True), what)
         try:
+            uid = fields.name("uid")
             return cls(
                 lake=fields.name("lake"),
-                uid=fields.name("uid"),
+                uid=uid,
+                storage_id=fields.text("storage_id", "") or storage_id(uid, old=True),
                 storage=fields.place("storage"),
                 default_branch=fields.name("default_branch"),
                 splitting=Splitting.read(fields.record("splitting")),
@@ -110,6 +117,40 @@ class Catalogue:
             record = self.find(name)
             if record is not None:
                 yield name, record
+
+    def making(self, name: str | None = None) -> dict[str, RepositoryRecord]:
+        """Return the repositories that are being made, or whose makers died, by name."""
+        start = _MAKING + ("" if name is None else name).encode()
+        found = {
+            read_key(key[len(_MAKING) :], "repository"): value
+            for key, value in self._kv.scan_below(_PARTITION, start)
+        }
+        return {
+            each: RepositoryRecord.decode(raw, f"repository {each} in the making")
+            for each, raw in found.items()
+            if name in (None, each)
+        }
+
+    def reserve(self, name: str, record: RepositoryRecord) -> RepositoryRecord:
+        """Announce a repository before its storage is claimed; return the announced record.
+
+        If another process announced the same name with the same storage, its record is returned,
+        so that either process can finish the repository. Another storage replaces the announcement.
+        """
+        return self._records(name, _MAKING).update(
+            name,
+            lambda found: found if found and found.storage == record.storage else record,
+            what=f"repository {name!r} in the making",
+            clock=self._clock,
+            ids=self._ids,
+        )
+
+    def release(self, name: str, uid: str) -> None:
+        """Withdraw the announcement of a repository with this id."""
+        records = self._records(name, _MAKING)
+        found = records.find(name)
+        if found is not None and found[0].uid == uid:
+            records.remove(name, found[1])
 
     def add(self, name: str, record: RepositoryRecord) -> bool:
         """Add a repository; return False if another one has the name."""
@@ -160,11 +201,11 @@ class Catalogue:
             ids=self._ids,
         )
 
-    def _records(self, name: str) -> RecordStore[str, RepositoryRecord]:
+    def _records(self, name: str, prefix: bytes = _PREFIX) -> RecordStore[str, RepositoryRecord]:
         return RecordStore(
             self._kv,
             _PARTITION,
-            key=lambda repository: _PREFIX + repository.encode(),
+            key=lambda repository: prefix + repository.encode(),
             encode=RepositoryRecord.encode,
             decode=lambda raw: RepositoryRecord.decode(raw, f"repository {name}"),
         )

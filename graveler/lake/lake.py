@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,9 +16,12 @@ from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
+    GravelerError,
     InvalidInputError,
+    KVOutdatedError,
     PermissionDeniedError,
     RepositoryNotFoundError,
+    StorageMismatchError,
 )
 from graveler.kv.store import KVStore
 from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
@@ -25,6 +29,7 @@ from graveler.lake.repository import Repository
 from graveler.lake.storages import Storages, absolute
 from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
+from graveler.objects.address import storage_id
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
 from graveler.process import Background
@@ -151,7 +156,7 @@ class Lake:
             )
         return self._open(name, record, check=check)
 
-    def create_repository(
+    def create_repository(  # noqa: PLR0913 - the choices of a new repository
         self,
         name: str,
         *,
@@ -160,6 +165,7 @@ class Lake:
         exist_ok: bool = False,
         splitting: Splitting | None = None,
         take_over: bool = False,
+        adopt: bool = False,
     ) -> Repository:
         """Make a repository with an empty first commit on its default branch.
 
@@ -172,31 +178,84 @@ class Lake:
             splitting: Its first splitting policy; by default the lake's setting.
             take_over: Take over the storage of a repository that this lake does not know. A lake
                 that still uses it gets an error when it moves its next ref.
+            adopt: Accept a storage that has no owner and holds something, which is left alone.
 
         Raises:
             AlreadyExistsError: The name is taken.
             KVOutdatedError: The storage belongs to a repository that this lake does not know.
-            InvalidInputError: The storage belongs to another repository of the lake.
+            InvalidInputError: The storage belongs to another repository of the lake, or holds
+                something.
         """
         name, default_branch = text(name, "name"), text(default_branch, "default_branch")
         storage = None if storage is None else storage_text(storage)
-        flag(exist_ok, "exist_ok"), flag(take_over, "take_over")
+        flag(exist_ok, "exist_ok"), flag(take_over, "take_over"), flag(adopt, "adopt")
         optional(instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
         check_repository(name), check_branch(default_branch)
+        return self._create(
+            name,
+            storage=storage,
+            default_branch=default_branch,
+            exist_ok=exist_ok,
+            splitting=splitting,
+            take_over=take_over,
+            adopt=adopt,
+        )
+
+    def _create(  # noqa: PLR0913 - the choices of a new repository
+        self,
+        name: str,
+        *,
+        storage: str | None,
+        default_branch: str,
+        exist_ok: bool,
+        splitting: Splitting | None,
+        take_over: bool,
+        adopt: bool,
+        known_id: str = "",
+    ) -> Repository:
         if self._catalogue.has(name):
             return self._taken(name, exist_ok=exist_ok)
         uid = self._ids.unique()
         place = absolute(storage or self.default_storage(name))
-        record = RepositoryRecord(
+        wanted = RepositoryRecord(
             lake=self._catalogue.identity(),
             uid=uid,
             storage="" if place == self.default_storage(name) else place,
             default_branch=default_branch,
             splitting=splitting or initial(self._config.splitting, uid),
+            storage_id=known_id or storage_id(uid),
         )
-        self._storages.check_free(place, name, take_over=take_over)
-        # no witness yet, because there is nothing to lose before the record is added
-        refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
+        try:
+            repository = self._make(name, place, wanted, take_over=take_over, adopt=adopt)
+        except GravelerError:
+            if not self._catalogue.has(name):
+                raise
+            repository = None  # another process has made it
+        return repository or self._taken(name, exist_ok=exist_ok)
+
+    def _make(
+        self, name: str, place: str, wanted: RepositoryRecord, *, take_over: bool, adopt: bool
+    ) -> Repository | None:
+        """Make a repository, or finish one whose maker died; None if another process was faster.
+
+        Each step can be repeated by any process. The storage is claimed before the repository
+        exists, so that no two repositories have the same.
+        """
+        record = self._catalogue.reserve(name, wanted)
+        try:
+            marker = self._storages.check_free(
+                place, name, uid=record.uid, take_over=take_over, adopt=adopt
+            )
+            kept = record.storage_id if marker is None else marker.owner.storage_id
+            record = replace(record, storage_id=kept, nonce=self._ids.unique())
+            repository = self._open(name, record, check=False)
+            if self._witnesses is not None:
+                self._witnesses[record.uid].claim(take_over=take_over)
+        except (InvalidInputError, KVOutdatedError, StorageMismatchError):
+            self._catalogue.release(name, wanted.uid)
+            raise
+        # not watched by the witness, because there is nothing to lose yet
+        refs = Refs(self._kv, record.uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
             metarange=EMPTY_METARANGE,
             parents=(),
@@ -205,15 +264,12 @@ class Lake:
             created=self._clock.now(),
             metadata={},
         )
-        refs.branches.create(
-            BranchRecord(default_branch, commit_id=root.id, staging_token=self._ids.unique())
-        )
-        if not self._catalogue.add(name, record):  # the last write: it makes all of it visible
-            return self._taken(name, exist_ok=exist_ok)
-        repository = self._open(name, record, check=False)
-        if self._witnesses is not None:
-            self._witnesses[uid].claim(take_over=take_over)
-        return repository
+        token = self._ids.unique()
+        with suppress(AlreadyExistsError):
+            refs.branches.create(BranchRecord(record.default_branch, root.id, token))
+        added = self._catalogue.add(name, record)  # this makes all of it visible
+        self._catalogue.release(name, record.uid)
+        return repository if added else None
 
     def restore_repository(
         self,
@@ -255,13 +311,15 @@ class Lake:
             )
             if not take_over:
                 self._storages.check_unowned(absolute(root))
-            repository = self.create_repository(
+            repository = self._create(
                 name,
                 storage=root,
                 default_branch=header.default_branch,
                 exist_ok=True,
                 splitting=Splitting.read(Fields(dict(header.splitting), "splitting of the dump")),
                 take_over=take_over,
+                adopt=True,
+                known_id=header.storage_id,
             )
         else:
             repository = self.repository(name)
@@ -346,7 +404,7 @@ class Lake:
     def _open(self, name: str, record: RepositoryRecord, *, check: bool = True) -> Repository:
         uid = record.uid
         objects = self._open_store(self._storages.of(name, record))
-        owner = Owner(record.lake, uid, name, self.location)
+        owner = Owner(record.lake, uid, name, self.location, record.storage_id)
         witness = self._witness(owner, objects, check=check)
         watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
         ranges = RangeStore(
@@ -362,6 +420,7 @@ class Lake:
         stores = Stores(
             name=name,
             uid=uid,
+            storage_id=record.storage_id,
             location=self.location,
             default_branch=record.default_branch,
             kv=self._kv,

@@ -54,21 +54,40 @@ class Storages:
             if record.uid != uid:
                 yield name, self.of(name, record)
 
-    def check_free(self, storage: str, name: str, *, take_over: bool = False) -> None:
-        """Refuse the storage of another repository for a new one.
+    def check_free(
+        self, storage: str, name: str, *, uid: str = "", take_over: bool = False, adopt: bool = True
+    ) -> Marker | None:
+        """Refuse the storage of another repository for a new one; return its marker, if it has one.
+
+        Args:
+            storage: Root URI of the storage.
+            name: Name of the new repository.
+            uid: Its id.
+            take_over: Accept the storage of a repository that the lake does not have.
+            adopt: Accept a storage without a marker that holds something.
 
         Raises:
-            InvalidInputError: The storage belongs to another repository of the lake.
+            InvalidInputError: The storage belongs to another repository of the lake, or holds
+                something and has no owner.
             KVOutdatedError: The storage belongs to a repository that the lake does not have.
         """
+        # listed before the marker is read, which another maker of the repository may put
+        first = None if adopt else next(self._open_store(storage).list(), None)
         marker = self._marker(storage)
         if marker is None:
-            return
-        for other, record in self._catalogue.list():
+            if first is not None:
+                raise InvalidInputError(
+                    f"{storage} holds {first.key!r} and belongs to no repository: give an empty "
+                    "storage, or `--adopt` this one; what graveler did not put there is left alone"
+                )
+            return None
+        if marker.owner.uid == uid:
+            return marker  # another process is making the same repository
+        for other, record in [*self._catalogue.list(), *self._catalogue.making().items()]:
             if record.uid != marker.owner.uid:
                 continue
             if other == name:
-                return  # another process is making the same repository
+                return marker
             if not take_over or self.of(other, record) == storage:  # otherwise it is a copy
                 raise InvalidInputError(
                     f"{storage} is the storage of repository {other!r} already: give each a "
@@ -80,6 +99,7 @@ class Storages:
                 "knows nothing: it was emptied or restored from an old backup, or that is another "
                 "lake's. Restore a newer backup, or give another storage"
             )
+        return marker
 
     def check_unowned(self, storage: str) -> None:
         """Refuse to restore refs over a storage that may be in use.

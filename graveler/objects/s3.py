@@ -142,7 +142,6 @@ class S3Store(ObjectStore):
             key = item["Key"].removeprefix(self._prefix)
             if not key or key.endswith("/"):
                 continue  # a folder marker of a console or Hadoop
-            check_key(key)
             if key.encode() <= last:
                 raise InvalidInputError(
                     f"{self.root} lists {key!r} after {last.decode()!r}: a directory bucket has "
@@ -156,10 +155,8 @@ class S3Store(ObjectStore):
         for item in self._listed(folder, "", Delimiter="/"):
             name = item.get("Prefix", item.get("Key", "")).removeprefix(self._prefix)
             if "Prefix" in item:
-                check_key(name.removesuffix("/"))
                 yield name
             elif name and not name.endswith("/"):
-                check_key(name)
                 yield _listed_info(name, item)
 
     def close(self) -> None:

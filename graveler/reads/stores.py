@@ -45,6 +45,7 @@ class Stores:
     Attributes:
         name: Repository name.
         uid: An id that is unique to this creation of the repository, part of every partition name.
+        storage_id: The id of its storage, which is part of the addresses of new files.
         location: The argument of ``graveler.open`` for the same lake in another process.
         default_branch: The branch with which a new repository starts.
         kv: Mutable metadata.
@@ -62,6 +63,7 @@ class Stores:
 
     name: str
     uid: str
+    storage_id: str
     location: str
     default_branch: str
     kv: KVStore

@@ -36,12 +36,14 @@ class Header:
         storage: Root URI of its objects, or "" if they are below the lake's storage.
         default_branch: Its default branch.
         splitting: The record of its splitting policy.
+        storage_id: The id of its storage; "" in a dump of version 0.2.
     """
 
     repository: str
     storage: str
     default_branch: str
     splitting: Mapping[str, Any]
+    storage_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +186,7 @@ def _header(raw: bytes, what: str) -> Header:
             storage=fields.place("storage"),
             default_branch=check_branch(fields.text("default_branch")),
             splitting={name: splitting.value(name) for name in splitting},
+            storage_id=fields.text("storage_id", ""),
         )
     except CorruptionError as error:
         raise InvalidInputError(f"{what}: this is not a dump of refs ({error})") from error

@@ -64,6 +64,7 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
         storage=storage,
         default_branch=stores.default_branch,
         splitting=stores.splitting.encode(),
+        storage_id=stores.storage_id,
     )
     beside = path.with_name(f".{path.name}.{stores.ids.unique()}")
     with storage_errors(f"write {path}", writing=True):

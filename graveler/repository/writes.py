@@ -14,6 +14,7 @@ from typing import Final
 from graveler.errors import ThrottledError
 from graveler.model import Entry
 from graveler.names import check_pairs, check_path, path_key
+from graveler.objects.address import DATA
 from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
@@ -210,8 +211,8 @@ def stored(
 
 
 def new_address(stores: Stores) -> str:
-    """Return a new key prefix in the repository's storage: ``data/<unique>``."""
-    return f"data/{stores.ids.unique()}"
+    """Return a new key prefix in the repository's storage: ``data/<storage id>/<unique>``."""
+    return f"{DATA}{stores.storage_id}/{stores.ids.unique()}"
 
 
 def _suffix(path: str) -> str:

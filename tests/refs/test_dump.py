@@ -63,6 +63,7 @@ def test_a_dump_is_readable_lines(dumped):
         "format": 2,
         "repository": "flights",
         "storage": "",
+        "storage_id": f"s{1:016x}",
         "default_branch": "main",
         "splitting": {
             "policy": "hash",

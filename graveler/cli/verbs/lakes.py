@@ -71,10 +71,14 @@ def _create(
             help="Take over the storage of a repository unknown to this lake; it must no longer exist.",
         ),
     ] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Accept a storage that holds something, which is left alone."),
+    ] = False,
 ) -> None:
     """Make a repository with a first, empty commit on its branch main."""
     session.lake.create_repository(
-        name, storage=storage or None, exist_ok=exist_ok, take_over=take_over
+        name, storage=storage or None, exist_ok=exist_ok, take_over=take_over, adopt=adopt
     )
     shape = _shape(session, name)
     session.out.show(shape, f"made repository {name}, its objects in {shape['storage']}")

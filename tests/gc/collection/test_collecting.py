@@ -19,6 +19,7 @@ from tests.harness.gc_lakes import (
     commit,
     counts,
     keys,
+    made_key,
     pass_days,
 )
 
@@ -48,7 +49,7 @@ def test_a_deleted_branch_goes_and_leaves_what_others_share(repo):
 
 def test_uploads_that_nobody_linked_go(repo):
     before = keys(repo)
-    repo.stores.objects.put("data/stray/part-0", b"123")
+    repo.stores.objects.put(f"{made_key(repo)}/part-0", b"123")
     repo.branch("main").put("a", b"reset")
     repo.branch("main").reset()
     mark = collect(repo)
