@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from graveler.clock import unix_us
 from graveler.committed import metarange
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
@@ -180,7 +179,7 @@ class _Marking:
                 yield identifier
 
     def _condemn_commits(self, commits: list[str]) -> None:
-        at = unix_us(self._stores.clock.now())
+        at = self._survey.now
         known = dict(self._expired.list())
         for identifier in commits:
             earlier = known.get(identifier)

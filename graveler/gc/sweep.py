@@ -114,7 +114,7 @@ class Sweep:
                 if self._hold is None or self._expired.remove(commit, current[1]):
                     return False
                 continue
-            record = Expired(self._mark.id, unix_us(self._stores.clock.now()), gone=True)
+            record = Expired(self._mark.id, self._survey.now, gone=True)
             if self._hold is None or self._expired.write(commit, record, current[1]):
                 return True
 

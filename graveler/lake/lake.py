@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from graveler import refs
 from graveler import repository as use_cases
 from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
-from graveler.clock import Clock, IdSource
+from graveler.clock import Clock, IdSource, StoreClock
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting, initial
 from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
@@ -36,7 +36,7 @@ from graveler.process import Background
 from graveler.reads import Stores
 from graveler.records import Fields
 from graveler.refs import Refs
-from graveler.repository.witness.marker import Owner
+from graveler.repository.witness.marker import MARKER, Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
 
@@ -404,8 +404,9 @@ class Lake:
     def _open(self, name: str, record: RepositoryRecord, *, check: bool = True) -> Repository:
         uid = record.uid
         objects = self._open_store(self._storages.of(name, record))
+        clock = StoreClock(self._clock, local=objects.local_file(MARKER) is not None)
         owner = Owner(record.lake, uid, name, self.location, record.storage_id)
-        witness = self._witness(owner, objects, check=check)
+        witness = self._witness(owner, objects, clock, check=check)
         watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
         ranges = RangeStore(
             objects,
@@ -427,9 +428,10 @@ class Lake:
             objects=objects,
             ranges=ranges,
             staging=StagingArea(self._kv, uid, self._background),
-            refs=Refs(watched, uid, clock=self._clock, ids=self._ids, has_tree=has_tree),
+            refs=Refs(watched, uid, clock=clock, ids=self._ids, has_tree=has_tree),
             policy=KeptSplitting(self._catalogue, name, record, self._clock),
             clock=self._clock,
+            store_clock=clock,
             ids=self._ids,
             open_store=self._open_store,
             neighbours=lambda: self._storages.neighbours(uid),
@@ -448,7 +450,9 @@ class Lake:
 
         return rescue
 
-    def _witness(self, owner: Owner, objects: ObjectStore, *, check: bool) -> Witness | None:
+    def _witness(
+        self, owner: Owner, objects: ObjectStore, clock: StoreClock, *, check: bool
+    ) -> Witness | None:
         if self._witnesses is None:
             return None
         witness = self._witnesses.get(owner.uid)
@@ -457,7 +461,7 @@ class Lake:
                 owner,
                 self._kv,
                 objects,
-                clock=self._clock,
+                clock=clock,
                 ids=self._ids,
                 background=self._background,
             )

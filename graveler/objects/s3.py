@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, BinaryIO, cast
 
@@ -222,7 +223,11 @@ class S3Store(ObjectStore):
         )
 
     def _info(self, key: str, written: Written) -> ObjectInfo:
-        return ObjectInfo(key, written.size, written.etag, self._clock.now(), written.checksum)
+        try:
+            mtime = parsedate_to_datetime(self._client.date).astimezone(UTC)
+        except ValueError:
+            mtime = self._clock.now()  # a reply without a date
+        return ObjectInfo(key, written.size, written.etag, mtime, written.checksum)
 
     def _name(self, key: str) -> str:
         check_key(key)

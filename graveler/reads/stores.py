@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from graveler.clock import Clock, IdSource
+from graveler.clock import Clock, IdSource, StoreClock
 from graveler.committed import RangeStore, Splitting
 from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
@@ -54,7 +54,8 @@ class Stores:
         staging: Uncommitted entries.
         refs: Branches, tags, commits.
         policy: The storage of the splitting policy.
-        clock: Gives the time.
+        clock: Gives the machine's time.
+        store_clock: Gives the time of commits.
         ids: Gives unique names.
         open_store: Opens the object store of another root, for linked files.
         neighbours: The other repositories of the lake, each with the root of its storage.
@@ -73,6 +74,7 @@ class Stores:
     refs: Refs
     policy: SplittingSource
     clock: Clock
+    store_clock: StoreClock
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple

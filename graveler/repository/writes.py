@@ -197,7 +197,9 @@ def stored(
 ) -> Entry:
     """Store the bytes at a new address and return their entry. The branch is not read."""
     address = new_address(stores) + _suffix(path)
+    since = stores.clock.now()
     info = stores.objects.put(address, body)
+    stores.store_clock.note(info.mtime, since)
     return Entry(
         path=path,
         address=address,

@@ -127,19 +127,18 @@ class Survey:
 
     def keep_commits(self, rules: Retention) -> None:
         """Decide which commits keep their trees, and note the objects that the trees name."""
-        now = unix_us(self._stores.clock.now())
-        kept = kept_commits(self.graph, self._lines(rules), now)
+        kept = kept_commits(self.graph, self._lines(rules), self.now)
         # a new commit may get a ref soon
         kept |= {
             identifier
             for identifier, node in self.graph.nodes.items()
-            if abs(now - node.created) < self._grace
+            if abs(self.now - node.created) < self._grace
         }
         if not rules.keeps_everything:  # else everything is reached, merge bases included
             kept |= self.graph.merge_bases(chain.from_iterable(self.roots.heads.values()))
         # a rule that was loosened after a sweep, or a longer grace, covers commits without trees
         gone = {identifier for identifier, record in self._refs.expired.list() if record.gone}
-        roots = self.roots.tags.union(self.roots.runs, *self.roots.heads.values())
+        roots = self.roots.runs.union(*self.roots.tags.values(), *self.roots.heads.values())
         self.kept = kept - gone | roots
         for identifier in list(self.kept):
             self.kept.update(name for name in self._named(identifier) if name not in gone)
@@ -274,7 +273,7 @@ class Survey:
 
     def _lines(self, rules: Retention) -> Iterator[Line]:
         by_rule: dict[Keep, set[str]] = {}
-        for name, heads in self.roots.heads.items():
+        for name, heads in chain(self.roots.heads.items(), self.roots.tags.items()):
             keep = rules.of(name)
             by_rule.setdefault(keep, set()).update(heads)
             for head in heads:

@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from graveler.clock import Clock, IdSource
+from graveler.clock import IdSource, StoreClock
 from graveler.errors import (
     GravelerError,
     KVOutdatedError,
@@ -83,7 +83,7 @@ class Witness:
         kv: KVStore,
         objects: ObjectStore,
         *,
-        clock: Clock,
+        clock: StoreClock,
         ids: IdSource,
         background: Background,
     ) -> None:
@@ -283,7 +283,10 @@ class Witness:
         for _ in range(_ATTEMPTS):
             try:
                 if etag:
-                    return self._objects.put_if_match(MARKER, body, etag).etag
+                    since = self._clock.machine()
+                    info = self._objects.put_if_match(MARKER, body, etag)
+                    self._clock.note(info.mtime, since)
+                    return info.etag
             except (PreconditionFailedError, OutcomeUnknownError):
                 pass  # the stored marker decides
             etag, stored = self._read()

@@ -68,6 +68,23 @@ def tagged(repo):
     repo.delete_branch("dev")
 
 
+@pytest.mark.parametrize("rule", [None, "main"])
+def test_the_history_of_a_tag_is_kept_without_a_rule_for_it(repo, rule):
+    commit(repo, "release", "first", x="1")
+    commit(repo, "release", "second", x="2")
+    repo.tags.create("v1", "release")
+    repo.delete_branch("release")
+    if rule:
+        repo.gc.keep(rule, count=1)
+    collect(repo)
+    assert repo.ref("v1~1").get("x") == b"1"
+    repo.gc.keep(count=1)
+    collect(repo)
+    assert repo.ref("v1").get("x") == b"2"
+    with pytest.raises(ExpiredError):
+        repo.ref("v1~1")
+
+
 def staged(repo):
     repo.branch("main").put("x", b"staged")
 

@@ -85,7 +85,9 @@ def test_a_new_address_has_the_id_of_the_storage(repo):
     start, identifier, name = entry.address.split("/")
     assert (start, identifier) == ("data", repo.stores.storage_id)
     assert len(name) == len(HEX + ".csv")
-    assert read_marker(repo.stores.objects).owner.storage_id == identifier
+    marker = read_marker(repo.stores.objects)
+    assert marker
+    assert marker.owner.storage_id == identifier
     assert f"data/{identifier}/" in repo.branch("main").new_address()
 
 
@@ -187,7 +189,9 @@ def test_the_storage_id_is_kept_by_dumps_restores_and_take_overs(lake, repo, tmp
     ) as second:
         restored = second.restore_repository(tmp_path / "dump", take_over=True)
         assert (restored.stores.storage_id, restored.storage) == (kept, storage)
-        assert read_marker(restored.stores.objects).owner.storage_id == kept
+        marker = read_marker(restored.stores.objects)
+        assert marker
+        assert marker.owner.storage_id == kept
         assert counts(collect(restored).freed)["data"] == 2
     Path(folder(repo), MARKER).unlink()
     with graveler.init(tmp_path / "third") as third:
