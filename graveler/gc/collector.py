@@ -21,6 +21,7 @@ from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.sweep import Sweep
 from graveler.process import Progress
 from graveler.reads import Stores
+from graveler.repository.wholeness import UNSOUND
 
 _LOOKS: Final = 20
 
@@ -204,6 +205,10 @@ class GarbageCollector:
         if dry_run:
             return self._look_and_delete(condemned, None, progress, lambda _: True) or condemned
         self._check_ripe(condemned)
+        if self._stores.refs.settings.get(UNSOUND):
+            raise StateError(
+                "parts of trees are missing: nothing is deleted until fsck finds no problem"
+            )
         with Lease(
             self._stores.kv,
             self._stores.uid,

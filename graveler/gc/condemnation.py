@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from graveler.committed import metarange
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally, store_now
@@ -21,7 +20,7 @@ from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT
 from graveler.reads import Stores
 from graveler.refs.commits import Expired
-from graveler.repository.links import look_up
+from graveler.repository.wholeness import whole_commits
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -281,24 +280,11 @@ def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
 
 
 def _settle_commits(stores: Stores, mark: Mark) -> None:
-    expired = stores.refs.expired
+    expired, is_whole = stores.refs.expired, whole_commits(stores)
     for commit, known in list(expired.list()):
         if known.mark == mark.id and not known.gone:
-            gone = Expired(mark.id, known.at, gone=True)
-            _settle(expired, commit, known, None if _is_whole(stores, commit) else gone)
-
-
-def _is_whole(stores: Stores, commit: str) -> bool:
-    """Return whether the storage has the tree of a commit, with its ranges.
-
-    The ranges are checked too: a writer that put this tree again and died may not have put them.
-    """
-    if not stores.refs.expired.has_tree(commit):
-        return False
-    trees = stores.refs.commits.get(commit).trees
-    infos = (info for tree in trees for info in metarange.read(stores.ranges, tree))
-    keys = {stores.ranges.key(info.id) for info in infos}
-    return look_up(stores.objects, keys).keys() == keys
+            whole = is_whole(stores.refs.commits.get(commit))
+            _settle(expired, commit, known, None if whole else replace(known, gone=True))
 
 
 def _settle_tables(stores: Stores, mark: Mark) -> None:

@@ -1,6 +1,6 @@
 """The catalogue of a lake: its repositories, in the partition ``lake`` of the key-value store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Self
@@ -17,8 +17,15 @@ from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"
 _MAKING: Final = b"making/"
+_TRASH: Final = b"trash/"
 _IDENTITY: Final = b"id"
 _FRESH: Final = timedelta(minutes=10)
+
+
+PARTITIONS: Final = (
+    *("refs", "moves", "runs", "witness", "gc", "fsck", "lakefs", "ingest", "verdicts", "stats"),
+)
+"""The kinds of partitions of a repository, besides those of staging."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +125,10 @@ class Catalogue:
             if record is not None:
                 yield name, record
 
-    def making(self, name: str | None = None) -> dict[str, RepositoryRecord]:
-        """Return the repositories that are being made, or whose makers died, by name."""
-        start = _MAKING + ("" if name is None else name).encode()
-        found = {
-            read_key(key[len(_MAKING) :], "repository"): value
-            for key, value in self._kv.scan_below(_PARTITION, start)
-        }
-        return {
-            each: RepositoryRecord.decode(raw, f"repository {each} in the making")
-            for each, raw in found.items()
-            if name in (None, each)
-        }
+    def making(self) -> Iterator[tuple[str, RepositoryRecord]]:
+        """Yield the repositories that are being made, or whose makers died, with their names."""
+        for name, record in self._records("", _MAKING).scan(_MAKING):
+            yield read_key(name, "repository"), record
 
     def reserve(self, name: str, record: RepositoryRecord) -> RepositoryRecord:
         """Announce a repository before its storage is claimed; return the announced record.
@@ -151,6 +150,25 @@ class Catalogue:
         found = records.find(name)
         if found is not None and found[0].uid == uid:
             records.remove(name, found[1])
+
+    def discard(self, name: str) -> Sequence[RepositoryRecord]:
+        """Move a repository into the trash, also an unfinished one; return all of its name there."""
+        for prefix in (_PREFIX, _MAKING):
+            records = self._records(name, prefix)
+            found = records.find(name)
+            if found is not None:
+                self._records(name, _TRASH).write(f"{name}/{found[0].uid}", found[0])
+                records.remove(name, found[1])
+        return self.trash(name)
+
+    def trash(self, name: str | None = None) -> Sequence[RepositoryRecord]:
+        """Return the deleted repositories, or those of a name, the latest creation last."""
+        prefix = _TRASH if name is None else _TRASH + f"{name}/".encode()
+        return [record for _, record in self._records(name or "", _TRASH).scan(prefix)]
+
+    def forget(self, name: str, record: RepositoryRecord) -> None:
+        """Remove a repository from the trash."""
+        self._kv.delete(_PARTITION, _TRASH + f"{name}/{record.uid}".encode())
 
     def add(self, name: str, record: RepositoryRecord) -> bool:
         """Add a repository; return False if another one has the name."""

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Self
 
 from graveler import refs
 from graveler import repository as use_cases
-from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
+from graveler.arguments import (
+    PathText,
+    count,
+    file_path,
+    flag,
+    instance,
+    optional,
+    storage_text,
+    text,
+)
 from graveler.clock import Clock, IdSource, StoreClock
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting, initial
 from graveler.config import LakeConfig, default_committer
@@ -24,7 +33,7 @@ from graveler.errors import (
     StorageMismatchError,
 )
 from graveler.kv.store import KVStore
-from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
+from graveler.lake.catalogue import PARTITIONS, Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
 from graveler.lake.storages import Storages, absolute
 from graveler.model import BranchRecord
@@ -36,6 +45,7 @@ from graveler.process import Background
 from graveler.reads import Stores
 from graveler.records import Fields
 from graveler.refs import Refs
+from graveler.repository.wholeness import Wholeness, check_refs, record_missing
 from graveler.repository.witness.marker import MARKER, Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
@@ -130,18 +140,32 @@ class Lake:
         """
         return self._repository(text(name, "name"))
 
-    def accept(self, name: str) -> Repository:
+    def accept(self, name: str, *, missing: int | None = None) -> Repository:
         """Accept the current state of both stores of a repository, although one has lost data.
 
-        Use it after a key-value store was restored from an old backup, or a storage lost files.
+        Use it after a key-value store was restored from an old backup, or a storage lost files. The
+        commits that lost parts of their trees expire.
+
+        Args:
+            name: Name of the repository.
+            missing: As for `Repository.expire_missing`.
 
         Raises:
+            ObjectNotFoundError: More is missing than is accepted.
             StorageMismatchError: The storage belongs to another repository or is elsewhere, which
                 is a mistake in the settings.
         """
         repository = self._repository(text(name, "name"), check=False)
+        optional(count, missing, "missing")
+        found: list[Wholeness] = []
+
+        def check() -> None:
+            found.append(check_refs(repository.stores, missing=missing))
+
         if self._witnesses is not None:
-            self._witnesses[repository.stores.uid].accept()
+            self._witnesses[repository.stores.uid].accept(check)
+        for whole in found:
+            record_missing(repository.stores, whole)
         return repository
 
     def _repository(self, name: str, *, check: bool = True) -> Repository:
@@ -166,6 +190,7 @@ class Lake:
         splitting: Splitting | None = None,
         take_over: bool = False,
         adopt: bool = False,
+        known_id: str = "",
     ) -> Repository:
         """Make a repository with an empty first commit on its default branch.
 
@@ -179,6 +204,7 @@ class Lake:
             take_over: Take over the storage of a repository that this lake does not know. A lake
                 that still uses it gets an error when it moves its next ref.
             adopt: Accept a storage that has no owner and holds something, which is left alone.
+            known_id: The id of the storage, if it has lost its marker; see `Stores.storage_id`.
 
         Raises:
             AlreadyExistsError: The name is taken.
@@ -191,28 +217,6 @@ class Lake:
         flag(exist_ok, "exist_ok"), flag(take_over, "take_over"), flag(adopt, "adopt")
         optional(instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
         check_repository(name), check_branch(default_branch)
-        return self._create(
-            name,
-            storage=storage,
-            default_branch=default_branch,
-            exist_ok=exist_ok,
-            splitting=splitting,
-            take_over=take_over,
-            adopt=adopt,
-        )
-
-    def _create(  # noqa: PLR0913 - the choices of a new repository
-        self,
-        name: str,
-        *,
-        storage: str | None,
-        default_branch: str,
-        exist_ok: bool,
-        splitting: Splitting | None,
-        take_over: bool,
-        adopt: bool,
-        known_id: str = "",
-    ) -> Repository:
         if self._catalogue.has(name):
             return self._taken(name, exist_ok=exist_ok)
         uid = self._ids.unique()
@@ -271,6 +275,46 @@ class Lake:
         self._catalogue.release(name, record.uid)
         return repository if added else None
 
+    def delete_repository(self, name: str, *, purge: bool = False) -> None:
+        """Put a repository into the trash, or delete it; also one that was never finished.
+
+        `undelete_repository` takes it out of the trash. Stop what uses the repository first.
+
+        Args:
+            name: Its name. Its name can be used again at once, its storage after a purge.
+            purge: Delete its records, and what graveler put into its storage, for good. This also
+                empties the trash of repositories of this name. Unknown files stay.
+
+        Raises:
+            RepositoryNotFoundError: No repository has this name, in the trash neither.
+        """
+        flag(purge, "purge")
+        trash = self._catalogue.discard(check_repository(text(name, "name")))
+        if not trash:
+            raise RepositoryNotFoundError(f"no repository {name!r}, in the trash neither")
+        for record in trash if purge else ():
+            self._storages.clear(self._storages.of(name, record), record)
+            for kind in PARTITIONS:
+                self._kv.drop(f"{kind}:{record.uid}")
+            for partition in list(self._kv.partitions(f"staging:{record.uid}:")):
+                self._kv.drop(partition)
+            self._catalogue.forget(name, record)
+
+    def undelete_repository(self, name: str) -> Repository:
+        """Take the repository of a name out of the trash; the latest one, if there are several.
+
+        Raises:
+            RepositoryNotFoundError: The trash has none of this name.
+            AlreadyExistsError: The name is taken.
+        """
+        trash = self._catalogue.trash(check_repository(text(name, "name")))
+        if not trash:
+            raise RepositoryNotFoundError(f"no repository {name!r} in the trash")
+        if not self._catalogue.add(name, trash[-1]):
+            raise AlreadyExistsError(f"repository {name!r} exists: delete that one first")
+        self._catalogue.forget(name, trash[-1])
+        return self.repository(name)
+
     def restore_repository(
         self,
         file: str | Path,
@@ -278,6 +322,7 @@ class Lake:
         name: str | None = None,
         storage: PathText | None = None,
         take_over: bool = False,
+        missing: int | None = None,
     ) -> Repository:
         """Restore a dump of refs; make the repository if the lake has none of that name.
 
@@ -291,6 +336,7 @@ class Lake:
             take_over: Take over the storage from the lake that its marker names. Stop that lake
                 first. Otherwise it writes and deletes files until it moves its next ref and gets
                 an error.
+            missing: As for `Repository.expire_missing`.
 
         Raises:
             StorageMismatchError: The storage belongs to a lake, and `take_over` is not set.
@@ -306,12 +352,13 @@ class Lake:
         name = check_repository(name or header.repository)
         if not self._catalogue.has(name):
             root = storage or header.storage or self.default_storage(name)
-            use_cases.dumps.check_storage(
-                RangeStore(self._open_store(absolute(root)), self._cache), contents
-            )
+            if missing is None:
+                use_cases.dumps.check_storage(
+                    RangeStore(self._open_store(absolute(root)), self._cache), contents
+                )
             if not take_over:
                 self._storages.check_unowned(absolute(root))
-            repository = self._create(
+            repository = self.create_repository(
                 name,
                 storage=root,
                 default_branch=header.default_branch,
@@ -323,7 +370,7 @@ class Lake:
             )
         else:
             repository = self.repository(name)
-        repository.restore_refs(file)
+        repository.restore_refs(file, missing=missing)
         return repository
 
     def import_lakefs(  # noqa: PLR0913 - the choices of an import

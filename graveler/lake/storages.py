@@ -1,12 +1,14 @@
 """The storages of a lake's repositories: their URIs, and the checks for a new repository."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
 from graveler.lake.catalogue import Catalogue, RepositoryRecord
+from graveler.objects.address import DATA, is_made_for, is_table
 from graveler.objects.store import ObjectStore
-from graveler.repository.witness.marker import Marker, read_marker
+from graveler.repository.witness.marker import MARKER, Marker, read_marker
 
 
 def absolute(storage: str) -> str:
@@ -83,7 +85,7 @@ class Storages:
             return None
         if marker.owner.uid == uid:
             return marker  # another process is making the same repository
-        for other, record in [*self._catalogue.list(), *self._catalogue.making().items()]:
+        for other, record in chain(self._catalogue.list(), self._catalogue.making()):
             if record.uid != marker.owner.uid:
                 continue
             if other == name:
@@ -93,6 +95,11 @@ class Storages:
                     f"{storage} is the storage of repository {other!r} already: give each a "
                     "storage of its own"
                 )
+        if marker.owner.uid in {record.uid for record in self._catalogue.trash()}:
+            raise InvalidInputError(
+                f"{storage} belongs to the deleted repository {marker.owner.name!r}: `graveler repo "
+                f"undelete {marker.owner.name}` or `graveler repo delete --purge` it"
+            )
         if not take_over:
             raise KVOutdatedError(
                 f"{storage} belongs to {marker}, of which the key-value store of {self._location} "
@@ -114,6 +121,17 @@ class Storages:
                 "use, restore over a copy of the storage; if it is lost or stopped for good, take "
                 "the storage over: `graveler refs restore --take-over`"
             )
+
+    def clear(self, storage: str, record: RepositoryRecord) -> None:
+        """Delete what graveler put into a storage, unless another repository has it; the marker last."""
+        objects, marker = self._open_store(storage), self._marker(storage)
+        if marker is None or marker.owner.uid != record.uid:
+            return
+        for info in list(objects.list("_graveler/")) + list(objects.list(DATA)):
+            made = is_made_for(record.storage_id, info.key) or is_table(info.key)
+            if made and info.key != MARKER:
+                objects.delete(info.key)
+        objects.delete(MARKER)
 
     def check_empty(self) -> None:
         """Refuse a lake that has no repository but files in its own storage.

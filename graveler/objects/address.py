@@ -24,6 +24,7 @@ DATA: Final = "data/"
 """The folder of the files of entries in a repository's storage."""
 
 _UNIQUE: Final = re.compile(r"[0-9a-f]{32}(\.[0-9a-z.]+|/.+)?", re.DOTALL)
+_TABLE: Final = re.compile(r"_graveler/[0-9a-f]{64}")
 _OLD: Final = "o"
 _OF_A_STORAGE: Final = ("/_graveler/", "/data/")
 _FILE: Final = "file://"
@@ -53,6 +54,11 @@ def is_made_for(identifier: str, key: str) -> bool:
     """Return whether graveler made the key of a file for the storage of this id."""
     start = f"{DATA}{identifier}/"
     return key.startswith(start) and _is_unique(key, len(start))
+
+
+def is_table(key: str) -> bool:
+    """Return whether a key is that of a table, or of a file of garbage collection."""
+    return _TABLE.fullmatch(key) is not None or key.startswith("_graveler/gc/")
 
 
 def is_old(key: str) -> bool:

@@ -210,8 +210,11 @@ class Witness:
             return
         raise self._busy()
 
-    def accept(self) -> None:
+    def accept(self, check: Callable[[], object]) -> None:
         """Accept the state of both stores, which count as complete from now on.
+
+        Args:
+            check: Called before the state is accepted. An error prevents that.
 
         Raises:
             StorageMismatchError: The storage belongs to another repository, or is in another
@@ -226,6 +229,7 @@ class Witness:
             wrong = not marker.is_of(self._owner) or (elsewhere and marker.count < known.acked)
         if wrong:
             raise wrong_storage(self._owner, self._objects, known, marker)
+        check()
         accepted = self._marker(self._issue(beyond=0 if marker is None else marker.count))
         if marker is None:
             self._objects.put_if_absent(MARKER, encode_marker(accepted))
