@@ -21,7 +21,7 @@ from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.sweep import Sweep
 from graveler.process import Progress
 from graveler.reads import Stores
-from graveler.repository.wholeness import UNSOUND
+from graveler.refs.settings import UNSOUND
 
 _LOOKS: Final = 20
 

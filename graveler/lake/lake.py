@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -45,7 +46,6 @@ from graveler.process import Background
 from graveler.reads import Stores
 from graveler.records import Fields
 from graveler.refs import Refs
-from graveler.repository.wholeness import Wholeness, check_refs, record_missing
 from graveler.repository.witness.marker import MARKER, Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
@@ -157,15 +157,12 @@ class Lake:
         """
         repository = self._repository(text(name, "name"), check=False)
         optional(count, missing, "missing")
-        found: list[Wholeness] = []
-
-        def check() -> None:
-            found.append(check_refs(repository.stores, missing=missing))
+        from graveler.repository import wholeness  # noqa: PLC0415 - rarely needed
 
         if self._witnesses is not None:
-            self._witnesses[repository.stores.uid].accept(check)
-        for whole in found:
-            record_missing(repository.stores, whole)
+            check = partial(wholeness.check_refs, repository.stores, missing=missing)
+            found = self._witnesses[repository.stores.uid].accept(check)
+            wholeness.record_missing(repository.stores, found)
         return repository
 
     def _repository(self, name: str, *, check: bool = True) -> Repository:

@@ -43,8 +43,7 @@ from graveler.refs import (
     resolve_to_read,
 )
 from graveler.refs.pack_rule import PACKING
-from graveler.refs.settings import LINK_PLACES, Setting
-from graveler.repository.wholeness import UNSOUND, Wholeness, check_refs, record_missing
+from graveler.refs.settings import LINK_PLACES, UNSOUND, Setting
 from graveler.repository.witness.witness import Witness
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from graveler.repository import Branch, MergePreview, MergeResult
     from graveler.repository.packing import PackResult, TreeStats
     from graveler.repository.strategies import Strategy
+    from graveler.repository.wholeness import Wholeness
     from graveler.runs import Run, Runs, RunTerms, Why
 
 
@@ -663,8 +663,10 @@ class Repository:
         Raises:
             ObjectNotFoundError: More are incomplete. Nothing was written.
         """
-        found = check_refs(self.stores, missing=optional(count, missing, "missing"))
-        record_missing(self.stores, found)
+        from graveler.repository import wholeness  # noqa: PLC0415 - rarely needed
+
+        found = wholeness.check_refs(self.stores, missing=optional(count, missing, "missing"))
+        wholeness.record_missing(self.stores, found)
         return found
 
     def restore_refs(self, file: str | Path, *, missing: int | None = None) -> "Contents":

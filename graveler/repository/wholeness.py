@@ -17,19 +17,10 @@ from graveler.model import Commit
 from graveler.reads.stores import Stores
 from graveler.refs.commits import MISSING, Expired
 from graveler.refs.dump import heads_of, reachable
-from graveler.refs.settings import Setting
+from graveler.refs.settings import UNSOUND
 from graveler.repository.links import look_up
 
 _FEW: Final = 20
-
-UNSOUND: Final = Setting(
-    "unsound",
-    "result of the last check",
-    default=False,
-    encode=lambda unsound: {"unsound": unsound},
-    read=lambda fields: fields.flag("unsound"),
-)
-"""Whether trees were found incomplete, and no complete check since then found the rest sound."""
 
 
 class Wholeness(NamedTuple):

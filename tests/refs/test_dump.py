@@ -64,6 +64,11 @@ def test_a_dump_is_readable_lines(dumped):
         "repository": "flights",
         "storage": "",
         "storage_id": f"s{1:016x}",
+        "settings": {
+            "links": {"places": []},
+            "packing": {"after": 100, "branches": []},
+            "retention": {"default": [None, None], "format": 2, "patterns": {}},
+        },
         "default_branch": "main",
         "splitting": {
             "policy": "hash",

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from graveler.clock import IdSource, StoreClock
 from graveler.errors import (
@@ -57,6 +57,8 @@ from graveler.repository.witness.marker import (
     encode_marker,
     read_marker,
 )
+
+T = TypeVar("T")
 
 _KEY: Final = b"count"
 _EVERY: Final = timedelta(minutes=1)
@@ -210,11 +212,14 @@ class Witness:
             return
         raise self._busy()
 
-    def accept(self, check: Callable[[], object]) -> None:
+    def accept(self, check: Callable[[], T]) -> T:
         """Accept the state of both stores, which count as complete from now on.
 
         Args:
             check: Called before the state is accepted. An error prevents that.
+
+        Returns:
+            The result of `check`.
 
         Raises:
             StorageMismatchError: The storage belongs to another repository, or is in another
@@ -229,7 +234,7 @@ class Witness:
             wrong = not marker.is_of(self._owner) or (elsewhere and marker.count < known.acked)
         if wrong:
             raise wrong_storage(self._owner, self._objects, known, marker)
-        check()
+        result = check()
         accepted = self._marker(self._issue(beyond=0 if marker is None else marker.count))
         if marker is None:
             self._objects.put_if_absent(MARKER, encode_marker(accepted))
@@ -239,6 +244,7 @@ class Witness:
         self._acknowledge(accepted, etag)
         self._refusal = None
         self._counted = self._clock.now()
+        return result
 
     def close(self) -> None:
         """Write a count for the moves since the last count, unless the process was short."""

@@ -1,4 +1,4 @@
-"""Repositories that several processes make at once, that nobody finished, and that are deleted."""
+"""Repositories that several processes make at once, that were not finished, and that are deleted."""
 
 from concurrent.futures import ThreadPoolExecutor
 

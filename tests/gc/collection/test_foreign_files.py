@@ -115,7 +115,7 @@ def test_a_name_that_is_no_key_is_no_obstacle(repo, name):
     assert [mark.id for mark in repo.gc.marks()] == [mark.id]  # its record can be read again
 
 
-def test_a_storage_below_the_files_of_another_repository_is_no_obstacle(lake, repo):
+def test_a_storage_below_the_files_of_another_is_no_obstacle(lake, repo):
     inner = lake.create_repository("inner", storage=f"{folder(repo)}/data/inner")
     commit(inner, "main", a="1")
     drop(repo)
@@ -148,7 +148,7 @@ def test_files_of_version_0_2_are_read_and_collected(old):
     assert old.stores.storage_id == f"o{old.stores.uid[-16:]}"
 
 
-def test_old_addresses_beside_other_files_are_collected_once_they_are_adopted(old):
+def test_old_addresses_beside_other_files_go_once_adopted(old):
     old.stores.objects.put("data/customers.csv", b"of others")
     assert Kind.DATA not in counts(collect(old).freed)
     with pytest.raises(StateError, match="gc adopt"):
@@ -178,7 +178,7 @@ def test_a_mark_of_version_0_2_deletes_no_file(old):
     assert "data/customers.csv" in keys(old)
 
 
-def test_the_storage_id_is_kept_by_dumps_restores_and_take_overs(lake, repo, tmp_path):
+def test_the_storage_id_is_kept_by_restores_and_take_overs(lake, repo, tmp_path):
     commit(repo, "main", a="1")
     drop(repo)
     repo.dump_refs(tmp_path / "dump")

@@ -104,7 +104,7 @@ def test_rules_use_the_clock_of_the_store():
 
 
 @pytest.mark.parametrize("days", [-60, 60])
-def test_a_commit_of_a_host_with_a_wrong_clock_has_the_time_of_the_store(days, caplog):
+def test_a_commit_of_a_wrong_clock_has_the_time_of_the_store(days, caplog):
     world = SkewedWorld()
     repo = world.repo(scripted=False)
     pass_days(world, days)
