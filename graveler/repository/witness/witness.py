@@ -122,7 +122,7 @@ class Witness:
         """
         if self._refusal is not None:
             raise type(self._refusal)(str(self._refusal))
-        now = self._clock.now()
+        now = self._clock.machine()
         if self._counted is None:
             with self._lock:
                 if self._counted is None:
@@ -208,7 +208,7 @@ class Witness:
                     continue  # another process counted between the two reads
                 raise error
             self._acknowledge(marker, etag)
-            self._counted = self._clock.now()
+            self._counted = self._clock.machine()
             return
         raise self._busy()
 
@@ -243,7 +243,7 @@ class Witness:
             etag = self._objects.put_if_match(MARKER, encode_marker(accepted), etag).etag
         self._acknowledge(accepted, etag)
         self._refusal = None
-        self._counted = self._clock.now()
+        self._counted = self._clock.machine()
         return result
 
     def close(self) -> None:
@@ -324,7 +324,7 @@ class Witness:
 
     def _marker(self, known: Known) -> Marker:
         count, nonce = known.issued[-1]
-        return Marker(self._owner, count, nonce, self._clock.now())
+        return Marker(self._owner, count, nonce, self._clock.machine())
 
     def _issue(self, beyond: int = 0) -> Known:
         """Issue the next count above `beyond`, and return the new record."""
