@@ -1,5 +1,6 @@
 """Interfaces of time, ids and randomness, which tests replace, and time as a number."""
 
+import logging
 import os
 import random
 import time
@@ -7,6 +8,8 @@ from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+_log: Final = logging.getLogger(__name__)
+_WRONG: Final = timedelta(minutes=5)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -32,6 +35,52 @@ class SystemClock(Clock):
     def sleep(self, seconds: float) -> None:
         """Sleep."""
         time.sleep(seconds)
+
+
+class StoreClock(Clock):
+    """The machine's clock, or the object store's while the two differ by more than five minutes.
+
+    Args:
+        clock: The machine's clock.
+        local: Whether the store is a folder, which has the clock of the machine.
+    """
+
+    def __init__(self, clock: Clock, *, local: bool) -> None:
+        self._clock = clock
+        self._local = local
+        self._ahead = timedelta()
+        self._warned = False
+
+    def now(self) -> datetime:
+        """Return the time in UTC."""
+        return self._clock.now() + self._ahead
+
+    def machine(self) -> datetime:
+        """Return the time of the machine's clock."""
+        return self._clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        self._clock.sleep(seconds)
+
+    def note(self, written: datetime, since: datetime) -> None:
+        """Compare the clocks.
+
+        Args:
+            written: The time of an object that was just put, by the store's clock.
+            since: The machine's time before that put.
+        """
+        now = self._clock.now()
+        right = self._local or since - _WRONG <= written <= now + _WRONG
+        self._ahead = timedelta() if right else written - now
+        if not right and not self._warned:
+            self._warned = True
+            _log.warning(
+                "the clock of this machine is %d minutes %s that of the object store: commits get "
+                "the time of the store; set the clock",
+                round(abs(self._ahead).total_seconds() / 60),
+                "behind" if self._ahead > timedelta() else "ahead of",
+            )
 
 
 class IdSource(ABC):

@@ -10,6 +10,7 @@ from graveler.arguments import count as whole
 from graveler.clock import from_unix_us, unix_us
 from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import InvalidInputError, StateError, ThrottledError
+from graveler.gc.adoption import ADOPTION, Adoptable, Adoption
 from graveler.gc.condemnation import close_lost, condemn, preview, withdraw
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState, store_now
@@ -20,6 +21,7 @@ from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.sweep import Sweep
 from graveler.process import Progress
 from graveler.reads import Stores
+from graveler.refs.settings import UNSOUND
 
 _LOOKS: Final = 20
 
@@ -124,8 +126,8 @@ class GarbageCollector:
 
         Raises:
             CorruptionError: Something is missing or damaged. Nothing was condemned.
-            StateError: Another mark was begun at the same time, or another repository uses
-                the storage.
+            StateError: Another mark was begun at the same time, or another repository has the
+                same storage.
         """
         grace, window = duration(grace, "grace"), duration(window, "window")
         flag(dry_run, "dry_run")
@@ -145,6 +147,38 @@ class GarbageCollector:
             mark = self._marks.create(window=window.total_seconds(), grace=seconds)
             survey = self._survey(scratch, seconds, progress)
             return condemn(stores, survey, self._marks, self.rules, mark)
+
+    def adopt(self, *, agree: bool = False) -> Adoptable:
+        """List the unnamed files without a storage id in their addresses, or adopt the listed ones.
+
+        Version 0.2 named its files so, and other programs may do so too. Beside files of others
+        they are collected only after this method has listed them and was called again with `agree`.
+
+        Args:
+            agree: Adopt the files that the last call listed. Younger files are not adopted.
+
+        Raises:
+            StateError: `agree` is set, and nothing was listed yet.
+        """
+        flag(agree, "agree")
+        settings = self._stores.refs.settings
+
+        def agreed(known: Adoption) -> Adoption:
+            if not known.listed:
+                raise StateError("nothing was listed yet: call `graveler gc adopt` first, and look")
+            return replace(known, agreed=known.listed)
+
+        if agree:
+            settings.change(ADOPTION, agreed)
+            return Adoptable()
+        with Scratch() as scratch:
+            survey = self._survey(scratch, 0, None)
+            survey.keep_commits(self.rules)
+            for _ in survey.data():
+                pass  # the survey notes the old ones
+            files = list(scratch.old())
+        settings.change(ADOPTION, lambda known: replace(known, listed=survey.now))
+        return Adoptable(tuple(key.decode() for key, _, _ in files), sum(file[1] for file in files))
 
     def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress | None = None) -> Mark:
         """Delete what `mark` condemned and a new survey finds unneeded. Idempotent.
@@ -171,6 +205,10 @@ class GarbageCollector:
         if dry_run:
             return self._look_and_delete(condemned, None, progress, lambda _: True) or condemned
         self._check_ripe(condemned)
+        if self._stores.refs.settings.get(UNSOUND):
+            raise StateError(
+                "parts of trees are missing: nothing is deleted until fsck finds no problem"
+            )
         with Lease(
             self._stores.kv,
             self._stores.uid,
@@ -321,10 +359,8 @@ class GarbageCollector:
 
     def _check_storage(self) -> None:
         """Refuse a storage that another repository of the lake also uses."""
-        own = self._stores.storage + "/"
         for name, root in self._stores.neighbours():
-            other = root + "/"
-            if own == other or other.startswith((own + "data/", own + "_graveler/")):
+            if root == self._stores.storage:
                 raise StateError(
                     f"{self._stores.storage} is the storage of repository {name!r} too: each would "
                     "delete what the other one needs; give each a storage of its own"

@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from graveler.clock import unix_us
-from graveler.committed import metarange
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally, store_now
@@ -22,7 +20,7 @@ from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT
 from graveler.reads import Stores
 from graveler.refs.commits import Expired
-from graveler.repository.links import look_up
+from graveler.repository.wholeness import whole_commits
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -66,8 +64,7 @@ def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark
     """Condemn what nothing names, for the mark, and return it.
 
     Raises:
-        StateError: Another mark was begun at the same time, or the files contain the storage of
-            another repository. Nothing is condemned.
+        StateError: Another mark was begun at the same time. Nothing is condemned.
     """
     try:
         return _Marking(stores, survey, marks, mark, dry=False).run(rules)
@@ -181,7 +178,7 @@ class _Marking:
                 yield identifier
 
     def _condemn_commits(self, commits: list[str]) -> None:
-        at = unix_us(self._stores.clock.now())
+        at = self._survey.now
         known = dict(self._expired.list())
         for identifier in commits:
             earlier = known.get(identifier)
@@ -229,11 +226,11 @@ class _Marking:
         return known is not None and known.state in _UNFINISHED
 
     def _condemn_data(self) -> None:
-        for info, named in self._survey.data():
-            if named or self._survey.is_young(unix_us(info.mtime)):
-                self._data_kept = self._data_kept.plus(info.size)
+        for file in self._survey.data():
+            if file.named or self._survey.is_young(file.mtime):
+                self._data_kept = self._data_kept.plus(file.size)
             else:
-                self._pages.add(Kind.DATA, [info.key, info.size], info.size)
+                self._pages.add(Kind.DATA, [file.key, file.size], file.size)
 
     def _rows(self, token: str) -> int:
         return sum(1 for _ in self._stores.staging.scan([token]))
@@ -283,24 +280,11 @@ def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
 
 
 def _settle_commits(stores: Stores, mark: Mark) -> None:
-    expired = stores.refs.expired
+    expired, is_whole = stores.refs.expired, whole_commits(stores)
     for commit, known in list(expired.list()):
         if known.mark == mark.id and not known.gone:
-            gone = Expired(mark.id, known.at, gone=True)
-            _settle(expired, commit, known, None if _is_whole(stores, commit) else gone)
-
-
-def _is_whole(stores: Stores, commit: str) -> bool:
-    """Return whether the storage has the tree of a commit, with its ranges.
-
-    The ranges are checked too: a writer that put this tree again and died may not have put them.
-    """
-    if not stores.refs.expired.has_tree(commit):
-        return False
-    trees = stores.refs.commits.get(commit).trees
-    infos = (info for tree in trees for info in metarange.read(stores.ranges, tree))
-    keys = {stores.ranges.key(info.id) for info in infos}
-    return look_up(stores.objects, keys).keys() == keys
+            whole = is_whole(stores.refs.commits.get(commit))
+            _settle(expired, commit, known, None if whole else replace(known, gone=True))
 
 
 def _settle_tables(stores: Stores, mark: Mark) -> None:

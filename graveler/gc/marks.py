@@ -104,6 +104,7 @@ class Mark:
         swept: When the sweep ended, or was found to be lost, by the store's clock; 0 until then.
         freed: Deleted objects, by kind.
         spared: Condemned objects that are needed after all, by kind.
+        own: Whether its pages name only data files that graveler made; false in version 0.2.
         nonce: Differs with every write.
     """
 
@@ -122,6 +123,7 @@ class Mark:
     swept: int = 0
     freed: Mapping[Kind, Tally] = field(default_factory=dict)
     spared: Mapping[Kind, Tally] = field(default_factory=dict)
+    own: bool = False
     nonce: str = ""
 
     @property
@@ -180,6 +182,7 @@ def _decode(raw: bytes) -> Mark:
         swept=unix_us(stored.moment("swept")),
         freed=_tallies(stored, "freed"),
         spared=_tallies(stored, "spared"),
+        own=stored.flag("own", False),
         nonce=stored.text("nonce"),
     )
 
@@ -218,6 +221,7 @@ class Marks:
             created=unix_us(now),
             window=window,
             grace=grace,
+            own=True,
             nonce=nonce,
         )
         if not self._records.write(mark.id, mark):

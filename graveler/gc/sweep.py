@@ -114,7 +114,7 @@ class Sweep:
                 if self._hold is None or self._expired.remove(commit, current[1]):
                     return False
                 continue
-            record = Expired(self._mark.id, unix_us(self._stores.clock.now()), gone=True)
+            record = Expired(self._mark.id, self._survey.now, gone=True)
             if self._hold is None or self._expired.write(commit, record, current[1]):
                 return True
 
@@ -190,7 +190,7 @@ class Sweep:
                     list(pool.map(self._stores.objects.delete, gone))
 
     def _is_named(self, key: str) -> bool:
-        return self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
+        return not self._mark.own or self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
 
     def _drop_tokens(self) -> None:
         dead = set(self._survey.dead_tokens())

@@ -1,6 +1,6 @@
 """The catalogue of a lake: its repositories, in the partition ``lake`` of the key-value store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Self
@@ -11,12 +11,21 @@ from graveler.errors import CorruptionError, InvalidInputError, RepositoryNotFou
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import check_repository
+from graveler.objects.address import storage_id
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"
+_MAKING: Final = b"making/"
+_TRASH: Final = b"trash/"
 _IDENTITY: Final = b"id"
 _FRESH: Final = timedelta(minutes=10)
+
+
+PARTITIONS: Final = (
+    *("refs", "moves", "runs", "witness", "gc", "fsck", "lakefs", "ingest", "verdicts", "stats"),
+)
+"""The kinds of partitions of a repository, besides those of staging."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,8 @@ class RepositoryRecord:
             lake can then be moved, and a copy of it has its own objects.
         default_branch: Its first branch.
         splitting: The policy that decides where its ranges end.
-        nonce: Differs with each change of the record; "" in the first one.
+        storage_id: The id of its storage.
+        nonce: Differs with each change of the record, and for each caller that made it.
     """
 
     lake: str
@@ -38,6 +48,7 @@ class RepositoryRecord:
     storage: str
     default_branch: str
     splitting: Splitting
+    storage_id: str
     nonce: str = ""
 
     def encode(self) -> bytes:
@@ -48,6 +59,7 @@ class RepositoryRecord:
                 "lake": self.lake,
                 "uid": self.uid,
                 "storage": self.storage,
+                "storage_id": self.storage_id,
                 "default_branch": self.default_branch,
                 "splitting": self.splitting.encode(),
                 **({"nonce": self.nonce} if self.nonce else {}),
@@ -64,9 +76,11 @@ class RepositoryRecord:
         """
         fields = Fields(decode_json(raw, what, stamped=True), what)
         try:
+            uid = fields.name("uid")
             return cls(
                 lake=fields.name("lake"),
-                uid=fields.name("uid"),
+                uid=uid,
+                storage_id=fields.text("storage_id", "") or storage_id(uid, old=True),
                 storage=fields.place("storage"),
                 default_branch=fields.name("default_branch"),
                 splitting=Splitting.read(fields.record("splitting")),
@@ -110,6 +124,51 @@ class Catalogue:
             record = self.find(name)
             if record is not None:
                 yield name, record
+
+    def making(self) -> Iterator[tuple[str, RepositoryRecord]]:
+        """Yield the repositories that are being made, or whose makers died, with their names."""
+        for name, record in self._records("", _MAKING).scan(_MAKING):
+            yield read_key(name, "repository"), record
+
+    def reserve(self, name: str, record: RepositoryRecord) -> RepositoryRecord:
+        """Announce a repository before its storage is claimed; return the announced record.
+
+        If another process announced the same name with the same storage, its record is returned,
+        so that either process can finish the repository. Another storage replaces the announcement.
+        """
+        return self._records(name, _MAKING).update(
+            name,
+            lambda found: found if found and found.storage == record.storage else record,
+            what=f"repository {name!r} in the making",
+            clock=self._clock,
+            ids=self._ids,
+        )
+
+    def release(self, name: str, uid: str) -> None:
+        """Withdraw the announcement of a repository with this id."""
+        records = self._records(name, _MAKING)
+        found = records.find(name)
+        if found is not None and found[0].uid == uid:
+            records.remove(name, found[1])
+
+    def discard(self, name: str) -> Sequence[RepositoryRecord]:
+        """Move a repository into the trash, also an unfinished one; return all of its name there."""
+        for prefix in (_PREFIX, _MAKING):
+            records = self._records(name, prefix)
+            found = records.find(name)
+            if found is not None:
+                self._records(name, _TRASH).write(f"{name}/{found[0].uid}", found[0])
+                records.remove(name, found[1])
+        return self.trash(name)
+
+    def trash(self, name: str | None = None) -> Sequence[RepositoryRecord]:
+        """Return the deleted repositories, or those of a name, the latest creation last."""
+        prefix = _TRASH if name is None else _TRASH + f"{name}/".encode()
+        return [record for _, record in self._records(name or "", _TRASH).scan(prefix)]
+
+    def forget(self, name: str, record: RepositoryRecord) -> None:
+        """Remove a repository from the trash."""
+        self._kv.delete(_PARTITION, _TRASH + f"{name}/{record.uid}".encode())
 
     def add(self, name: str, record: RepositoryRecord) -> bool:
         """Add a repository; return False if another one has the name."""
@@ -160,11 +219,11 @@ class Catalogue:
             ids=self._ids,
         )
 
-    def _records(self, name: str) -> RecordStore[str, RepositoryRecord]:
+    def _records(self, name: str, prefix: bytes = _PREFIX) -> RecordStore[str, RepositoryRecord]:
         return RecordStore(
             self._kv,
             _PARTITION,
-            key=lambda repository: _PREFIX + repository.encode(),
+            key=lambda repository: prefix + repository.encode(),
             encode=RepositoryRecord.encode,
             decode=lambda raw: RepositoryRecord.decode(raw, f"repository {name}"),
         )

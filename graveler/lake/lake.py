@@ -2,35 +2,50 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from graveler import refs
 from graveler import repository as use_cases
-from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
-from graveler.clock import Clock, IdSource
+from graveler.arguments import (
+    PathText,
+    count,
+    file_path,
+    flag,
+    instance,
+    optional,
+    storage_text,
+    text,
+)
+from graveler.clock import Clock, IdSource, StoreClock
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting, initial
 from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
+    GravelerError,
     InvalidInputError,
+    KVOutdatedError,
     PermissionDeniedError,
     RepositoryNotFoundError,
+    StorageMismatchError,
 )
 from graveler.kv.store import KVStore
-from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
+from graveler.lake.catalogue import PARTITIONS, Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
 from graveler.lake.storages import Storages, absolute
 from graveler.names import check_branch, check_repository
+from graveler.objects.address import storage_id
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
 from graveler.process import Background
 from graveler.reads import Stores
 from graveler.records import Fields
 from graveler.refs import Refs
-from graveler.repository.witness.marker import Owner
+from graveler.repository.witness.marker import MARKER, Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
 
@@ -124,18 +139,29 @@ class Lake:
         """
         return self._repository(text(name, "name"))
 
-    def accept(self, name: str) -> Repository:
+    def accept(self, name: str, *, missing: int | None = None) -> Repository:
         """Accept the current state of both stores of a repository, although one has lost data.
 
-        Use it after a key-value store was restored from an old backup, or a storage lost files.
+        Use it after a key-value store was restored from an old backup, or a storage lost files. The
+        commits that lost parts of their trees expire.
+
+        Args:
+            name: Name of the repository.
+            missing: As for `Repository.expire_missing`.
 
         Raises:
+            ObjectNotFoundError: More is missing than is accepted.
             StorageMismatchError: The storage belongs to another repository or is elsewhere, which
                 is a mistake in the settings.
         """
         repository = self._repository(text(name, "name"), check=False)
+        optional(count, missing, "missing")
+        from graveler.repository import wholeness  # noqa: PLC0415 - rarely needed
+
         if self._witnesses is not None:
-            self._witnesses[repository.stores.uid].accept()
+            check = partial(wholeness.check_refs, repository.stores, missing=missing)
+            found = self._witnesses[repository.stores.uid].accept(check)
+            wholeness.record_missing(repository.stores, found)
         return repository
 
     def _repository(self, name: str, *, check: bool = True) -> Repository:
@@ -150,7 +176,7 @@ class Lake:
             )
         return self._open(name, record, check=check)
 
-    def create_repository(
+    def create_repository(  # noqa: PLR0913 - the choices of a new repository
         self,
         name: str,
         *,
@@ -159,6 +185,8 @@ class Lake:
         exist_ok: bool = False,
         splitting: Splitting | None = None,
         take_over: bool = False,
+        adopt: bool = False,
+        known_id: str = "",
     ) -> Repository:
         """Make a repository with an empty first commit on its default branch.
 
@@ -171,31 +199,63 @@ class Lake:
             splitting: Its first splitting policy; by default the lake's setting.
             take_over: Take over the storage of a repository that this lake does not know. A lake
                 that still uses it gets an error when it moves its next ref.
+            adopt: Accept a storage that has no owner and holds something, which is left alone.
+            known_id: The id of the storage, if it has lost its marker; see `Stores.storage_id`.
 
         Raises:
             AlreadyExistsError: The name is taken.
             KVOutdatedError: The storage belongs to a repository that this lake does not know.
-            InvalidInputError: The storage belongs to another repository of the lake.
+            InvalidInputError: The storage belongs to another repository of the lake, or holds
+                something.
         """
         name, default_branch = text(name, "name"), text(default_branch, "default_branch")
         storage = None if storage is None else storage_text(storage)
-        flag(exist_ok, "exist_ok"), flag(take_over, "take_over")
+        flag(exist_ok, "exist_ok"), flag(take_over, "take_over"), flag(adopt, "adopt")
         optional(instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
         check_repository(name), check_branch(default_branch)
         if self._catalogue.has(name):
             return self._taken(name, exist_ok=exist_ok)
         uid = self._ids.unique()
         place = absolute(storage or self.default_storage(name))
-        record = RepositoryRecord(
+        wanted = RepositoryRecord(
             lake=self._catalogue.identity(),
             uid=uid,
             storage="" if place == self.default_storage(name) else place,
             default_branch=default_branch,
             splitting=splitting or initial(self._config.splitting, uid),
+            storage_id=known_id or storage_id(uid),
         )
-        self._storages.check_free(place, name, take_over=take_over)
-        # no witness yet, because there is nothing to lose before the record is added
-        refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
+        try:
+            repository = self._make(name, place, wanted, take_over=take_over, adopt=adopt)
+        except GravelerError:
+            if not self._catalogue.has(name):
+                raise
+            repository = None  # another process has made it
+        return repository or self._taken(name, exist_ok=exist_ok)
+
+    def _make(
+        self, name: str, place: str, wanted: RepositoryRecord, *, take_over: bool, adopt: bool
+    ) -> Repository | None:
+        """Make a repository, or finish one whose maker died; None if another process was faster.
+
+        Each step can be repeated by any process. The storage is claimed before the repository
+        exists, so that no two repositories have the same.
+        """
+        record = self._catalogue.reserve(name, wanted)
+        try:
+            marker = self._storages.check_free(
+                place, name, uid=record.uid, take_over=take_over, adopt=adopt
+            )
+            kept = record.storage_id if marker is None else marker.owner.storage_id
+            record = replace(record, storage_id=kept, nonce=self._ids.unique())
+            repository = self._open(name, record, check=False)
+            if self._witnesses is not None:
+                self._witnesses[record.uid].claim(take_over=take_over)
+        except (InvalidInputError, KVOutdatedError, StorageMismatchError):
+            self._catalogue.release(name, wanted.uid)
+            raise
+        # not watched by the witness, because there is nothing to lose yet
+        refs = Refs(self._kv, record.uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
             metarange=EMPTY_METARANGE,
             parents=(),
@@ -204,13 +264,51 @@ class Lake:
             created=self._clock.now(),
             metadata={},
         )
-        refs.branches.start(default_branch, root.id)
-        if not self._catalogue.add(name, record):  # the last write: it makes all of it visible
-            return self._taken(name, exist_ok=exist_ok)
-        repository = self._open(name, record, check=False)
-        if self._witnesses is not None:
-            self._witnesses[uid].claim(take_over=take_over)
-        return repository
+        with suppress(AlreadyExistsError):
+            refs.branches.start(record.default_branch, root.id)
+        added = self._catalogue.add(name, record)  # this makes all of it visible
+        self._catalogue.release(name, record.uid)
+        return repository if added else None
+
+    def delete_repository(self, name: str, *, purge: bool = False) -> None:
+        """Put a repository into the trash, or delete it; also one that was never finished.
+
+        `undelete_repository` takes it out of the trash. Stop what uses the repository first.
+
+        Args:
+            name: Its name. Its name can be used again at once, its storage after a purge.
+            purge: Delete its records, and what graveler put into its storage, for good. This also
+                empties the trash of repositories of this name. Unknown files stay.
+
+        Raises:
+            RepositoryNotFoundError: No repository has this name, in the trash neither.
+        """
+        flag(purge, "purge")
+        trash = self._catalogue.discard(check_repository(text(name, "name")))
+        if not trash:
+            raise RepositoryNotFoundError(f"no repository {name!r}, in the trash neither")
+        for record in trash if purge else ():
+            self._storages.clear(self._storages.of(name, record), record)
+            for kind in PARTITIONS:
+                self._kv.drop(f"{kind}:{record.uid}")
+            for partition in list(self._kv.partitions(f"staging:{record.uid}:")):
+                self._kv.drop(partition)
+            self._catalogue.forget(name, record)
+
+    def undelete_repository(self, name: str) -> Repository:
+        """Take the repository of a name out of the trash; the latest one, if there are several.
+
+        Raises:
+            RepositoryNotFoundError: The trash has none of this name.
+            AlreadyExistsError: The name is taken.
+        """
+        trash = self._catalogue.trash(check_repository(text(name, "name")))
+        if not trash:
+            raise RepositoryNotFoundError(f"no repository {name!r} in the trash")
+        if not self._catalogue.add(name, trash[-1]):
+            raise AlreadyExistsError(f"repository {name!r} exists: delete that one first")
+        self._catalogue.forget(name, trash[-1])
+        return self.repository(name)
 
     def restore_repository(
         self,
@@ -219,6 +317,7 @@ class Lake:
         name: str | None = None,
         storage: PathText | None = None,
         take_over: bool = False,
+        missing: int | None = None,
     ) -> Repository:
         """Restore a dump of refs; make the repository if the lake has none of that name.
 
@@ -232,6 +331,7 @@ class Lake:
             take_over: Take over the storage from the lake that its marker names. Stop that lake
                 first. Otherwise it writes and deletes files until it moves its next ref and gets
                 an error.
+            missing: As for `Repository.expire_missing`.
 
         Raises:
             StorageMismatchError: The storage belongs to a lake, and `take_over` is not set.
@@ -247,9 +347,10 @@ class Lake:
         name = check_repository(name or header.repository)
         if not self._catalogue.has(name):
             root = storage or header.storage or self.default_storage(name)
-            use_cases.dumps.check_storage(
-                RangeStore(self._open_store(absolute(root)), self._cache), contents
-            )
+            if missing is None:
+                use_cases.dumps.check_storage(
+                    RangeStore(self._open_store(absolute(root)), self._cache), contents
+                )
             if not take_over:
                 self._storages.check_unowned(absolute(root))
             repository = self.create_repository(
@@ -259,10 +360,12 @@ class Lake:
                 exist_ok=True,
                 splitting=Splitting.read(Fields(dict(header.splitting), "splitting of the dump")),
                 take_over=take_over,
+                adopt=True,
+                known_id=header.storage_id,
             )
         else:
             repository = self.repository(name)
-        repository.restore_refs(file)
+        repository.restore_refs(file, missing=missing)
         return repository
 
     def import_lakefs(  # noqa: PLR0913 - the choices of an import
@@ -343,8 +446,9 @@ class Lake:
     def _open(self, name: str, record: RepositoryRecord, *, check: bool = True) -> Repository:
         uid = record.uid
         objects = self._open_store(self._storages.of(name, record))
-        owner = Owner(record.lake, uid, name, self.location)
-        witness = self._witness(owner, objects, check=check)
+        clock = StoreClock(self._clock, local=objects.local_file(MARKER) is not None)
+        owner = Owner(record.lake, uid, name, self.location, record.storage_id)
+        witness = self._witness(owner, objects, clock, check=check)
         watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
         ranges = RangeStore(
             objects,
@@ -359,15 +463,17 @@ class Lake:
         stores = Stores(
             name=name,
             uid=uid,
+            storage_id=record.storage_id,
             location=self.location,
             default_branch=record.default_branch,
             kv=self._kv,
             objects=objects,
             ranges=ranges,
             staging=StagingArea(self._kv, uid, self._background),
-            refs=Refs(watched, uid, clock=self._clock, ids=self._ids, has_tree=has_tree),
+            refs=Refs(watched, uid, clock=clock, ids=self._ids, has_tree=has_tree),
             policy=KeptSplitting(self._catalogue, name, record, self._clock),
             clock=self._clock,
+            store_clock=clock,
             ids=self._ids,
             open_store=self._open_store,
             neighbours=lambda: self._storages.neighbours(uid),
@@ -386,7 +492,9 @@ class Lake:
 
         return rescue
 
-    def _witness(self, owner: Owner, objects: ObjectStore, *, check: bool) -> Witness | None:
+    def _witness(
+        self, owner: Owner, objects: ObjectStore, clock: StoreClock, *, check: bool
+    ) -> Witness | None:
         if self._witnesses is None:
             return None
         witness = self._witnesses.get(owner.uid)
@@ -395,7 +503,7 @@ class Lake:
                 owner,
                 self._kv,
                 objects,
-                clock=self._clock,
+                clock=clock,
                 ids=self._ids,
                 background=self._background,
             )

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args, overload
 
 from graveler import lake, publishing, refs, runs
 from graveler import repository as use_cases
@@ -42,6 +42,8 @@ from graveler.refs import (
     resolve_to_name,
     resolve_to_read,
 )
+from graveler.refs.pack_rule import PACKING
+from graveler.refs.settings import LINK_PLACES, UNSOUND, Setting
 from graveler.repository.witness.witness import Witness
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from graveler.repository import Branch, MergePreview, MergeResult
     from graveler.repository.packing import PackResult, TreeStats
     from graveler.repository.strategies import Strategy
+    from graveler.repository.wholeness import Wholeness
     from graveler.runs import Run, Runs, RunTerms, Why
 
 
@@ -254,7 +257,7 @@ class Repository:
         }  # no branch holds them yet
         for label, commit in needed_commits(self.stores):
             candidates[f"{label}, {commit[:12]}"] = commit
-        return fsck(
+        report = fsck(
             self.stores,
             objects=objects,
             also=candidates,
@@ -263,6 +266,10 @@ class Repository:
             resume=resume,
             check=check,
         )
+        unsound = self.stores.refs.settings.get(UNSOUND)
+        if unsound and report.sound and objects != "none":
+            self.stores.refs.settings.change(UNSOUND, lambda _: False)
+        return report
 
     @property
     def storage(self) -> str:
@@ -636,21 +643,52 @@ class Repository:
         """
         file = file_path(file, "file")
         storage = "" if self._default_storage else self.stores.storage
-        return use_cases.dumps.dump(self.stores, Path(file), storage=storage)
+        return use_cases.dumps.dump(
+            self.stores, Path(file), storage=storage, settings=self._dumped_settings()
+        )
 
-    def restore_refs(self, file: str | Path) -> "Contents":
-        """Restore a dump of refs; existing refs stay.
+    @staticmethod
+    def _dumped_settings() -> "list[Setting[Any]]":
+        from graveler.gc.rules import RETENTION  # noqa: PLC0415 - only a dump needs it
+
+        return [LINK_PLACES, PACKING, RETENTION]
+
+    def expire_missing(self, *, missing: int | None = None) -> "Wholeness":
+        """Record commits whose trees are incomplete as expired, and those that are whole again as kept.
+
+        Args:
+            missing: How many may be incomplete; by default 5 % of them, and none that a branch or a
+                tag names.
+
+        Raises:
+            ObjectNotFoundError: More are incomplete. Nothing was written.
+        """
+        from graveler.repository import wholeness  # noqa: PLC0415 - rarely needed
+
+        found = wholeness.check_refs(self.stores, missing=optional(count, missing, "missing"))
+        wholeness.record_missing(self.stores, found)
+        return found
+
+    def restore_refs(self, file: str | Path, *, missing: int | None = None) -> "Contents":
+        """Restore a dump of refs; existing refs and settings stay.
 
         The repository is the one of the dump, or one without history over the same storage. Every
         id is recomputed before anything is written. May be repeated.
 
+        Args:
+            file: The dump.
+            missing: As for `expire_missing`.
+
         Raises:
             CorruptionError: The file is damaged, or a commit is not what its id says.
-            ObjectNotFoundError: The storage lacks an object that a ref needs.
+            ObjectNotFoundError: The storage lacks more than is accepted.
             AlreadyExistsError: Branches or tags of the same names are at other commits.
         """
         file = file_path(file, "file")
-        return use_cases.dumps.restore(self.stores, Path(file))
+        optional(count, missing, "missing")
+        return use_cases.dumps.restore(
+            self.stores, Path(file), settings=self._dumped_settings(), missing=missing
+        )
 
     def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> "Why":
         """Return the provenance of a path: commit, run, step, gates and inputs.

@@ -1,12 +1,14 @@
 """The storages of a lake's repositories: their URIs, and the checks for a new repository."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
 from graveler.lake.catalogue import Catalogue, RepositoryRecord
+from graveler.objects.address import DATA, is_made_for, is_table
 from graveler.objects.store import ObjectStore
-from graveler.repository.witness.marker import Marker, read_marker
+from graveler.repository.witness.marker import MARKER, Marker, read_marker
 
 
 def absolute(storage: str) -> str:
@@ -54,32 +56,57 @@ class Storages:
             if record.uid != uid:
                 yield name, self.of(name, record)
 
-    def check_free(self, storage: str, name: str, *, take_over: bool = False) -> None:
-        """Refuse the storage of another repository for a new one.
+    def check_free(
+        self, storage: str, name: str, *, uid: str = "", take_over: bool = False, adopt: bool = True
+    ) -> Marker | None:
+        """Refuse the storage of another repository for a new one; return its marker, if it has one.
+
+        Args:
+            storage: Root URI of the storage.
+            name: Name of the new repository.
+            uid: Its id.
+            take_over: Accept the storage of a repository that the lake does not have.
+            adopt: Accept a storage without a marker that holds something.
 
         Raises:
-            InvalidInputError: The storage belongs to another repository of the lake.
+            InvalidInputError: The storage belongs to another repository of the lake, or holds
+                something and has no owner.
             KVOutdatedError: The storage belongs to a repository that the lake does not have.
         """
+        # listed before the marker is read, which another maker of the repository may put
+        first = None if adopt else next(self._open_store(storage).list(), None)
         marker = self._marker(storage)
         if marker is None:
-            return
-        for other, record in self._catalogue.list():
+            if first is not None:
+                raise InvalidInputError(
+                    f"{storage} holds {first.key!r} and belongs to no repository: give an empty "
+                    "storage, or `--adopt` this one; what graveler did not put there is left alone"
+                )
+            return None
+        if marker.owner.uid == uid:
+            return marker  # another process is making the same repository
+        for other, record in chain(self._catalogue.list(), self._catalogue.making()):
             if record.uid != marker.owner.uid:
                 continue
             if other == name:
-                return  # another process is making the same repository
+                return marker
             if not take_over or self.of(other, record) == storage:  # otherwise it is a copy
                 raise InvalidInputError(
                     f"{storage} is the storage of repository {other!r} already: give each a "
                     "storage of its own"
                 )
+        if marker.owner.uid in {record.uid for record in self._catalogue.trash()}:
+            raise InvalidInputError(
+                f"{storage} belongs to the deleted repository {marker.owner.name!r}: `graveler repo "
+                f"undelete {marker.owner.name}` or `graveler repo delete --purge` it"
+            )
         if not take_over:
             raise KVOutdatedError(
                 f"{storage} belongs to {marker}, of which the key-value store of {self._location} "
                 "knows nothing: it was emptied or restored from an old backup, or that is another "
                 "lake's. Restore a newer backup, or give another storage"
             )
+        return marker
 
     def check_unowned(self, storage: str) -> None:
         """Refuse to restore refs over a storage that may be in use.
@@ -94,6 +121,17 @@ class Storages:
                 "use, restore over a copy of the storage; if it is lost or stopped for good, take "
                 "the storage over: `graveler refs restore --take-over`"
             )
+
+    def clear(self, storage: str, record: RepositoryRecord) -> None:
+        """Delete what graveler put into a storage, unless another repository has it; the marker last."""
+        objects, marker = self._open_store(storage), self._marker(storage)
+        if marker is None or marker.owner.uid != record.uid:
+            return
+        for info in list(objects.list("_graveler/")) + list(objects.list(DATA)):
+            made = is_made_for(record.storage_id, info.key) or is_table(info.key)
+            if made and info.key != MARKER:
+                objects.delete(info.key)
+        objects.delete(MARKER)
 
     def check_empty(self) -> None:
         """Refuse a lake that has no repository but files in its own storage.

@@ -7,13 +7,14 @@ has aliases.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from posixpath import normpath
 from typing import Final
 from urllib.parse import unquote
 
 from graveler.errors import InvalidInputError
-from graveler.objects.store import check_key
+from graveler.objects.store import check_key, is_key
 
 # pathlib takes three times as long, and a call has up to 100,000 addresses
 # ruff: noqa: PTH114, PTH116, PTH120
@@ -22,12 +23,55 @@ from graveler.objects.store import check_key
 DATA: Final = "data/"
 """The folder of the files of entries in a repository's storage."""
 
+_UNIQUE: Final = re.compile(r"[0-9a-f]{32}(\.[0-9a-z.]+|/.+)?", re.DOTALL)
+_TABLE: Final = re.compile(r"_graveler/[0-9a-f]{64}")
+_OLD: Final = "o"
+_OF_A_STORAGE: Final = ("/_graveler/", "/data/")
 _FILE: Final = "file://"
 _ALIASES: Final = {"s3a": "s3", "s3n": "s3"}
 _LOCAL_HOST: Final = "localhost/"
 _NO_FILE: Final = frozenset({"", ".", ".."})
 
 _Inode = tuple[int, int]
+
+
+def storage_id(uid: str, *, old: bool = False) -> str:
+    """Return the id of the storage that a repository begins.
+
+    Args:
+        uid: The id of the repository.
+        old: Whether version 0.2 began it. Its first files then have addresses without the id.
+    """
+    return f"{_OLD if old else 's'}{uid[-16:]}"
+
+
+def is_old_storage(identifier: str) -> bool:
+    """Return whether version 0.2 began the storage of this id."""
+    return identifier.startswith(_OLD)
+
+
+def is_made_for(identifier: str, key: str) -> bool:
+    """Return whether graveler made the key of a file for the storage of this id."""
+    start = f"{DATA}{identifier}/"
+    return key.startswith(start) and _is_unique(key, len(start))
+
+
+def is_table(key: str) -> bool:
+    """Return whether a key is that of a table, or of a file of garbage collection."""
+    return _TABLE.fullmatch(key) is not None or key.startswith("_graveler/gc/")
+
+
+def is_old(key: str) -> bool:
+    """Return whether a key has the form in which version 0.2 named the files of all storages."""
+    return (
+        key.startswith(DATA)
+        and _is_unique(key, len(DATA))
+        and not any(part in key[len(DATA) :] for part in _OF_A_STORAGE)
+    )
+
+
+def _is_unique(key: str, start: int) -> bool:
+    return _UNIQUE.fullmatch(key, start) is not None and is_key(key)
 
 
 def is_own(address: str | bytes) -> bool:

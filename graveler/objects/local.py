@@ -197,7 +197,16 @@ class LocalStore(ObjectStore):
                     reverse=True,
                 )
             elif (status := self._status(name)) is not None:
-                yield _info(self._key(name), status)
+                yield _info(name.decode("utf-8", "surrogateescape"), status)
+
+    def level(self, folder: str = "") -> Iterator[ObjectInfo | str]:
+        check_prefix(folder)
+        for child in sorted(self._children(folder.encode())):
+            name = child.decode("utf-8", "surrogateescape")
+            if child.endswith(b"/"):
+                yield name
+            elif (status := self._status(child)) is not None:
+                yield _info(name, status)
 
     def _children(self, folder: bytes) -> Iterator[bytes]:
         with storage_errors(f"list {self.root}/{os.fsdecode(folder)}"):
@@ -222,17 +231,6 @@ class LocalStore(ObjectStore):
         except OSError:
             with storage_errors(f"list file://{path}"):
                 raise
-
-    def _key(self, name: bytes) -> str:
-        try:
-            key = name.decode()
-            check_key(key)
-        except ValueError as error:
-            raise InvalidInputError(
-                f"{os.fsencode(self._folder) + b'/' + name!r} has a name that cannot be an object's "
-                f"key (UTF-8, no backslash, at most 1024 bytes): rename it or move it away"
-            ) from error
-        return key
 
     def _path(self, key: str) -> Path:
         check_key(key)

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, BinaryIO, cast
 
@@ -142,7 +143,6 @@ class S3Store(ObjectStore):
             key = item["Key"].removeprefix(self._prefix)
             if not key or key.endswith("/"):
                 continue  # a folder marker of a console or Hadoop
-            check_key(key)
             if key.encode() <= last:
                 raise InvalidInputError(
                     f"{self.root} lists {key!r} after {last.decode()!r}: a directory bucket has "
@@ -156,10 +156,8 @@ class S3Store(ObjectStore):
         for item in self._listed(folder, "", Delimiter="/"):
             name = item.get("Prefix", item.get("Key", "")).removeprefix(self._prefix)
             if "Prefix" in item:
-                check_key(name.removesuffix("/"))
                 yield name
             elif name and not name.endswith("/"):
-                check_key(name)
                 yield _listed_info(name, item)
 
     def close(self) -> None:
@@ -225,7 +223,11 @@ class S3Store(ObjectStore):
         )
 
     def _info(self, key: str, written: Written) -> ObjectInfo:
-        return ObjectInfo(key, written.size, written.etag, self._clock.now(), written.checksum)
+        try:
+            mtime = parsedate_to_datetime(self._client.date).astimezone(UTC)
+        except ValueError:
+            mtime = self._clock.now()  # a reply without a date
+        return ObjectInfo(key, written.size, written.etag, mtime, written.checksum)
 
     def _name(self, key: str) -> str:
         check_key(key)

@@ -129,6 +129,9 @@ class S3Client:
         bucket: The name of the bucket.
         settings: Endpoint and credentials.
         silence_s: Maximum seconds of silence on a connection.
+
+    Attributes:
+        date: The time of the store's last reply, as HTTP writes it; "" if it gave none.
     """
 
     def __init__(self, bucket: str, settings: S3Settings, silence_s: float) -> None:
@@ -137,6 +140,7 @@ class S3Client:
         self._settings = settings
         self._client = self._connect()
         self._process = os.getpid()
+        self.date = ""
 
     def call(self, what: str, operation: str, **parameters: Any) -> Any:
         """Send one request for the bucket, once.
@@ -150,7 +154,9 @@ class S3Client:
             self._client = self._connect()
             self._process = os.getpid()  # last, so that no thread uses the parent's client
         with s3_errors(what):
-            return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
+            reply = getattr(self._client, operation)(Bucket=self._bucket, **parameters)
+        self.date = reply["ResponseMetadata"].get("HTTPHeaders", {}).get("date", "")
+        return reply
 
     def close(self) -> None:
         """Close the connections."""

@@ -107,6 +107,11 @@ def _fault(key: str) -> str:
     return ""
 
 
+def is_key(key: str) -> bool:
+    """Return whether every driver can store an object of this key."""
+    return not _fault(key)
+
+
 def check_key(key: str) -> None:
     """Refuse a key that a driver cannot store, or that could lead out of the root.
 
@@ -236,9 +241,8 @@ class ObjectStore(ABC):
 
         Objects that are stored or deleted meanwhile may be missing or included.
 
-        Raises:
-            InvalidInputError: Another program has stored something whose name cannot be a key.
-                The error prevents a silent gap.
+        A file of another program may have a name that cannot be a key. It is yielded too, so that
+        there is no silent gap: bytes that are not UTF-8 as lone surrogates.
         """
 
     def level(self, folder: str = "") -> Iterator[ObjectInfo | str]:

@@ -151,7 +151,7 @@ def make_commit(  # noqa: PLR0913 - the parts of a commit
         parents=tuple(parent.id for parent in parents),
         message=spec.message,
         committer=spec.committer or default_committer(),
-        created=stores.clock.now(),
+        created=stores.store_clock.now(),
         metadata=metadata,
         tokens=tokens,
         spans=() if same_records else differing_spans(stores.ranges, parents[0].metarange, tree),

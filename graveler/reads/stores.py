@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from graveler.clock import Clock, IdSource
+from graveler.clock import Clock, IdSource, StoreClock
 from graveler.committed import RangeStore, Splitting
 from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
@@ -45,6 +45,7 @@ class Stores:
     Attributes:
         name: Repository name.
         uid: An id that is unique to this creation of the repository, part of every partition name.
+        storage_id: The id of its storage, which is part of the addresses of new files.
         location: The argument of ``graveler.open`` for the same lake in another process.
         default_branch: The branch with which a new repository starts.
         kv: Mutable metadata.
@@ -53,7 +54,8 @@ class Stores:
         staging: Uncommitted entries.
         refs: Branches, tags, commits.
         policy: The storage of the splitting policy.
-        clock: Gives the time.
+        clock: Gives the machine's time.
+        store_clock: Gives the time of commits.
         ids: Gives unique names.
         open_store: Opens the object store of another root, for linked files.
         neighbours: The other repositories of the lake, each with the root of its storage.
@@ -62,6 +64,7 @@ class Stores:
 
     name: str
     uid: str
+    storage_id: str
     location: str
     default_branch: str
     kv: KVStore
@@ -71,6 +74,7 @@ class Stores:
     refs: Refs
     policy: SplittingSource
     clock: Clock
+    store_clock: StoreClock
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple

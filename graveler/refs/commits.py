@@ -221,6 +221,9 @@ class Commits:
         return commit
 
 
+MISSING: Final = "missing"
+"""Stands for a mark in the record of a commit whose tree a check found incomplete."""
+
 _EXPIRED_PREFIX: Final = b"commit/"
 _ATTEMPTS: Final = 20
 
@@ -230,7 +233,7 @@ class Expired:
     """A commit whose tree garbage collection has condemned or removed.
 
     Attributes:
-        mark: Id of the mark that condemned the commit.
+        mark: Id of the mark that condemned the commit, or `MISSING`.
         at: The time at which it was condemned or expired, microseconds since 1970, UTC.
         gone: Whether the tree is gone. Otherwise it is kept until the undelete window ends.
     """
@@ -317,6 +320,12 @@ def _key(commit_id: str) -> bytes:
 
 
 def _gone(commit_id: str, record: Expired) -> ExpiredError:
+    if record.mark == MISSING:
+        return ExpiredError(
+            f"commit {commit_id[:12]} expired: a check on {record.when:%Y-%m-%d %H:%M} UTC found parts "
+            "of its tree missing in the storage; if they are restored, `graveler fsck "
+            "--expire-missing` makes it available again"
+        )
     return ExpiredError(
         f"commit {commit_id[:12]} expired: garbage collection {record.mark} "
         f"{'removed' if record.gone else 'condemned, and later removed,'} its tree on "

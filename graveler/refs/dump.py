@@ -36,12 +36,16 @@ class Header:
         storage: Root URI of its objects, or "" if they are below the lake's storage.
         default_branch: Its default branch.
         splitting: The record of its splitting policy.
+        storage_id: The id of its storage; "" in a dump of version 0.2.
+        settings: The records of other settings by name: links, packing, retention.
     """
 
     repository: str
     storage: str
     default_branch: str
     splitting: Mapping[str, Any]
+    storage_id: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,7 @@ def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
         rules=refs.protection.rules(),
         gates=dict(refs.requirements.rules()),
     )
-    contents.generations.update(_reachable(refs, _heads(contents)))
+    contents.generations.update(reachable(refs, _heads(contents)))
     gone = {name: record for name, record in refs.expired.list() if record.gone}
     contents.expired.update({name: gone[name] for name in contents.generations if name in gone})
     digest = sha256()
@@ -108,7 +112,14 @@ def _heads(contents: Contents) -> set[str]:
     return {head for head, _ in contents.branches.values()} | set(contents.tags.values())
 
 
-def _reachable(refs: Refs, heads: Iterable[str]) -> dict[str, int]:
+def heads_of(refs: Refs) -> set[str]:
+    """Return the commits that branches and tags name."""
+    return {record.commit_id for record in refs.branches.list()} | {
+        commit for _, commit in refs.tags.list()
+    }
+
+
+def reachable(refs: Refs, heads: Iterable[str]) -> dict[str, int]:
     """Return the generations of the reached commits, in ascending order."""
     generations: dict[str, int] = {}
     pending = list(heads)
@@ -179,11 +190,14 @@ def _header(raw: bytes, what: str) -> Header:
     try:
         fields = Fields(decode_json(raw, what, stamped=True), what)
         splitting = fields.record("splitting")
+        settings = fields.record("settings") if "settings" in fields else Fields({}, what)
         return Header(
             repository=check_repository(fields.text("repository")),
             storage=fields.place("storage"),
             default_branch=check_branch(fields.text("default_branch")),
             splitting={name: splitting.value(name) for name in splitting},
+            storage_id=fields.text("storage_id", ""),
+            settings={name: settings.value(name) for name in settings},
         )
     except CorruptionError as error:
         raise InvalidInputError(f"{what}: this is not a dump of refs ({error})") from error

@@ -99,22 +99,28 @@ def moves_ago(refs: Refs, name: str, number: int) -> str | None:
 def as_of(refs: Refs, name: str, when: datetime) -> str:
     """Return the commit of the branch at a time, by its log.
 
-    If clocks jumped, the latest move whose time is not after `when` decides.
+    If clocks jumped, the latest move whose time is not after `when` decides. A commit is made
+    before the branch moves to it. The commit's own time stands for that commit.
 
     Raises:
         RefNotFoundError: The branch did not exist then, or does not exist now.
     """
     refs.branches.get(name)
     moment = unix_us(when)
-    line = None
+    line = later = None
     for line in branch_moves(refs, name):
         if unix_us(line.at) <= moment:
+            if later is not None and refs.commits.get(later).created == when:
+                return later
             if line.after is None:
                 raise RefNotFoundError(
                     f"no branch {name!r} at {when.isoformat()}: it was deleted at "
                     f"{line.at.isoformat()}, and made again later"
                 )
             return line.after
+        later = line.after
+    if later is not None and refs.commits.get(later).created == when:
+        return later
     since = "it has no log yet" if line is None else f"its log begins at {line.at.isoformat()}"
     raise RefNotFoundError(f"no branch {name!r} at {when.isoformat()}: {since}")
 

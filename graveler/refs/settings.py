@@ -289,6 +289,16 @@ LINK_PLACES: Final[Setting[list[str]]] = Setting(
 )
 
 
+UNSOUND: Final = Setting(
+    "unsound",
+    "result of the last check",
+    default=False,
+    encode=lambda unsound: {"unsound": unsound},
+    read=lambda fields: fields.flag("unsound"),
+)
+"""Whether trees were found incomplete, and no complete check since then found the rest sound."""
+
+
 class Requirements:
     """The gates that the branches of one repository require."""
 

@@ -464,7 +464,7 @@ class Branch(View, BranchLike):
         return self._writes.delete(paths_of(paths, "paths"))
 
     def new_address(self) -> str:
-        """Return a new key prefix, ``data/<unique>``, below which another program may write.
+        """Return a new key prefix, ``data/<storage id>/<unique>``, below which another program may write.
 
         Link the files afterwards. Files that are not linked are garbage.
 

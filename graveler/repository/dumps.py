@@ -1,7 +1,7 @@
 """Dumping and restoring the refs of a repository."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,8 +20,11 @@ from graveler.model import BranchRecord, Commit
 from graveler.objects.local_files import storage_errors
 from graveler.process import batches
 from graveler.reads.stores import Stores
+from graveler.records import Fields
 from graveler.refs import Refs, move
 from graveler.refs.dump import Contents, Header, RefSet, commits_in, read_dump, write_dump
+from graveler.refs.settings import Setting
+from graveler.repository.wholeness import check_commits, record_missing
 
 _RESTORE: Final = "restore"
 
@@ -37,13 +40,14 @@ _CHUNK: Final = 1_000
 _SHOWN: Final = 5
 
 
-def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
+def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting[Any]]) -> Contents:
     """Write all refs to a file.
 
     Args:
         stores: The repository.
         path: The file. An existing file is replaced when the new one is complete.
         storage: Root URI of the objects for the header, or "" if they are in the lake's storage.
+        settings: The settings that the dump has beside protection and required gates.
 
     Raises:
         NotFoundError: The folder of the file does not exist.
@@ -64,6 +68,8 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
         storage=storage,
         default_branch=stores.default_branch,
         splitting=stores.splitting.encode(),
+        storage_id=stores.storage_id,
+        settings={each.name: each.encode(stores.refs.settings.get(each)) for each in settings},
     )
     beside = path.with_name(f".{path.name}.{stores.ids.unique()}")
     with storage_errors(f"write {path}", writing=True):
@@ -98,21 +104,49 @@ def check_storage(ranges: RangeStore, contents: Contents) -> None:
             ) from None
 
 
-def restore(stores: Stores, path: Path) -> Contents:
-    """Restore all refs of a dump. Existing refs stay. The call may be repeated.
+def restore(
+    stores: Stores, path: Path, *, settings: Sequence[Setting[Any]], missing: int | None
+) -> Contents:
+    """Restore all refs of a dump. Existing refs and settings stay. The call may be repeated.
+
+    Args:
+        stores: The repository.
+        path: The dump.
+        settings: As for `dump`.
+        missing: How many commits may lack parts of their trees; see `check_commits`.
 
     Raises:
         InvalidInputError: The file is not a dump.
         CorruptionError: The dump is damaged, or a commit does not match its id.
-        ObjectNotFoundError: The storage lacks a tree that its refs name.
+        ObjectNotFoundError: The storage lacks more trees than are accepted.
         AlreadyExistsError: Branches or tags with the same names have other commits.
         ProtectedBranchError: A rule that only the repository has matches a branch of the dump.
     """
     contents = read_dump(path)
-    check_storage(stores.ranges, contents)
     check_room(stores.refs, contents)
+    kept = (commit for commit in commits_in(path) if commit.id not in contents.expired)
+    heads = {head for head, _ in contents.branches.values()} | set(contents.tags.values())
+    found = check_commits(stores, kept, heads, missing=missing)
+    what = f"settings in {path}"
+    dumped = Fields(dict(contents.header.settings), what)
+    values = [
+        (each, each.read(dumped.record(each.name))) for each in settings if each.name in dumped
+    ]
+    record_missing(stores, found)
+    for setting, value in values:
+        _restore_setting(stores.refs, setting, value)
+    # what a left out ref names cannot be read
+    for name in [name for name, (to, _) in contents.branches.items() if to in found.missing]:
+        del contents.branches[name]
+    for name in [name for name, to in contents.tags.items() if to in found.missing]:
+        del contents.tags[name]
     restore_refs(stores.refs, contents, commits_in(path))
     return contents
+
+
+def _restore_setting(refs: Refs, setting: Setting[Any], value: Any) -> None:
+    if refs.settings.get(setting) == setting.default != value:
+        refs.settings.change(setting, lambda now: value if now == setting.default else now)
 
 
 def check_room(refs: Refs, contents: RefSet, follows: Follows = _never) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from graveler.errors import ThrottledError
 from graveler.model import Entry
 from graveler.names import check_pairs, check_path, path_key
+from graveler.objects.address import DATA
 from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
@@ -198,7 +199,9 @@ def stored(
 ) -> Entry:
     """Store the bytes at a new address and return their entry. The branch is not read."""
     address = new_address(stores) + _suffix(path)
+    since = stores.clock.now()
     info = stores.objects.put(address, body)
+    stores.store_clock.note(info.mtime, since)
     return Entry(
         path=path,
         address=address,
@@ -212,8 +215,8 @@ def stored(
 
 
 def new_address(stores: Stores) -> str:
-    """Return a new key prefix in the repository's storage: ``data/<unique>``."""
-    return f"data/{stores.ids.unique()}"
+    """Return a new key prefix in the repository's storage: ``data/<storage id>/<unique>``."""
+    return f"{DATA}{stores.storage_id}/{stores.ids.unique()}"
 
 
 def _suffix(path: str) -> str:

@@ -122,6 +122,6 @@ def test_what_is_not_ours_is_named_and_left(cli, garbage, repo):
     repo.stores.objects.put("notes/todo.txt", b"mine")
     repo.stores.objects.put("_graveler/readme", b"mine")
     said = cli("gc", "run", "--grace", "0", "--window", "0")
-    assert "not graveler's, left alone: _graveler/readme, notes/todo.txt" in said.out
+    assert "unknown, left alone: _graveler/readme, notes/todo.txt" in said.out
     assert repo.stores.objects.get("notes/todo.txt") == b"mine"
     assert repo.stores.objects.get("_graveler/readme") == b"mine"

@@ -133,18 +133,24 @@ def _raised(kind, call):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_tree_made_again_counts_with_all_its_ranges(tmp_path, whole):
+def test_a_tree_made_again_counts_with_all_its_ranges_and_files(tmp_path, whole):
     made = Restored(tmp_path / "lake", MarkState.CONDEMNED)
-    folder = made.folder / "objects" / "flights" / "_graveler"
+    folder = made.folder / "objects" / "flights"
     with graveler.open(made.folder) as lake:
-        tree = lake.repository("flights").ref(made.lost).commit.metarange
-    tables = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        tree = f"_graveler/{lake.repository('flights').ref(made.lost).commit.metarange}"
+    files = [path for kind in ("_graveler", "data") for path in (folder / kind).rglob("*")]
+    held = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in files
+        if path.is_file() and "gc" not in path.parts
+    }
     made.sweep_elsewhere()
-    back = [name for name in tables if not (folder / name).exists()]
+    back = [name for name in held if not (folder / name).exists()]
     assert tree in back
     assert len(back) > 1
     for name in back if whole else [tree]:
-        (folder / name).write_bytes(tables[name])
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(held[name])
     with graveler.open(made.folder) as lake:
         repo = lake.repository("flights")
         repo.gc.run(grace=NOW, window=timedelta(days=1))

@@ -77,6 +77,11 @@ def keys(repo, prefix=""):
     }
 
 
+def made_key(repo, number=0):
+    """A key that graveler could have made for a file of the repository."""
+    return f"data/{repo.stores.storage_id}/{number:032x}"
+
+
 def counts(tallies):
     """Return the counts of tallies by kind, without zeros."""
     return {kind.value: tally.count for kind, tally in tallies.items() if tally.count}

@@ -277,13 +277,13 @@ def test_a_namespace_in_the_repository_s_storage_is_refused(world, lakefs, sourc
             with pytest.raises(InvalidInputError, match="own storage"):
                 lake.import_lakefs(source, "flights", allow=[above], storage=storage)
         assert lake.repositories() == []
-        lake.create_repository("flights", storage=source)
+        lake.create_repository("flights", storage=source, adopt=True)
         with pytest.raises(InvalidInputError, match="own storage"):
             lake.import_lakefs(source, "flights", allow=[above])
 
 
 def test_the_storage_of_another_repository_is_no_source(refused, repo, small, source):
-    repo.lake.create_repository("trains", storage=source)
+    repo.lake.create_repository("trains", storage=source, adopt=True)
     assert "in the storage of repository 'trains'" in refused(InvalidInputError)
 
 

@@ -63,6 +63,12 @@ def test_a_dump_is_readable_lines(dumped):
         "format": 2,
         "repository": "flights",
         "storage": "",
+        "storage_id": f"s{1:016x}",
+        "settings": {
+            "links": {"places": []},
+            "packing": {"after": 100, "branches": []},
+            "retention": {"default": [None, None], "format": 2, "patterns": {}},
+        },
         "default_branch": "main",
         "splitting": {
             "policy": "hash",

@@ -50,6 +50,10 @@ def _restore(
             help="Take over the storage of the lake that its marker names; it must no longer exist.",
         ),
     ] = False,
+    missing: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Accept N commits whose trees are incomplete; they expire."),
+    ] = None,
 ) -> None:
     """Restore a dump into the repository that it names; a missing repository is made.
 
@@ -59,7 +63,7 @@ def _restore(
 
     named = session.options.repo or environment("GRAVELER_REPO")
     repository = session.lake.restore_repository(
-        file, name=named or None, storage=storage or None, take_over=take_over
+        file, name=named or None, storage=storage or None, take_over=take_over, missing=missing
     )
     shape = _shape(repository.name, read_dump(file))
     session.out.show(shape, f"restored {_counts(shape)} into {repository.name}")

@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
     verb(app, "fsck")(_fsck)
 
 
-def _fsck(
+def _fsck(  # noqa: PLR0913 - the options of the verb
     session: Session,
     *,
     checksums: Annotated[
@@ -42,6 +42,17 @@ def _fsck(
         str,
         typer.Option(metavar="RATE", help="With --checksums: limit the reading rate, as 50MB/s."),
     ] = "",
+    expire_missing: Annotated[
+        bool,
+        typer.Option(
+            "--expire-missing",
+            help="First record commits whose trees are incomplete as expired, or whole again.",
+        ),
+    ] = False,
+    missing: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With --expire-missing: accept N; else 5 % and no head."),
+    ] = None,
 ) -> None:
     """Find missing and damaged objects; exit with 1 if there are any.
 
@@ -55,6 +66,8 @@ def _fsck(
     shapes = []
     outdated = _outdated(session)
     for repository in _repositories(session):
+        if expire_missing:
+            repository.expire_missing(missing=missing)
         with session.progress(repository.name) as progress:
             report = repository.fsck(
                 objects="none" if no_objects else "checksum" if checksums else "exist",

@@ -105,6 +105,22 @@ def _undelete(session: Session, mark: _Mark) -> None:
     )
 
 
+@verb(_gc, "adopt")
+def _adopt(
+    session: Session,
+    *,
+    agree: Annotated[
+        bool, typer.Option("--agree", help="Let collection delete what the last list has.")
+    ] = False,
+) -> None:
+    """List unneeded files that may be of version 0.2 or of another program; adopt them."""
+    found = session.repository.gc.adopt(agree=agree)
+    last = f"{len(found.keys)} files, {size_text(found.bytes)}: `graveler gc adopt --agree` if all are graveler's"
+    lines = [*map(printable, found.keys), last]
+    shape = {"agreed": agree, "bytes": found.bytes, "keys": list(found.keys)}
+    session.out.show(shape, *(["the listed files are adopted"] if agree else lines))
+
+
 @verb(_gc, "list")
 def _list(session: Session) -> None:
     """List the marks, oldest first."""
@@ -203,7 +219,7 @@ def mark_lines(session: Session, mark: "Mark") -> Iterator[str]:
     if mark.unknown:
         names = ", ".join(map(printable, mark.unknown_keys[:3]))
         more = f" and {mark.unknown - 3} more" if mark.unknown > len(mark.unknown_keys[:3]) else ""
-        yield f"not graveler's, left alone: {names}{more}"
+        yield f"unknown, left alone: {names}{more}"
 
 
 def _cell(kind: str, tallies: "Mapping[Any, Tally]") -> str:

@@ -71,10 +71,14 @@ def _create(
             help="Take over the storage of a repository unknown to this lake; it must no longer exist.",
         ),
     ] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Accept a storage that holds something, which is left alone."),
+    ] = False,
 ) -> None:
     """Make a repository with a first, empty commit on its branch main."""
     session.lake.create_repository(
-        name, storage=storage or None, exist_ok=exist_ok, take_over=take_over
+        name, storage=storage or None, exist_ok=exist_ok, take_over=take_over, adopt=adopt
     )
     shape = _shape(session, name)
     session.out.show(shape, f"made repository {name}, its objects in {shape['storage']}")
@@ -87,13 +91,44 @@ def _list(session: Session) -> None:
         session.out.show(_shape(session, name), name)
 
 
+@verb(_repo, "delete")
+def _delete(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="The repository.")],
+    *,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Delete its records and files now, and for good.")
+    ] = False,
+) -> None:
+    """Put a repository into the trash; also one that was never finished."""
+    session.lake.delete_repository(name, purge=purge)
+    text = (
+        f"deleted {name}" if purge else f"{name} is in the trash: `graveler repo undelete {name}`"
+    )
+    session.out.show({"repository": name, "purged": purge}, text)
+
+
+@verb(_repo, "undelete")
+def _undelete(
+    session: Session, name: Annotated[str, typer.Argument(help="The repository.")]
+) -> None:
+    """Take a repository out of the trash."""
+    session.lake.undelete_repository(name)
+    session.out.show({"repository": name}, f"{name} is back")
+
+
 @verb(_repo, "accept")
 def _accept(
     session: Session,
     name: Annotated[str, typer.Argument(help="The repository; else the one of --repo.")] = "",
+    *,
+    missing: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Accept N commits whose trees are incomplete; they expire."),
+    ] = None,
 ) -> None:
     """Accept a key-value store or a storage that was restored to an older state."""
-    repository = session.lake.accept(name or session.repository_name)
+    repository = session.lake.accept(name or session.repository_name, missing=missing)
     session.out.show(
         {"repository": repository.name, "accepted": True},
         f"{repository.name} continues from the stored state; next: graveler fsck",

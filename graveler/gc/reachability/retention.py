@@ -3,9 +3,15 @@
 A branch is walked by first parents, which are its earlier heads. A commit is kept while its child
 on the line is younger than the threshold. This rule keeps the younger commits and the one that was
 the head at the threshold. Heads are always kept.
+
+A clock may have been wrong when a commit was made. The longest sequence of commits of a line whose
+times agree with their order is trusted. Each other commit counts as old as the trusted one before
+it, or as the one after it if its own time is later still. So a wrong clock moves no other commit.
+If two sequences are equally long, the later times are trusted, which keeps more.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -47,25 +53,73 @@ def kept_commits(graph: History, lines: Iterable[Line], now: int) -> set[str]:
     Args:
         graph: The history.
         lines: The lines of branches, and those of heads merged into them.
-        now: Microseconds since 1970, by the clock that dates commits.
+        now: Microseconds since 1970, by the store's clock.
     """
     lines = list(lines)
+    times = times_of(graph, {line.head for line in lines if line.keep.days is not None}, now)
     kept = set(graph.ancestors(line.head for line in lines if line.keep.everything))
     walked: dict[str, tuple[float, int]] = {}
     for line in lines:
         if not line.keep.everything:
-            _walk(graph, line, now, kept, walked)
+            _walk(graph, times, line, now, kept, walked)
     return kept
 
 
+def times_of(graph: History, heads: Iterable[str], now: int) -> dict[str, int]:
+    """Return the times by which the commits of lines are judged; see the module.
+
+    A commit on several lines is judged on the longest one.
+    """
+    times: dict[str, int] = {}
+    for head in sorted(heads, key=lambda name: (-graph.get(name).generation, name)):
+        line: list[str] = []
+        rest: tuple[str, ...] = (head,)
+        while rest and rest[0] not in times:
+            line.append(rest[0])
+            rest = graph.get(rest[0]).parents
+        stated = [min(graph.get(identifier).created, now) for identifier in line]
+        trusted = _trusted(stated)
+        later = now
+        for at, identifier in enumerate(line):
+            later = stated[at] if at in trusted else later
+            times[identifier] = min(stated[at], later)
+        earlier = times[rest[0]] if rest else 0
+        for at, identifier in reversed(list(enumerate(line))):
+            earlier = max(earlier, times[identifier]) if at in trusted else earlier
+            times[identifier] = max(times[identifier], earlier)
+    return times
+
+
+def _trusted(stated: Sequence[int]) -> set[int]:
+    """Return the places of the longest sequence of times, latest first, that never rises."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for at, time in enumerate(stated):
+        place = bisect_right(tails, -time)
+        before.append(ends[place - 1] if place else -1)
+        tails[place : place + 1], ends[place : place + 1] = [-time], [at]
+    found: set[int] = set()
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        found.add(at)
+        at = before[at]
+    return found
+
+
 def _walk(
-    graph: History, line: Line, now: int, kept: set[str], walked: dict[str, tuple[float, int]]
+    graph: History,
+    times: Mapping[str, int],
+    line: Line,
+    now: int,
+    kept: set[str],
+    walked: dict[str, tuple[float, int]],
 ) -> None:
     days = line.keep.days
     threshold = float("inf") if days is None else now - days * _DAY_US
     left = 0 if line.merged else line.keep.count or 0
     identifier, node = line.head, graph.get(line.head)
-    if line.merged and node.created <= threshold:
+    if line.merged and times.get(identifier, 0) <= threshold:
         return
     while True:
         earlier = walked.get(identifier)
@@ -74,7 +128,7 @@ def _walk(
         walked[identifier] = threshold, left
         kept.add(identifier)
         left -= 1
-        if not node.parents or (node.created <= threshold and left < 1):
+        if not node.parents or (times.get(identifier, 0) <= threshold and left < 1):
             return
         identifier = node.parents[0]
         node = graph.get(identifier)

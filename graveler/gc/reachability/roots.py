@@ -29,7 +29,7 @@ class Roots:
 
     Attributes:
         heads: All heads of each branch that were seen.
-        tags: The commits that tags name.
+        tags: The commits of each tag that were seen.
         runs: The commits that runs need.
         tokens: Staging tokens that branches name, or named while they were read.
     """
@@ -40,7 +40,7 @@ class Roots:
         self._find_runs = runs
         self._read: set[str] = set()
         self.heads: dict[str, set[str]] = {}
-        self.tags: set[str] = set()
+        self.tags: dict[str, set[str]] = {}
         self.runs: set[str] = set()
         self.tokens: set[str] = set()
 
@@ -49,7 +49,8 @@ class Roots:
         before = self._size()
         for name in list(self._stores.refs.branches.names()):
             self._settle(name)
-        self.tags.update(commit for _, commit in self._stores.refs.tags.list())
+        for name, commit in self._stores.refs.tags.list():
+            self.tags.setdefault(name, set()).add(commit)
         self.runs.update(self._find_runs())
         return self._size() != before
 
@@ -65,7 +66,7 @@ class Roots:
     def _size(self) -> tuple[int, ...]:
         return (
             sum(map(len, self.heads.values())),
-            len(self.tags),
+            sum(map(len, self.tags.values())),
             len(self.runs),
             len(self.tokens),
             len(self._read),

@@ -14,6 +14,7 @@ PRAGMA cache_size = -16384;
 CREATE TABLE address (key BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE file (id BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROWID;
+CREATE TABLE old (key BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROWID;
 CREATE TABLE list (id BLOB PRIMARY KEY) WITHOUT ROWID;
 """
 _BATCH: Final = 5_000
@@ -95,6 +96,20 @@ class Scratch:
         """Note a table in the store."""
         with held_off:
             self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
+
+    def add_old(self, key: bytes, size: int, mtime: int) -> None:
+        """Note a data file without a storage id that nothing names."""
+        with held_off:
+            self._db.execute("INSERT INTO old VALUES (?, ?, ?)", (key, size, mtime))
+
+    def old(self) -> Iterator[tuple[bytes, int, int]]:
+        """Yield these files, ascending: key, size, time."""
+        last = b""
+        while page := self._select(
+            "SELECT key, size, mtime FROM old WHERE key > ? ORDER BY key LIMIT ?", last, _PAGE
+        ):
+            yield from page
+            last = page[-1][0]
 
     def add_list(self, identifier: bytes) -> None:
         """Note a range whose list of addresses is in the store."""

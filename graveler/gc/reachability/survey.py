@@ -9,12 +9,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE
 from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import PermissionDeniedError, ReadOnlyError, StateError
+from graveler.gc.adoption import ADOPTION
 from graveler.gc.marks import FOLDER, Kind, Tally, store_now
 from graveler.gc.reachability.graph import CommitGraph
 from graveler.gc.reachability.retention import Line, kept_commits
@@ -22,8 +23,7 @@ from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
 from graveler.gc.reachability.trees import Trees
 from graveler.gc.rules import Keep, Retention
-from graveler.objects.address import DATA
-from graveler.objects.store import ObjectInfo
+from graveler.objects.address import DATA, is_made_for, is_old, is_old_storage
 from graveler.process import Progress, no_progress
 from graveler.reads import Stores
 from graveler.refs import Refs
@@ -43,7 +43,28 @@ class _Unknown:
     def add(self, key: str) -> None:
         self.count += 1
         if len(self.keys) < _SHOWN:
-            self.keys = (*self.keys, key)
+            self.keys = (*self.keys, _bytes(key).decode("utf-8", "backslashreplace"))
+
+
+class DataFile(NamedTuple):
+    """A file below ``data/``.
+
+    Attributes:
+        key: Its key.
+        size: Bytes.
+        mtime: Microseconds since 1970, by the store's clock.
+        named: Whether something names it.
+    """
+
+    key: str
+    size: int
+    mtime: int
+    named: bool
+
+
+def _bytes(key: str) -> bytes:
+    """Return the bytes of a listed key, which need not be UTF-8."""
+    return key.encode("utf-8", "surrogateescape")
 
 
 class Survey:
@@ -55,7 +76,7 @@ class Survey:
         kept: The commits whose trees are kept.
         graph: All commits.
         roots: The objects that refs, staged writes and runs name.
-        unknown: Objects in the storage that are not graveler's.
+        unknown: Objects in the storage that graveler did not make, or that may be of others.
 
     Args:
         stores: The repository.
@@ -106,19 +127,18 @@ class Survey:
 
     def keep_commits(self, rules: Retention) -> None:
         """Decide which commits keep their trees, and note the objects that the trees name."""
-        now = unix_us(self._stores.clock.now())
-        kept = kept_commits(self.graph, self._lines(rules), now)
+        kept = kept_commits(self.graph, self._lines(rules), self.now)
         # a new commit may get a ref soon
         kept |= {
             identifier
             for identifier, node in self.graph.nodes.items()
-            if abs(now - node.created) < self._grace
+            if abs(self.now - node.created) < self._grace
         }
         if not rules.keeps_everything:  # else everything is reached, merge bases included
             kept |= self.graph.merge_bases(chain.from_iterable(self.roots.heads.values()))
         # a rule that was loosened after a sweep, or a longer grace, covers commits without trees
         gone = {identifier for identifier, record in self._refs.expired.list() if record.gone}
-        roots = self.roots.tags.union(self.roots.runs, *self.roots.heads.values())
+        roots = self.roots.runs.union(*self.roots.tags.values(), *self.roots.heads.values())
         self.kept = kept - gone | roots
         for identifier in list(self.kept):
             self.kept.update(name for name in self._named(identifier) if name not in gone)
@@ -159,33 +179,50 @@ class Survey:
         """Treat data files as named."""
         self._scratch.add_addresses(key.encode("utf-8", "surrogatepass") for key in keys)
 
-    def data(self) -> Iterator[tuple[ObjectInfo, bool]]:
-        """Yield the data files in the storage and whether something names them.
+    def data(self) -> Iterator[DataFile]:
+        """Yield the data files that something names or that graveler made.
 
-        Raises:
-            StateError: They include the storage of another repository.
+        The addresses of version 0.2 lack the id of the storage. An unnamed file of such an address
+        is graveler's if it was adopted, or if version 0.2 began the storage and all data files have
+        such an address or one with the id.
         """
+        stores = self._stores
+        agreed = stores.refs.settings.get(ADOPTION).agreed
+        whole = is_old_storage(stores.storage_id)
         named = self._scratch.addresses()
         next_named = next(named, None)
-        for done, info in enumerate(self._stores.objects.list()):
-            if info.key.startswith(_TABLES):
-                continue
-            if not info.key.startswith(DATA):
-                self.unknown.add(info.key)
-                continue
+        for done, info in enumerate(stores.objects.list(DATA)):
             if not done % 1_000:
                 self._progress("data files", done, done + 1)
-            key = info.key.encode()
+            key, mtime = _bytes(info.key), unix_us(info.mtime)
             while next_named is not None and next_named < key:
                 next_named = next(named, None)
-            if next_named != key and info.key.endswith(f"/{MARKER}"):
-                place = self._stores.objects.uri(info.key).removesuffix(f"/{MARKER}")
-                raise StateError(
-                    f"{place} is the storage of another repository, and lies within the files of "
-                    f"{self._stores.storage}: they would be deleted as garbage; give each a storage of "
-                    f"its own, or delete {info.key} if that repository is given up"
-                )
-            yield info, next_named == key
+            made, old = is_made_for(stores.storage_id, info.key), is_old(info.key)
+            if next_named == key or made or (old and mtime <= agreed):
+                yield DataFile(info.key, info.size, mtime, next_named == key)
+            elif old:
+                self._scratch.add_old(key, info.size, mtime)
+            else:
+                self.unknown.add(info.key)
+            whole = whole and (made or old)
+        for raw, size, mtime in self._scratch.old():
+            if whole:
+                yield DataFile(raw.decode(), size, mtime, named=False)
+            else:
+                self.unknown.add(raw.decode())
+        self._note_foreign()
+
+    def _note_foreign(self) -> None:
+        """Note what lies beside the files and the tables."""
+        for item in self._stores.objects.level():
+            if not isinstance(item, str):
+                self.unknown.add(item.key)
+            elif item not in (DATA, _TABLES):
+                try:
+                    for info in self._stores.objects.list(item):
+                        self.unknown.add(info.key)
+                except PermissionDeniedError:
+                    self.unknown.add(item)  # as lost+found
 
     def lost_lists(self) -> Iterator[str]:
         """Yield the keys of the lists of addresses whose ranges are gone."""
@@ -236,7 +273,7 @@ class Survey:
 
     def _lines(self, rules: Retention) -> Iterator[Line]:
         by_rule: dict[Keep, set[str]] = {}
-        for name, heads in self.roots.heads.items():
+        for name, heads in chain(self.roots.heads.items(), self.roots.tags.items()):
             keep = rules.of(name)
             by_rule.setdefault(keep, set()).update(heads)
             for head in heads:

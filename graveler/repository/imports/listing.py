@@ -8,7 +8,7 @@ from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.objects.address import AddressBook
-from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.objects.store import ObjectInfo, ObjectStore, check_key
 from graveler.reads.stores import Stores
 from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.links import version_in
@@ -49,6 +49,7 @@ def _found(
 ) -> Iterator[Found]:
     """Yield the files of a listing of the folder with the given URI."""
     for info in infos:
+        check_key(info.key)
         below = info.key[len(folder) :]
         yield Found(
             address=f"{uri}/{below}",

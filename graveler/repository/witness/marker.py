@@ -6,6 +6,7 @@ from typing import Final
 
 from graveler.clock import unix_us
 from graveler.errors import ObjectNotFoundError
+from graveler.objects.address import storage_id
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json
 
@@ -22,12 +23,14 @@ class Owner:
         uid: Its unique id.
         name: Its name.
         where: The folder or file with which its lake was opened.
+        storage_id: The id of the storage, which a later owner keeps.
     """
 
     lake: str
     uid: str
     name: str
     where: str
+    storage_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,13 @@ def decode_marker(raw: bytes, what: str) -> Marker:
         NewerFormatError: A newer graveler wrote it.
     """
     fields = Fields(decode_json(raw, what, stamped=True), what)
+    uid = fields.name("uid")
     owner = Owner(
         lake=fields.name("lake"),
-        uid=fields.name("uid"),
+        uid=uid,
         name=fields.name("name"),
         where=fields.text("where"),
+        storage_id=fields.text("storage_id", "") or storage_id(uid, old=True),
     )
     return Marker(owner, fields.number("count"), fields.name("nonce"), fields.moment("at"))
 

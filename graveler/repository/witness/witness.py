@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
-from graveler.clock import Clock, IdSource
+from graveler.clock import IdSource, StoreClock
 from graveler.errors import (
     GravelerError,
     KVOutdatedError,
@@ -58,6 +58,8 @@ from graveler.repository.witness.marker import (
     read_marker,
 )
 
+T = TypeVar("T")
+
 _KEY: Final = b"count"
 _EVERY: Final = timedelta(minutes=1)
 _SHORT: Final = timedelta(seconds=10)
@@ -83,7 +85,7 @@ class Witness:
         kv: KVStore,
         objects: ObjectStore,
         *,
-        clock: Clock,
+        clock: StoreClock,
         ids: IdSource,
         background: Background,
     ) -> None:
@@ -120,7 +122,7 @@ class Witness:
         """
         if self._refusal is not None:
             raise type(self._refusal)(str(self._refusal))
-        now = self._clock.now()
+        now = self._clock.machine()
         if self._counted is None:
             with self._lock:
                 if self._counted is None:
@@ -202,14 +204,22 @@ class Witness:
                     continue
                 marker = claimed
             if (error := self._mismatch(marker)) is not None:
+                if read_marker(self._objects) != marker:
+                    continue  # another process counted between the two reads
                 raise error
             self._acknowledge(marker, etag)
-            self._counted = self._clock.now()
+            self._counted = self._clock.machine()
             return
         raise self._busy()
 
-    def accept(self) -> None:
+    def accept(self, check: Callable[[], T]) -> T:
         """Accept the state of both stores, which count as complete from now on.
+
+        Args:
+            check: Called before the state is accepted. An error prevents that.
+
+        Returns:
+            The result of `check`.
 
         Raises:
             StorageMismatchError: The storage belongs to another repository, or is in another
@@ -224,6 +234,7 @@ class Witness:
             wrong = not marker.is_of(self._owner) or (elsewhere and marker.count < known.acked)
         if wrong:
             raise wrong_storage(self._owner, self._objects, known, marker)
+        result = check()
         accepted = self._marker(self._issue(beyond=0 if marker is None else marker.count))
         if marker is None:
             self._objects.put_if_absent(MARKER, encode_marker(accepted))
@@ -232,7 +243,8 @@ class Witness:
             etag = self._objects.put_if_match(MARKER, encode_marker(accepted), etag).etag
         self._acknowledge(accepted, etag)
         self._refusal = None
-        self._counted = self._clock.now()
+        self._counted = self._clock.machine()
+        return result
 
     def close(self) -> None:
         """Write a count for the moves since the last count, unless the process was short."""
@@ -281,7 +293,10 @@ class Witness:
         for _ in range(_ATTEMPTS):
             try:
                 if etag:
-                    return self._objects.put_if_match(MARKER, body, etag).etag
+                    since = self._clock.machine()
+                    info = self._objects.put_if_match(MARKER, body, etag)
+                    self._clock.note(info.mtime, since)
+                    return info.etag
             except (PreconditionFailedError, OutcomeUnknownError):
                 pass  # the stored marker decides
             etag, stored = self._read()
@@ -309,7 +324,7 @@ class Witness:
 
     def _marker(self, known: Known) -> Marker:
         count, nonce = known.issued[-1]
-        return Marker(self._owner, count, nonce, self._clock.now())
+        return Marker(self._owner, count, nonce, self._clock.machine())
 
     def _issue(self, beyond: int = 0) -> Known:
         """Issue the next count above `beyond`, and return the new record."""

@@ -338,3 +338,18 @@ def test_less_than_nothing_is_refused(repo):
     for call in (repo.moves, repo.log, repo.branches):
         with pytest.raises(InvalidInputError, match="limit=-1"):
             call(limit=-1)
+
+
+def test_the_time_of_a_commit_names_that_commit(repo, at):
+    main = repo.branch("main")
+    made = []
+    for hour in (1, 2):
+        at(hour)
+        made += [commit(main, a=str(hour)), commit(main, a=f"{hour} again")]
+    at(3)
+    commit(repo.create_branch("dev"), b="1")
+    made.append(repo.merge("dev", "main").commit)
+    for one in made:
+        assert repo.commit(f"main@{{{one.created.isoformat()}}}") == one
+    between = made[2].created - (made[2].created - made[1].created) / 2
+    assert repo.commit(f"main@{{{between.isoformat()}}}") == made[1]

@@ -18,7 +18,16 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.testing.faults import ProcessDied, dies
-from tests.harness.gc_lakes import NOW, OUTSIDE, check_sound, commit, everything, link, outside
+from tests.harness.gc_lakes import (
+    NOW,
+    OUTSIDE,
+    check_sound,
+    commit,
+    everything,
+    link,
+    made_key,
+    outside,
+)
 from tests.harness.worlds import Points, ScriptedWorld, interleave, outcome_of
 
 GARBAGE = {"g0": "garbage 0", "g1": "garbage 1", "g3": "garbage 3"}
@@ -277,7 +286,7 @@ def test_a_writer_comes_in_between_the_fresh_look_of_a_sweep(writer):
         mark = repo.gc.mark()
         repo.gc.undelete(mark.id)
         repo.create_branch("dev", lost)
-        repo.stores.objects.put("data/stray", b"x")
+        repo.stores.objects.put(made_key(repo), b"x")
         days(repo, 2)
         repo.gc.mark()
         days(repo, 8)

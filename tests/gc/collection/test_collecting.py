@@ -18,6 +18,7 @@ from tests.harness.gc_lakes import (
     commit,
     counts,
     keys,
+    made_key,
     pass_days,
 )
 
@@ -47,7 +48,7 @@ def test_a_deleted_branch_goes_and_leaves_what_others_share(repo):
 
 def test_uploads_that_nobody_linked_go(repo):
     before = keys(repo)
-    repo.stores.objects.put("data/stray/part-0", b"123")
+    repo.stores.objects.put(f"{made_key(repo)}/part-0", b"123")
     repo.branch("main").put("a", b"reset")
     repo.branch("main").reset()
     mark = collect(repo)
@@ -64,6 +65,23 @@ def tagged(repo):
     commit(repo, "dev", x="dev")
     repo.tags.create("v1", "dev")
     repo.delete_branch("dev")
+
+
+@pytest.mark.parametrize("rule", [None, "main"])
+def test_the_history_of_a_tag_is_kept_without_a_rule_for_it(repo, rule):
+    commit(repo, "release", "first", x="1")
+    commit(repo, "release", "second", x="2")
+    repo.tags.create("v1", "release")
+    repo.delete_branch("release")
+    if rule:
+        repo.gc.keep(rule, count=1)
+    collect(repo)
+    assert repo.ref("v1~1").get("x") == b"1"
+    repo.gc.keep(count=1)
+    collect(repo)
+    assert repo.ref("v1").get("x") == b"2"
+    with pytest.raises(ExpiredError):
+        repo.ref("v1~1")
 
 
 def staged(repo):

@@ -11,6 +11,7 @@ from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundEr
 from graveler.gc.marks import Kind
 from graveler.model import Entry
 from graveler.values import encode_entry, encode_value
+from tests.harness.gc_lakes import made_key
 
 NOW = timedelta(0)
 KEY = "data/0a/part-0"
@@ -22,7 +23,7 @@ def repo(tmp_path):
         repo = lake.create_repository("flights")
         repo.links.allow(str(tmp_path))
         repo.stores.objects.put(KEY, b"bytes")
-        repo.stores.objects.put("data/garbage", b"garbage")
+        repo.stores.objects.put(made_key(repo), b"garbage")
         yield repo
 
 

@@ -22,6 +22,7 @@ from tests.harness.gc_lakes import (
     commit,
     counts,
     keys,
+    made_key,
     pass_days,
 )
 
@@ -190,7 +191,7 @@ def test_marks_day_after_day_condemn_everything_once(world, repo):
 
 
 def test_what_waits_for_its_sweep_is_not_condemned_once_more(world, repo):
-    repo.stores.objects.put("data/stray", b"123")
+    repo.stores.objects.put(made_key(repo), b"123")
     dead = repo.stores.refs.branches.get("main").staging_token
     repo.branch("main").put("a", b"1")
     repo.branch("main").commit("a")

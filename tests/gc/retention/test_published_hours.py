@@ -6,7 +6,7 @@ import graveler
 from graveler.errors import ExpiredError, GateFailedError
 from graveler.fsck import fsck
 from graveler.gc.marks import Kind
-from tests.harness.gc_lakes import NOW, check_sound, collect, keys
+from tests.harness.gc_lakes import NOW, check_sound, collect, keys, made_key
 from tests.harness.worlds import ScriptedWorld
 
 HOURS = 6
@@ -41,7 +41,7 @@ def repo():
     run.commit("half")
     run.put("output/99:00/part-1", b"never committed")
     run.abandon("another run does it")
-    repo.stores.objects.put("data/spark-job/part-00000.parquet", b"a task that failed")
+    repo.stores.objects.put(f"{made_key(repo)}/part-00000.parquet", b"a task that failed")
     return repo
 
 

@@ -1,6 +1,6 @@
 """Mark, sweep and undelete."""
 
-from tests.harness.gc_lakes import commit
+from tests.harness.gc_lakes import commit, made_key
 
 
 def start(repo):
@@ -18,7 +18,7 @@ def start(repo):
     run.put("run", b"r")
     run.commit("half")
     run.park("later")
-    repo.stores.objects.put("data/stray", b"stray")
+    repo.stores.objects.put(made_key(repo), b"stray")
     repo.gc.keep(count=2)
     repo.stores.clock.sleep(2 * 86_400)
 

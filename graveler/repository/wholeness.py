@@ -1,0 +1,117 @@
+"""Commits whose trees are no longer whole, as after a restore that is older than a sweep.
+
+Each metarange, each range and each own address of an entry is looked up once, in the storage. A
+commit that lacks one of them is recorded as expired. The record is removed when all are there again.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
+from typing import Final, NamedTuple
+
+from graveler.clock import unix_us
+from graveler.committed import EMPTY_METARANGE
+from graveler.committed.references import addresses_of, ranges_of
+from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.kv.store import ABSENT
+from graveler.model import Commit
+from graveler.reads.stores import Stores
+from graveler.refs.commits import MISSING, Expired
+from graveler.refs.dump import heads_of, reachable
+from graveler.refs.settings import UNSOUND
+from graveler.repository.links import look_up
+
+_FEW: Final = 20
+
+
+class Wholeness(NamedTuple):
+    """The result of a check of commits.
+
+    Attributes:
+        missing: Commits whose trees are incomplete and that no record calls expired.
+        returned: Commits that were recorded as missing and whose trees are complete.
+    """
+
+    missing: tuple[str, ...]
+    returned: tuple[str, ...] = ()
+
+
+def whole_commits(stores: Stores) -> Callable[[Commit], bool]:
+    """Return a function that tells whether a commit is whole; it looks each part up once."""
+
+    @cache
+    def has_range(identifier: bytes, at: int) -> bool:
+        if at:  # of claims, which need no files
+            return stores.ranges.is_stored(identifier)
+        own = addresses_of(stores.ranges, identifier)
+        keys = {key.decode("utf-8", "surrogatepass") for key in own}
+        return look_up(stores.objects, keys).keys() == keys
+
+    @cache
+    def has_tree(tree: str, at: int) -> bool:
+        try:
+            infos = [] if tree == EMPTY_METARANGE else ranges_of(stores.ranges, bytes.fromhex(tree))
+            return all(has_range(info.id, at) for info in infos)
+        except CorruptionError:
+            return False
+
+    return lambda commit: all(has_tree(tree, at) for at, tree in enumerate(commit.trees))
+
+
+def check_commits(
+    stores: Stores, commits: Iterable[Commit], heads: Collection[str], *, missing: int | None
+) -> Wholeness:
+    """Return which commits are incomplete. Nothing is written.
+
+    Args:
+        stores: The repository.
+        commits: The commits that no record of the caller calls expired.
+        heads: The commits that branches and tags name.
+        missing: How many may be incomplete; None for 5 % of them, and no head.
+
+    Raises:
+        ObjectNotFoundError: More are incomplete.
+    """
+    is_whole = whole_commits(stores)
+    known = dict(stores.refs.expired.list())
+    lost, returned, count = [], [], 0
+    for commit in commits:
+        count += 1
+        record = known.get(commit.id)
+        if record is None and not is_whole(commit):
+            lost.append(commit.id)
+        elif record is not None and record.mark == MISSING and is_whole(commit):
+            returned.append(commit.id)
+    named = sorted(set(lost) & set(heads))
+    if len(lost) > (count // _FEW if missing is None else missing) or (named and missing is None):
+        what = (
+            f"branches or tags name {len(named)} of them" if named else "no branch or tag names one"
+        )
+        raise ObjectNotFoundError(
+            f"{stores.storage} lacks parts of the trees of {len(lost)} of {count} commits, such as "
+            f"{(named or lost)[0][:12]}; {what}, and no ref was written: restore the storage; or, "
+            f"if they are lost, `--missing {len(lost)}` records them as expired"
+        )
+    return Wholeness(tuple(lost), tuple(returned))
+
+
+def record_missing(stores: Stores, found: Wholeness) -> None:
+    """Record missing commits as expired, and remove the records of returned ones."""
+    expired = stores.refs.expired
+    gone = Expired(MISSING, unix_us(stores.clock.now()), gone=True)
+    for identifier in found.missing:
+        expired.write(identifier, gone, ABSENT)
+    for identifier in found.returned:
+        stored = expired.find(identifier)
+        if stored is not None and stored[0].mark == MISSING:
+            expired.remove(identifier, stored[1])
+    if found.missing:
+        stores.refs.settings.change(UNSOUND, lambda _: True)
+
+
+def check_refs(stores: Stores, *, missing: int | None) -> Wholeness:
+    """Check the commits that branches and tags reach; see `check_commits`."""
+    heads = heads_of(stores.refs)
+    commits = map(stores.refs.commits.get, reachable(stores.refs, heads))
+    found = check_commits(stores, commits, heads, missing=missing)
+    # fsck goes on reporting what a branch or a tag names
+    return found._replace(missing=tuple(name for name in found.missing if name not in heads))

@@ -1,0 +1,136 @@
+"""Repositories that several processes make at once, that were not finished, and that are deleted."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import graveler
+from graveler.errors import (
+    AlreadyExistsError,
+    GravelerError,
+    InvalidInputError,
+    RepositoryNotFoundError,
+    StorageMismatchError,
+)
+from graveler.repository.witness.marker import MARKER, read_marker
+from graveler.repository.witness.witness import Witness
+from graveler.testing.faults import ProcessDied
+from tests.harness.gc_lakes import commit, keys
+
+
+@pytest.fixture
+def folder(tmp_path):
+    graveler.init(tmp_path / "lake").close()
+    return tmp_path / "lake"
+
+
+def attempt(make):
+    try:
+        return make()
+    except GravelerError as error:
+        return error
+
+
+def test_making_one_repository_in_parallel_works(folder):
+    def make(number):
+        with graveler.open(folder) as lake:
+            repo = lake.create_repository("flights", exist_ok=True)
+            commit(repo, f"b{number}", a="1")
+            return repo.stores.uid
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(make, range(8)))) == 1
+    with graveler.open(folder) as lake:
+        assert len(list(lake.repository("flights").branches())) == 9
+
+
+def test_of_several_makers_one_gets_the_repository(folder):
+    def make(_):
+        with graveler.open(folder) as lake:
+            return attempt(lambda: lake.create_repository("flights"))
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(make, range(8)))
+    others = [result for result in results if isinstance(result, GravelerError)]
+    assert [type(error) for error in others] == [AlreadyExistsError] * 7
+
+
+def test_of_two_repositories_with_one_storage_one_is_made(folder, tmp_path):
+    def make(name):
+        with graveler.open(folder) as lake:
+            return attempt(lambda: lake.create_repository(name, storage=str(tmp_path / "x")))
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(make, ("one", "two")))
+    [error] = [result for result in results if isinstance(result, GravelerError)]
+    assert isinstance(error, (InvalidInputError, StorageMismatchError))
+    with graveler.open(folder) as lake:
+        [name] = lake.repositories()
+        lake.repository(name).gc.run()
+
+
+@pytest.mark.parametrize("way", ["create", "delete"])
+def test_a_repository_whose_maker_died_is_finished_or_deleted(folder, monkeypatch, way):
+    def dies(*_, **__):
+        raise ProcessDied
+
+    with graveler.open(folder) as lake, monkeypatch.context() as patched:
+        patched.setattr("graveler.refs.branches.Branches.create", dies)
+        with pytest.raises(ProcessDied):
+            lake.create_repository("flights")
+    with graveler.open(folder) as lake:
+        with pytest.raises(RepositoryNotFoundError):
+            lake.repository("flights")
+        if way == "delete":
+            lake.delete_repository("flights", purge=True)
+            left = [path for path in folder.glob("objects/flights/**/*") if path.is_file()]
+            assert [path for path in left if ".graveler-tmp" not in path.parts] == []
+            assert [*lake._kv.partitions("refs:")] == []
+        commit(lake.create_repository("flights"), "main", a="1")
+
+
+def test_a_claim_beside_a_count_looks_again(folder, monkeypatch):
+    with graveler.open(folder) as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", a="1")
+        old = read_marker(repo.stores.objects)
+    with graveler.open(folder) as lake:
+        repo = lake.repository("flights")
+        witness = (lake._witnesses or {})[repo.stores.uid]
+        read = Witness._read
+        looks = []
+
+        def stale(self):
+            looks.append(1)
+            etag, marker = read(self)
+            if len(looks) == 1:  # another process counts between the two reads
+                with graveler.open(folder) as other:
+                    other_repo = other.repository("flights")
+                    (other._witnesses or {})[other_repo.stores.uid]._count()
+                return etag, old
+            return etag, marker
+
+        monkeypatch.setattr(Witness, "_read", stale)
+        witness.claim()
+
+
+def test_a_deleted_repository_comes_back_until_it_is_purged(folder):
+    with graveler.open(folder) as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", a="1")
+        lake.create_repository("other")
+        repo.stores.objects.put("data/customers.csv", b"of others")
+        lake.delete_repository("flights")
+        assert lake.repositories() == ["other"]
+        with pytest.raises(GravelerError, match="undelete"):
+            lake.create_repository("flights")
+        assert lake.undelete_repository("flights").ref("main").get("a") == b"1"
+        lake.delete_repository("flights")
+        lake.delete_repository("flights", purge=True)
+        assert keys(repo) == {"data/customers.csv"}
+        assert [*lake._kv.partitions(f"refs:{repo.stores.uid}")] == []
+        for act in (lake.delete_repository, lake.undelete_repository):
+            with pytest.raises(RepositoryNotFoundError, match="trash"):
+                act("flights")
+        lake.create_repository("flights", adopt=True)
+        assert MARKER in keys(repo)

@@ -1,0 +1,202 @@
+"""Collection deletes only what graveler made, whatever else lies in the storage."""
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import graveler
+from graveler.errors import InvalidInputError, StateError
+from graveler.gc.marks import Kind
+from graveler.records import encode_json
+from graveler.repository.witness.marker import MARKER, read_marker
+from tests.harness.gc_lakes import check_sound, collect, commit, counts, keys
+
+NOW = timedelta(0)
+HEX = "0123456789abcdef" * 2
+FOREIGN = [
+    "data/customers.csv",
+    f"data/{HEX}.parquet",
+    f"data/{HEX}/part-0",
+    "data/s0000000000000000/file",
+    f"data/s0000000000000000/{HEX}.csv",
+    "data/year=2013/part-0.parquet",
+    "data/o/x",
+    "top",
+]
+
+
+@pytest.fixture
+def lake(tmp_path):
+    with graveler.init(tmp_path / "lake") as lake:
+        yield lake
+
+
+@pytest.fixture
+def repo(lake):
+    return lake.create_repository("flights")
+
+
+def folder(repo):
+    return repo.storage.removeprefix("file://")
+
+
+def drop(repo):
+    """Commit files on a branch, and delete the branch."""
+    commit(repo, "dev", **{"a.csv": "1", "b": "2"})
+    repo.delete_branch("dev")
+
+
+def as_of_0_2(repo):
+    """Rewrite the records of a repository as version 0.2 wrote them, and return its first address."""
+    stores = repo.stores
+    for get, put in (
+        (
+            lambda: stores.kv.get("lake", b"repository/flights").value,
+            lambda raw: stores.kv.set("lake", b"repository/flights", raw),
+        ),
+        (lambda: stores.objects.get(MARKER), lambda raw: stores.objects.put(MARKER, raw)),
+    ):
+        fields = json.loads(get())
+        del fields["storage_id"]
+        put(encode_json(fields))
+    with graveler.open(stores.location) as lake:  # the etag of the marker has changed
+        lake.accept("flights")
+
+
+@pytest.fixture
+def old(lake, repo):
+    """A repository that version 0.2 made, with a file that is needed and one that is not."""
+    as_of_0_2(repo)
+    repo = graveler.open(lake.location).repository("flights")
+    for number, path in enumerate(("kept.csv", "dropped.csv")):
+        repo.stores.objects.put(f"data/{number:032x}.csv", path.encode())
+        branch = repo.create_branch("main" if path == "kept.csv" else "dev", exist_ok=True)
+        branch.link(path, address=f"data/{number:032x}.csv")
+        branch.commit(path)
+    repo.delete_branch("dev")
+    return repo
+
+
+def test_a_new_address_has_the_id_of_the_storage(repo):
+    entry = repo.branch("main").put("a.csv", b"1")
+    start, identifier, name = entry.address.split("/")
+    assert (start, identifier) == ("data", repo.stores.storage_id)
+    assert len(name) == len(HEX + ".csv")
+    marker = read_marker(repo.stores.objects)
+    assert marker
+    assert marker.owner.storage_id == identifier
+    assert f"data/{identifier}/" in repo.branch("main").new_address()
+
+
+def test_files_of_others_below_data_stay(repo):
+    drop(repo)
+    own = keys(repo, f"data/{repo.stores.storage_id}/")
+    for key in [*FOREIGN, f"data/{repo.stores.storage_id}/notes.txt"]:
+        repo.stores.objects.put(key, b"of others")
+    mark = collect(repo)
+    assert mark.unknown == len(FOREIGN) + 1
+    assert {*FOREIGN, f"data/{repo.stores.storage_id}/notes.txt"} == set(mark.unknown_keys)
+    assert mark.freed[Kind.DATA].count == len(own) == 2
+    assert {*FOREIGN} <= keys(repo)
+    assert not own & keys(repo)
+    check_sound(repo)
+
+
+@pytest.mark.parametrize("name", [b"odd\xffname", b"back\\slash", b"line\nbreak", b"x" * 200])
+def test_a_name_that_is_no_key_is_no_obstacle(repo, name):
+    drop(repo)
+    for place in (b"", b"data/", b"_graveler/"):
+        Path(os.fsdecode(os.fsencode(folder(repo)) + b"/" + place + name)).touch()
+    mark = collect(repo)
+    assert (mark.unknown, mark.freed[Kind.DATA].count) == (3, 2)
+    assert [mark.id for mark in repo.gc.marks()] == [mark.id]  # its record can be read again
+
+
+def test_a_storage_below_the_files_of_another_is_no_obstacle(lake, repo):
+    inner = lake.create_repository("inner", storage=f"{folder(repo)}/data/inner")
+    commit(inner, "main", a="1")
+    drop(repo)
+    drop(inner)
+    before = keys(repo, "data/inner/")
+    assert counts(collect(repo).freed)["data"] == 2
+    assert keys(repo, "data/inner/") == before
+    assert counts(collect(inner).freed)["data"] == 2
+    assert check_sound(inner)["main"] == {"a": "1"}
+
+
+def test_a_new_repository_refuses_a_storage_that_holds_something(lake, tmp_path):
+    (tmp_path / "x" / "data").mkdir(parents=True)
+    (tmp_path / "x" / "data" / "customers.csv").write_bytes(b"mine")
+    with pytest.raises(InvalidInputError, match=r"data/customers.csv.*--adopt"):
+        lake.create_repository("flights", storage=str(tmp_path / "x"))
+    assert lake.repositories() == []
+    repo = lake.create_repository("flights", storage=str(tmp_path / "x"), adopt=True)
+    drop(repo)
+    collect(repo)
+    assert (tmp_path / "x" / "data" / "customers.csv").read_bytes() == b"mine"
+
+
+def test_files_of_version_0_2_are_read_and_collected(old):
+    assert old.ref("main").get("kept.csv") == b"kept.csv"
+    assert counts(collect(old).freed)["data"] == 1
+    assert keys(old, "data/") == {f"data/{0:032x}.csv"}
+    entry = old.branch("main").put("new", b"new")
+    assert entry.address.startswith(f"data/{old.stores.storage_id}/")
+    assert old.stores.storage_id == f"o{old.stores.uid[-16:]}"
+
+
+def test_old_addresses_beside_other_files_go_once_adopted(old):
+    old.stores.objects.put("data/customers.csv", b"of others")
+    assert Kind.DATA not in counts(collect(old).freed)
+    with pytest.raises(StateError, match="gc adopt"):
+        old.gc.adopt(agree=True)
+    listed = old.gc.adopt()
+    assert listed.keys == (f"data/{1:032x}.csv",)
+    old.stores.objects.put(f"data/{HEX}", b"after the list")
+    assert old.gc.adopt(agree=True).keys == ()
+    assert collect(old).unknown_keys == ("data/customers.csv", f"data/{HEX}")
+    assert keys(old, "data/") == {"data/customers.csv", f"data/{HEX}", f"data/{0:032x}.csv"}
+
+
+def test_a_mark_of_version_0_2_deletes_no_file(old):
+    old.stores.objects.put("data/customers.csv", b"of others")
+    (mark,) = old.gc.run(grace=NOW)
+    old.stores.objects.put(
+        f"_graveler/gc/{old.stores.uid}/{mark.id}/data-000000", b'[["data/customers.csv",9]]'
+    )
+    key = b"mark/" + mark.id.encode()
+    partition = f"gc:{old.stores.uid}"
+    fields = json.loads(old.stores.kv.get(partition, key).value)
+    del fields["own"]
+    fields |= {"window": 0, "pages": {**fields["pages"], "data": 1}}
+    old.stores.kv.set(partition, key, encode_json(fields))
+    swept = old.gc.sweep(mark.id)
+    assert (swept.state, swept.spared[Kind.DATA].count) == ("swept", 1)
+    assert "data/customers.csv" in keys(old)
+
+
+def test_the_storage_id_is_kept_by_restores_and_take_overs(lake, repo, tmp_path):
+    commit(repo, "main", a="1")
+    drop(repo)
+    repo.dump_refs(tmp_path / "dump")
+    kept, storage = repo.stores.storage_id, repo.storage
+    lake.close()
+    with graveler.init(
+        tmp_path / "second", storage_uri=f"file://{tmp_path}/lake/objects"
+    ) as second:
+        restored = second.restore_repository(tmp_path / "dump", take_over=True)
+        assert (restored.stores.storage_id, restored.storage) == (kept, storage)
+        marker = read_marker(restored.stores.objects)
+        assert marker
+        assert marker.owner.storage_id == kept
+        assert counts(collect(restored).freed)["data"] == 2
+    Path(folder(repo), MARKER).unlink()
+    with graveler.init(tmp_path / "third") as third:
+        moved = third.restore_repository(tmp_path / "dump", storage=storage)
+        assert moved.stores.storage_id == kept
+    with graveler.init(tmp_path / "fourth") as fourth:
+        taken = fourth.create_repository("taken", storage=storage, take_over=True)
+        assert taken.stores.storage_id == kept

@@ -1,0 +1,119 @@
+"""Commits whose host had a wrong clock do not move the age of other commits."""
+
+from datetime import timedelta
+
+import pytest
+
+from graveler.gc.reachability.graph import Node
+from graveler.gc.reachability.retention import Line, kept_commits, times_of
+from graveler.gc.rules import Keep
+from graveler.objects.memory import MemoryStore
+from graveler.testing.clock import FakeClock
+from tests.harness.gc_lakes import DAY, NOW, collect, commit, counts, pass_days
+from tests.harness.worlds import ScriptedWorld
+
+YEARS = 3_000
+
+
+class Chain:
+    """Commits 0, 1, 2, … on one line, made on the given days."""
+
+    def __init__(self, days):
+        self.nodes = {
+            str(at): Node((str(at - 1),) if at else (), day * DAY * 10**6, (), at + 1)
+            for at, day in enumerate(days)
+        }
+
+    def get(self, identifier):
+        return self.nodes[identifier]
+
+    def ancestors(self, heads):
+        return iter({str(at) for head in heads for at in range(int(head) + 1)})
+
+    def kept(self, now, keep):
+        head = str(len(self.nodes) - 1)
+        return sorted(map(int, kept_commits(self, [Line(head, keep)], now * DAY * 10**6)))
+
+
+@pytest.mark.parametrize("slow", [1, 5, 9])
+def test_a_commit_of_a_slow_clock_moves_no_other_one(slow):
+    days = list(range(100, 110))
+    assert Chain(days).kept(110, Keep(days=7)) == list(range(3, 10))
+    days[slow] -= YEARS
+    kept = Chain(days).kept(110, Keep(days=7))
+    assert set(kept) >= set(range(3, 10)) - {slow}
+    assert set(kept) <= set(range(2, 10))
+
+
+@pytest.mark.parametrize("fast", [1, 5, 8])
+def test_a_commit_of_a_fast_clock_moves_no_other_one(fast):
+    days = list(range(100, 110))
+    days[fast] += YEARS
+    kept = Chain(days).kept(110, Keep(days=7))
+    assert set(kept) >= set(range(3, 10)) - {fast}
+    assert set(kept) <= set(range(2, 10))
+
+
+def test_when_nothing_decides_commits_are_kept():
+    assert Chain([100, 100 - YEARS]).kept(101, Keep(days=7)) == [0, 1]
+    assert Chain([100, 101, 100 - YEARS, 101 - YEARS]).kept(102, Keep(days=7)) == [0, 1, 2, 3]
+
+
+def test_lines_that_share_history_agree_about_it():
+    chain = Chain([100, 101, 101 + YEARS, 102, 103])
+    alone = times_of(chain, ["4"], 104 * DAY * 10**6)
+    assert times_of(chain, ["2", "4", "3"], 104 * DAY * 10**6) == alone
+    assert [alone[str(at)] // DAY // 10**6 for at in range(5)] == [100, 101, 102, 102, 103]
+
+
+def test_one_old_date_does_not_cut_retention_short(world, repo):
+    repo.gc.keep(days=7)
+    yesterday = commit(repo, "main", p0="yesterday")
+    pass_days(world, -YEARS)
+    wrong = commit(repo, "main", p0="wrong clock")
+    pass_days(world, YEARS + 1)
+    commit(repo, "main", p0="today")
+    collect(repo)
+    for kept in (yesterday, wrong):
+        assert repo.ref(kept.id).get("p0")
+
+
+class SkewedWorld(ScriptedWorld):
+    """A world whose storage has a clock of its own."""
+
+    def lake(self, *, scripted=True, kv=None, threads=0):
+        self.store_clock = self.__dict__.get("store_clock") or FakeClock()
+        lake = super().lake(scripted=scripted, kv=kv, threads=threads)
+        kept = self.__dict__.setdefault("_store", MemoryStore("skew", clock=self.store_clock))
+        lake._open_store = lambda _uri: kept
+        return lake
+
+
+def test_rules_use_the_clock_of_the_store():
+    world = SkewedWorld()
+    repo = world.repo(scripted=False)
+    first = commit(repo, "main", a="1")
+    second = commit(repo, "main", a="2")
+    repo.gc.keep(days=7)
+    pass_days(world, 60)  # the host that collects is ahead
+    assert counts(world.repo(scripted=False).gc.mark(grace=NOW).condemned) == {}
+    world.store_clock.sleep(60 * DAY)
+    assert repo.ref(first.id).get("a") == b"1"
+    assert counts(world.repo(scripted=False).gc.mark(grace=NOW).condemned)["commits"] == 1
+    assert second.created - first.created < timedelta(days=1)
+
+
+@pytest.mark.parametrize("days", [-60, 60])
+def test_a_commit_of_a_wrong_clock_has_the_time_of_the_store(days, caplog):
+    world = SkewedWorld()
+    repo = world.repo(scripted=False)
+    pass_days(world, days)
+    made = commit(repo, "main", a="1")
+    assert abs(made.created - world.store_clock.now()) < timedelta(minutes=5)
+    again = commit(repo, "main", a="2")
+    assert again.created - made.created < timedelta(minutes=5)
+    [warning] = [record for record in caplog.records if "clock" in record.getMessage()]
+    assert f"{abs(days) * 24 * 60} minutes" in warning.getMessage()
+    pass_days(world, -days)
+    assert abs(commit(repo, "main", a="3").created - world.store_clock.now()) < timedelta(minutes=5)
+    assert len([record for record in caplog.records if "clock" in record.getMessage()]) == 1

@@ -1,0 +1,111 @@
+"""Refs that are older than a sweep: a dump or a key-value store that was restored."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import graveler
+from graveler.errors import ExpiredError, ObjectNotFoundError, StateError
+from tests.harness.gc_lakes import NOW, check_sound, collect, commit, keys
+
+HOURS = 41
+
+
+class Lost:
+    """A lake with a dump and a copy of its key-value store, both older than a sweep."""
+
+    def __init__(self, folder, *, keep=HOURS):
+        self.folder, self.file = folder / "lake", folder / "dump"
+        with graveler.init(self.folder) as lake:
+            repo = lake.create_repository("flights")
+            repo.links.allow(str(folder / "landing"))
+            repo.packing.set(after=7)
+            made = [commit(repo, "main", f"{hour}", a=str(hour)) for hour in range(HOURS)]
+            self.first, self.second = made[0].id, made[1].id
+            repo.gc.keep("main", count=keep)
+            repo.dump_refs(self.file)
+        shutil.copyfile(self.folder / "kv.sqlite3", folder / "backup")
+        self.backup = folder / "backup"
+        with graveler.open(self.folder) as lake:
+            repo = lake.repository("flights")
+            commit(repo, "main", "after", a="after")
+            self.held = {key: repo.stores.objects.get(key) for key in keys(repo)}
+            collect(repo)
+            self.gone = self.held.keys() - keys(repo)
+
+    def by_dump(self, **options):
+        (self.folder / "kv.sqlite3").unlink()
+        lake = graveler.open(self.folder)
+        return lake.restore_repository(self.file, take_over=True, **options)
+
+    def by_copy(self, **options):
+        shutil.copyfile(self.backup, self.folder / "kv.sqlite3")
+        return graveler.open(self.folder).accept("flights", **options)
+
+
+@pytest.fixture
+def lost(tmp_path):
+    return Lost(tmp_path)
+
+
+@pytest.mark.parametrize("way", [Lost.by_dump, Lost.by_copy])
+def test_what_a_sweep_removed_is_expired_after_a_restore(lost, way):
+    repo = way(lost)
+    assert repo.ref("main").get("a") == str(HOURS - 1).encode()
+    with pytest.raises(ExpiredError, match=r"a check on .* found parts of its tree missing"):
+        repo.ref(f"main~{HOURS - 1}")
+    with pytest.raises(ExpiredError):
+        repo.create_branch("over-missing", lost.first)
+    assert repo.ref(lost.second).get("a") == b"1"
+    check_sound(repo)
+    with pytest.raises(StateError, match="fsck"):
+        repo.gc.run(grace=NOW, window=NOW)
+    assert repo.fsck().sound
+    repo.gc.run(grace=NOW, window=NOW)
+    check_sound(repo)
+
+
+@pytest.mark.parametrize("way", [Lost.by_dump, Lost.by_copy])
+@pytest.mark.parametrize("keep", [1, HOURS - 5])
+def test_a_restore_that_lacks_a_head_or_many_commits_is_refused(tmp_path, way, keep):
+    lost = Lost(tmp_path, keep=keep)
+    count = HOURS + 1 - keep
+    with pytest.raises(ObjectNotFoundError, match=r"--missing|nothing was written"):
+        way(lost)
+    with graveler.open(lost.folder) as lake:
+        assert lake.repositories() in ([], ["flights"])
+    repo = way(lost, missing=count)
+    with pytest.raises(ExpiredError):
+        repo.ref(lost.second if keep > 1 else lost.first)
+    if keep > 1:
+        check_sound(repo)
+
+
+def test_the_records_are_lifted_when_the_bytes_return(lost):
+    repo = lost.by_copy()
+    for key in lost.gone:
+        repo.stores.objects.put(key, lost.held[key])
+    assert repo.expire_missing().returned == (lost.first,)
+    assert repo.ref(lost.first).get("a") == b"0"
+    check_sound(repo)
+
+
+def test_files_that_are_gone_are_missing_too(lost, tmp_path):
+    with graveler.open(lost.folder) as lake:
+        repo = lake.repository("flights")
+        address = repo.ref(lost.second).stat("a").address
+        Path(repo.stores.uri(address).removeprefix("file://")).unlink()
+        assert repo.expire_missing().missing == (lost.second,)
+        with pytest.raises(ExpiredError):
+            repo.ref(lost.second).get("a")
+
+
+def test_a_dump_has_all_that_reads_and_rules_depend_on(lost, tmp_path):
+    repo = lost.by_dump()
+    assert repo.links.list() == [f"file://{tmp_path}/landing"]
+    assert repo.packing.show().after == 7
+    assert repo.gc.rules.of("main").count == HOURS
+    repo.packing.set(after=9)
+    repo.restore_refs(lost.file)  # existing settings stay
+    assert repo.packing.show().after == 9
