@@ -12,12 +12,11 @@ from os.path import commonprefix
 from typing import Final, NamedTuple
 
 from graveler.arguments import check_entry, path_text
-from graveler.clock import unix_us
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
-from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.objects.store import ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import check_declared
 from graveler.reads.stores import Stores, undeclared
 from graveler.refs import Epoch
@@ -175,9 +174,7 @@ def _infos(stores: Stores, addresses: Collection[str]) -> Mapping[str, tuple[Obj
 
 def version_in(store: ObjectStore, info: ObjectInfo) -> str:
     """Return the version of a foreign file in the form of entries."""
-    if store.root.startswith("file:"):
-        return f"mtime:{unix_us(info.mtime)}"
-    return f"etag:{info.etag}"
+    return version_of(info, "mtime: " if store.root.startswith("file:") else "etag:")
 
 
 def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: bool) -> Entry:

@@ -4,11 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
-from graveler.privacy import shown_uri
+from graveler.privacy import printable, shown_uri
 
 _links = typer.Typer(
     help="Links: the places outside of the storage that files may be linked from.",
@@ -153,6 +152,13 @@ def _disallow(session: Session, place: _Place) -> None:
     """Forbid linking and reading files below a place."""
     declared = session.repository.links.disallow(place)
     session.out.show({"disallowed": declared}, f"disallowed links to {printable(declared)}")
+
+
+@verb(_links, "accept")
+def _accept(session: Session, place: _Place) -> None:
+    """Accept that a linked file, or all files below a folder, were moved or replaced."""
+    accepted = session.repository.links.accept(place)
+    session.out.show({"accepted": accepted}, f"accepted {printable(accepted)} as it is")
 
 
 @verb(_links, "list")
