@@ -50,7 +50,7 @@ import json
 import os
 import pwd
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -65,6 +65,7 @@ from graveler.errors import (
     InvalidInputError,
     NewerFormatError,
     NotFoundError,
+    PermissionDeniedError,
 )
 from graveler.privacy import create_file, is_uri, make_folder, reveal, shown_uri
 from graveler.retries import NO_PROGRESS_S
@@ -76,6 +77,7 @@ ENVIRONMENT_LAKE: Final = "env:"
 """Prefix of the location of a lake whose settings are in an environment variable."""
 
 _FORMAT: Final = 1
+_OTHERS_WRITE: Final = 0o022
 _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
 _OBJECT_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "http", "https")
 _S3: Final = ("s3://", "s3a://", "s3n://")
@@ -301,6 +303,77 @@ def locate_lake(target: str | Path) -> str:
     path = lake_path(target)
     _read(path)
     return str(path)
+
+
+def check_same_lake(named: str, handed: str) -> None:
+    """Refuse the handle of a run of another lake than the one that the user names.
+
+    A location that does not exist here says nothing: another machine may mount the lake elsewhere.
+
+    Args:
+        named: The location that an option or GRAVELER_LAKE gives, or "".
+        handed: The location in the handle, or "".
+
+    Raises:
+        InvalidInputError: Both exist, and they are not the same.
+    """
+    if not named or not handed:
+        return
+    one, other = _identity(named), _identity(handed)
+    if None not in {one, other} and one != other:
+        raise InvalidInputError(
+            f"the run's handle (GRAVELER_RUN) is of the lake {handed}, and --lake or GRAVELER_LAKE names "
+            f"{named}: name the lake of the run, or none"
+        )
+
+
+def _identity(location: str) -> object:
+    if is_environment_lake(location):
+        name = location.removeprefix(ENVIRONMENT_LAKE)
+        return location if environment(name) else None
+    try:
+        status = _file(lake_path(location)).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def check_owner(file: Path) -> None:
+    """Refuse settings that were found, not named, and that another user can change.
+
+    Settings can name a command and modules of gates, which run as the present user. The user's file
+    ``graveler/config.toml`` in XDG_CONFIG_HOME or ~/.config may trust folders of other users, by
+    ``trusted = ["/srv/lake"]``.
+
+    Raises:
+        PermissionDeniedError: Another user than root owns the file or may write it, or wrote the link
+            to it.
+    """
+    owners = {file.stat().st_uid, file.lstat().st_uid} - {os.geteuid(), 0}
+    if not owners and not file.stat().st_mode & _OTHERS_WRITE:
+        return
+    if str(file.parent) in _trusted():
+        return
+    who = f"user id {min(owners)} owns it" if owners else "other users may write it"
+    raise PermissionDeniedError(
+        f"{file} was found in a folder above, and {who}: it could run commands as you. Name the lake with "
+        f"--lake {file.parent} or GRAVELER_LAKE, or write trusted = [{_quoted(str(file.parent))}] into "
+        f"{_user_settings()}"
+    )
+
+
+def _user_settings() -> Path:
+    return Path(environment("XDG_CONFIG_HOME") or "~/.config").expanduser() / "graveler/config.toml"
+
+
+def _trusted() -> Collection[str]:
+    try:
+        with _user_settings().open("rb") as file:
+            status = os.fstat(file.fileno())
+            mine = status.st_uid in {os.geteuid(), 0} and not status.st_mode & _OTHERS_WRITE
+            return tomllib.load(file).get("trusted", []) if mine else []
+    except (OSError, RuntimeError, ValueError):  # missing, without a home, or no TOML
+        return []
 
 
 def _read_variable(location: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import typer
 
-from graveler.cli.output import printable, size_text, to_json
+from graveler.cli.output import complain, size_text, to_json
 from graveler.cli.shapes import shape_of
 from graveler.config import environment
 from graveler.errors import (
@@ -17,6 +17,7 @@ from graveler.errors import (
     MergeConflictError,
 )
 from graveler.model import ChangedBy, Conflict, Entry
+from graveler.privacy import printable
 
 DONE: Final = 0
 ERROR: Final = 1
@@ -36,11 +37,9 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     if as_json:
-        sys.stderr.write(to_json({"error": _shape(error)}) + "\n")
+        complain(to_json({"error": _shape(error)}))
     else:
-        for line in _lines(error):
-            sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+        complain(*_lines(error))
     return _exit_code(error)
 
 
@@ -48,8 +47,7 @@ def report_interrupt(error: KeyboardInterrupt, *, as_json: bool) -> int:
     """Write the work done before Ctrl-C to the standard error stream; return the exit code."""
     message = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
     shape = {"error": {"code": "interrupted", "message": message}}
-    sys.stderr.write((to_json(shape) if as_json else f"error: {message}") + "\n")
-    sys.stderr.flush()
+    complain(to_json(shape) if as_json else f"error: {message}")
     return INTERRUPTED
 
 

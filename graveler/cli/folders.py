@@ -8,8 +8,9 @@ import typer
 from graveler.arguments import expand_home
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.model import Transfer

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,8 +11,10 @@ from typing import Any, Final, TextIO
 import typer
 
 from graveler.config import environment
+from graveler.privacy import printable
 
 _KIB: Final = 1024
+_STYLES: Final = re.compile(r"(\x1b\[(?:[0-2]|3[0-7])m)")
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -24,9 +27,18 @@ def to_json(value: Any) -> str:
     return json.dumps(value, separators=(", ", ": "))
 
 
-def printable(text: str) -> str:
-    """Return text with escaped control characters: it cannot move the cursor or forge a line."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+def visible(text: str, *, styled: bool = False) -> str:
+    """Return a line as it is written; `styled`: with the colours of `Output.style`, nothing else."""
+    if not styled:
+        return printable(text)
+    pieces = _STYLES.split(text)
+    return "".join(piece if _STYLES.fullmatch(piece) else printable(piece) for piece in pieces)
+
+
+def complain(*lines: str) -> None:
+    """Write lines to the standard error stream. Control characters become visible."""
+    sys.stderr.writelines(f"{visible(line, styled=_wants_color(sys.stderr))}\n" for line in lines)
+    sys.stderr.flush()
 
 
 def size_text(size: int) -> str:
@@ -59,13 +71,13 @@ class Output:
         return typer.style(text, fg=color or None, bold=bold or None, dim=dim or None)
 
     def line(self, text: str = "") -> None:
-        """Write a line.
+        """Write a line. Control characters become visible.
 
         Raises:
             ReaderGoneError: The reader has closed the output.
         """
         with _reader():
-            sys.stdout.write(text + "\n")
+            sys.stdout.write(visible(text, styled=self._color) + "\n")
 
     def show(self, value: Mapping[str, Any], *lines: str) -> None:
         """Write `value` as a line of JSON if ``--json`` is given, else the lines."""

@@ -7,12 +7,13 @@ import typer
 
 from graveler.cli.arguments import MetaOption, StrategyOption, read_pairs, read_strategy
 from graveler.cli.failure import CONFLICT, conflict_line
-from graveler.cli.output import Output, printable, size_text
+from graveler.cli.output import Output, size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.lake import MergePreview
 from graveler.model import Change, ChangeKind
+from graveler.privacy import printable
 
 _SIGNS: Final = {
     ChangeKind.ADDED: ("+", "green"),

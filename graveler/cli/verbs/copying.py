@@ -6,9 +6,10 @@ import typer
 
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.privacy import printable
 
 _Recursive = Annotated[
     bool, typer.Option("--recursive", "-r", help="Include everything below a folder.")

@@ -18,12 +18,13 @@ from graveler.cli.folders import (
     get_folder,
     put_folder,
 )
-from graveler.cli.output import Output, printable, size_text, to_json
+from graveler.cli.output import Output, size_text, to_json
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.lake import Branch

@@ -8,11 +8,12 @@ import typer
 
 from graveler.cli.arguments import read_rate
 from graveler.cli.failure import ERROR, UsageError
-from graveler.cli.output import Output, printable, size_text
+from graveler.cli.output import Output, size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import environment
 from graveler.errors import KVOutdatedError
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.fsck import FsckReport, Problem

@@ -9,10 +9,10 @@ import typer
 
 from graveler.cli.arguments import duration_text, read_duration, split_pair
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.errors import NotFoundError, RunNotFoundError
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.gates import Judgement, NamedGate, Verdict

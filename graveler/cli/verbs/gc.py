@@ -7,10 +7,11 @@ import typer
 
 from graveler.cli.arguments import duration_text, read_duration
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.gc import Keep, Mark, Retention

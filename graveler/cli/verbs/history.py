@@ -7,13 +7,14 @@ import typer
 
 from graveler.cli.arguments import Address, LimitOption, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import Output, printable
+from graveler.cli.output import Output
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.cli.verbs.changes import change_line
 from graveler.errors import ExpiredError
 from graveler.model import Change, Commit
+from graveler.privacy import printable
 from graveler.reads.changes import range_reuse
 
 _Ref = Annotated[

@@ -12,10 +12,10 @@ from graveler.cli.arguments import (
     read_strategy,
 )
 from graveler.cli.failure import GATE
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import hour_shape, quarantine_shape, shape_of
 from graveler.cli.verb import verb
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.ingest import Hour, Ingestion, Quarantine

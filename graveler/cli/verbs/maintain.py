@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.cli.verbs.gc import mark_lines, mark_shape
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.lake.maintenance import BranchState, Maintenance

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.refs.pack_rule import PackRule

@@ -9,12 +9,12 @@ import typer
 
 from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.cli.verbs import programs
 from graveler.cli.verbs.gates import fact_rows
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.gates import Verdict

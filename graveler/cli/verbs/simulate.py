@@ -10,10 +10,11 @@ import typer
 
 from graveler.cli.arguments import read_duration, read_number, split_pair
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text, to_json
+from graveler.cli.output import size_text, to_json
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.errors import InvalidInputError
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.process import Progress

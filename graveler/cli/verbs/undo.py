@@ -11,10 +11,10 @@ from graveler.cli.arguments import (
     read_pairs,
     read_strategy,
 )
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
+from graveler.privacy import printable
 
 _Commit = Annotated[str, typer.Argument(help="Branch, tag, commit or main~2.")]
 _Branch = Annotated[str, typer.Argument(help="The branch; else the default branch.")]

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundError
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.lake import Repository
