@@ -155,7 +155,7 @@ def _disallow(session: Session, place: _Place) -> None:
 
 
 @verb(_links, "accept")
-def _accept(session: Session, place: _Place) -> None:
+def _accept_changes(session: Session, place: _Place) -> None:
     """Accept that a linked file, or all files below a folder, were moved or replaced."""
     accepted = session.repository.links.accept(place)
     session.out.show({"accepted": accepted}, f"accepted {printable(accepted)} as it is")

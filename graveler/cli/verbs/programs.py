@@ -17,6 +17,7 @@ from graveler.cli.arguments import (
     read_strategy,
 )
 from graveler.cli.failure import UsageError
+from graveler.cli.output import complain
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
