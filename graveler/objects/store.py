@@ -12,7 +12,7 @@ A driver reads all kinds of body in the same way: in pieces, hashed while they a
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -47,7 +47,7 @@ class ObjectInfo:
     etag: str
     mtime: datetime
     checksum: str = ""
-    inode: str = ""
+    inode: str = field(default="", compare=False)
 
     @property
     def changed_us(self) -> int:
