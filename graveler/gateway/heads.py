@@ -88,7 +88,9 @@ def read_head(stream: BinaryIO) -> tuple[bytes, bytes]:
             raise RemoteError(
                 ARGUMENT,
                 f"the head has more than {_HEAD_BYTES} bytes or {_MOST_LINES} lines",
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if lines else HTTPStatus.REQUEST_URI_TOO_LONG,
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+                if lines
+                else HTTPStatus.REQUEST_URI_TOO_LONG,
             )
         if not line.endswith(b"\n"):
             raise ClientGoneError("the connection ended within the head")
