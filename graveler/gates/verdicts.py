@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final, Self
 
 from graveler.clock import unix_us
@@ -172,7 +173,7 @@ class Verdicts:
                     for judged, verdict in verdicts.items()
                 ),
                 *(
-                    (_told(judgement.commit, number), encode_json(asdict(verdict)))
+                    (f"told/{judgement.commit}/{number:06d}".encode(), encode_json(asdict(verdict)))
                     for number, verdict in enumerate(judgement.verdicts)
                     if bounded(judgement.verdicts) != judgement.verdicts
                 ),
@@ -189,9 +190,8 @@ class Verdicts:
         judgement = Judgement.decode(stored.value)
         if _APART not in decode_json(stored.value, "judgement"):
             return judgement
-        keys = [_told(commit, number) for number in range(len(judgement.verdicts))]
-        told = self._kv.get_many([(self._partition, key) for key in keys])
-        whole = [_decoded(found.value) for found in told if found is not None]
+        told = self._kv.scan_below(self._partition, f"told/{commit}/".encode())
+        whole = (_decoded(value) for _, value in islice(told, len(judgement.verdicts)))
         return replace(judgement, verdicts=tuple(whole))
 
     def recent(self) -> Iterator[Judgement]:
@@ -205,10 +205,6 @@ class Verdicts:
             seen.add(commit)
             if judgement is not None:
                 yield judgement
-
-
-def _told(commit: str, number: int) -> bytes:
-    return f"told/{commit}/{number:06d}".encode()
 
 
 def _decoded(raw: bytes) -> Verdict:
