@@ -93,7 +93,7 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "s3": frozenset(
         {
             *("endpoint_url", "region", "path_style", "role_arn", "external_id"),
-            *("access_key", "secret_key", "session_token"),
+            *("access_key", "secret_key", "session_token", "sse", "sse_kms_key_id"),
         }
     ),
     "cache": frozenset({"folder", "max_bytes"}),
@@ -558,7 +558,18 @@ def _revealed(
     value = tables.get(table, {}).get(name, default)
     if isinstance(value, bool):
         return str(value).lower()
-    return reveal(value, f"{file}: [{table}] {name}", os.environ.get)
+    text = reveal(value, f"{file}: [{table}] {name}", os.environ.get)
+    return _schemed(text, f"{file}: [{table}] {name}") if name == "uri" else text
+
+
+def _schemed(uri: str, what: str) -> str:
+    """Return a URI, or refuse a text without a scheme, which may have a password."""
+    if "://" not in uri:
+        raise InvalidInputError(
+            f"{what} has no scheme with '://': give file://objects or sqlite://kv.sqlite3 for what is "
+            "beside the file, or s3://bucket/prefix, postgresql://user@host/database, …"
+        )
+    return uri
 
 
 def _is_relative(uri: str) -> bool:

@@ -58,6 +58,8 @@ def shown_uri(uri: str) -> str:
     parts are ambiguous, as with a password that is not percent-encoded, only the scheme is shown.
     Paths of local schemes are shown completely.
     """
+    if "://" not in uri and "=" in uri:
+        return _HIDDEN  # the parameters of a connection
     scheme, rest = _PARTS.fullmatch(uri).groups(default="")  # type: ignore[union-attr]  # matches any text
     if scheme.partition(":")[0].lower() in _LOCAL:
         return uri

@@ -164,6 +164,7 @@ class Verdicts:
 
     def keep(self, judgement: Judgement, now: datetime, verdicts: Mapping[str, Verdict]) -> None:
         """Store a judgement, and verdicts by the hash of their inputs, in one round trip."""
+        short = bounded(judgement.verdicts) != judgement.verdicts
         recent = f"{_END_OF_TIME - unix_us(now):020d}-{judgement.commit}"
         self._kv.set_many(
             self._partition,
@@ -174,8 +175,7 @@ class Verdicts:
                 ),
                 *(
                     (f"told/{judgement.commit}/{number:06d}".encode(), encode_json(asdict(verdict)))
-                    for number, verdict in enumerate(judgement.verdicts)
-                    if bounded(judgement.verdicts) != judgement.verdicts
+                    for number, verdict in enumerate(judgement.verdicts if short else ())
                 ),
                 (_JUDGED + judgement.commit.encode(), judgement.encode()),
                 (_RECENT + recent.encode(), b"{}"),
