@@ -51,7 +51,7 @@ import os
 import pwd
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -309,16 +309,7 @@ def check_same_lake(named: str, handed: str) -> None:
     """Refuse the handle of a run of another lake than the one that the user names.
 
     A location that does not exist here says nothing: another machine may mount the lake elsewhere.
-
-    Args:
-        named: The location that an option or GRAVELER_LAKE gives, or "".
-        handed: The location in the handle, or "".
-
-    Raises:
-        InvalidInputError: Both exist, and they are not the same.
     """
-    if not named or not handed:
-        return
     one, other = _identity(named), _identity(handed)
     if None not in {one, other} and one != other:
         raise InvalidInputError(
@@ -329,30 +320,20 @@ def check_same_lake(named: str, handed: str) -> None:
 
 def _identity(location: str) -> object:
     if is_environment_lake(location):
-        name = location.removeprefix(ENVIRONMENT_LAKE)
-        return location if environment(name) else None
-    try:
+        return location if environment(location.removeprefix(ENVIRONMENT_LAKE)) else None
+    with suppress(OSError):
         status = _file(lake_path(location)).stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+        return (status.st_dev, status.st_ino) if location else None
+    return None
 
 
 def check_owner(file: Path) -> None:
-    """Refuse settings that were found, not named, and that another user can change.
+    """Refuse settings that were found, not named, and that another user than root can change.
 
-    Settings can name a command and modules of gates, which run as the present user. The user's file
-    ``graveler/config.toml`` in XDG_CONFIG_HOME or ~/.config may trust folders of other users, by
-    ``trusted = ["/srv/lake"]``.
-
-    Raises:
-        PermissionDeniedError: Another user than root owns the file or may write it, or wrote the link
-            to it.
+    The user's own ``graveler/config.toml`` may trust their folder, by ``trusted = ["/srv/lake"]``.
     """
     owners = {file.stat().st_uid, file.lstat().st_uid} - {os.geteuid(), 0}
-    if not owners and not file.stat().st_mode & _OTHERS_WRITE:
-        return
-    if str(file.parent) in _trusted():
+    if not (owners or file.stat().st_mode & _OTHERS_WRITE) or str(file.parent) in _trusted():
         return
     who = f"user id {min(owners)} owns it" if owners else "other users may write it"
     raise PermissionDeniedError(

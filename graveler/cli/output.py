@@ -2,7 +2,7 @@
 
 import json
 import os
-import re
+import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +14,8 @@ from graveler.config import environment
 from graveler.privacy import printable
 
 _KIB: Final = 1024
-_STYLES: Final = re.compile(r"(\x1b\[(?:[0-2]|3[0-7])m)")
+_OURS: Final = f"\x1b{secrets.token_hex(8)}"
+"""Begins a style of this process. No stored text can have it."""
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -27,17 +28,22 @@ def to_json(value: Any) -> str:
     return json.dumps(value, separators=(", ", ": "))
 
 
-def visible(text: str, *, styled: bool = False) -> str:
-    """Return a line as it is written; `styled`: with the colours of `Output.style`, nothing else."""
-    if not styled:
-        return printable(text)
-    pieces = _STYLES.split(text)
-    return "".join(piece if _STYLES.fullmatch(piece) else printable(piece) for piece in pieces)
+def styled(text: str, color: str, *, bold: bool = False, dim: bool = False) -> str:
+    """Return the text in a style, which only `visible` turns into one of the terminal."""
+    shown = typer.style(text, fg=color or None, bold=bold or None, dim=dim or None)
+    return shown.replace("\x1b", _OURS) if text.isprintable() else text
+
+
+def visible(text: str) -> str:
+    """Return a line as it is written: with styles, and control characters that can be seen."""
+    first, *rest = text.split(_OURS)
+    codes = (piece.partition("m") for piece in rest)
+    return printable(first) + "".join(f"\x1b{code}m{printable(after)}" for code, _, after in codes)
 
 
 def complain(*lines: str) -> None:
     """Write lines to the standard error stream. Control characters become visible."""
-    sys.stderr.writelines(f"{visible(line, styled=_wants_color(sys.stderr))}\n" for line in lines)
+    sys.stderr.writelines(f"{visible(line)}\n" for line in lines)
     sys.stderr.flush()
 
 
@@ -66,9 +72,7 @@ class Output:
 
     def style(self, text: str, color: str = "", *, bold: bool = False, dim: bool = False) -> str:
         """Return the text in a colour if the reader is a terminal."""
-        if not self._color:
-            return text
-        return typer.style(text, fg=color or None, bold=bold or None, dim=dim or None)
+        return styled(text, color, bold=bold, dim=dim) if self._color else text
 
     def line(self, text: str = "") -> None:
         """Write a line. Control characters become visible.
@@ -77,7 +81,7 @@ class Output:
             ReaderGoneError: The reader has closed the output.
         """
         with _reader():
-            sys.stdout.write(visible(text, styled=self._color) + "\n")
+            sys.stdout.write(visible(text) + "\n")
 
     def show(self, value: Mapping[str, Any], *lines: str) -> None:
         """Write `value` as a line of JSON if ``--json`` is given, else the lines."""

@@ -41,12 +41,7 @@ class NamedGate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def gate(self, pattern: str, allowed: Collection[str]) -> Gate:
-        """Return the gate. If it cannot be made here, return a gate that refuses with a hint.
-
-        Args:
-            pattern: Pattern of the branches that require the gate.
-            allowed: Modules that the gate may come from.
-        """
+        """Return the gate. If it cannot be made here, return a gate that refuses with a hint."""
         try:
             return self.made(allowed)
         except Exception as error:  # noqa: BLE001 - an import may raise anything
@@ -62,11 +57,7 @@ class NamedGate:
         return Gate(str(self.options.get("name") or self.check), missing, reads="changes")
 
     def made(self, allowed: Collection[str] | None = None) -> Gate:
-        """Return the gate, or raise the error that prevents it.
-
-        Args:
-            allowed: Modules that the gate may come from; None if the caller names it directly.
-        """
+        """Return the gate, or raise the error that prevents it."""
         options = {name: value for name, value in self.options.items() if name in OPTIONS}
         try:
             check = self._check(allowed)

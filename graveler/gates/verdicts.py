@@ -215,12 +215,6 @@ def hash_inputs(stores: Stores, candidate: Candidate, gate: Gate, rule: str) -> 
     """Return the hash of a gate's fingerprint and of all inputs that it declares.
 
     The hash covers the action, because a gate may allow removals only in a revert.
-
-    Args:
-        stores: The repository.
-        candidate: The candidate to judge.
-        gate: The gate.
-        rule: The gate's fingerprint.
     """
     commit, target, run = candidate.commit, candidate.target, candidate.run
     values: Mapping[str, Callable[[], Any]] = {

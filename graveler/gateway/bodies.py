@@ -68,11 +68,6 @@ class _Length:
 class RequestBody:
     """The body of a request, which can be read once.
 
-    Args:
-        stream: The source of the bytes.
-        pieces: The sizes of the pieces.
-        begin: Called before the first byte is read, because a client may wait for permission to send.
-
     Attributes:
         ended: Whether the whole body was read.
     """

@@ -53,8 +53,7 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Open the streams of the connection."""
         super().setup()
-        self._stream = Stream(self.connection)
-        self._stream.pause = _PROGRESS_SECONDS
+        self._stream = Stream(self.connection, _PROGRESS_SECONDS)
         self.rfile = io.BufferedReader(self._stream, _BUFFER_BYTES)
         self.wfile = cast("Any", self._stream)
 

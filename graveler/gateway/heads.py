@@ -21,20 +21,13 @@ _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
 
 
 class Stream(io.RawIOBase):
-    """A connection whose reads and writes end without progress, or at a deadline.
+    """A connection whose reads and writes end after a pause without progress, or at a deadline."""
 
-    Args:
-        connection: The socket.
-
-    Attributes:
-        pause: Seconds without a byte after which a read or a write ends.
-    """
-
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, pause: float) -> None:
         super().__init__()
         self._connection = connection
         self._deadline: float | None = None
-        self.pause = 0.0
+        self._pause = pause
 
     def end_after(self, seconds: float | None) -> None:
         """Let reads end after this time in total; None for as long as bytes come."""
@@ -44,17 +37,9 @@ class Stream(io.RawIOBase):
         """Return True."""
         return True
 
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        """Read some bytes.
-
-        Raises:
-            TimeoutError: The deadline is over, or no byte came.
-        """
-        left = self.pause if self._deadline is None else self._deadline - monotonic()
+        """Read some bytes, or raise TimeoutError."""
+        left = self._pause if self._deadline is None else self._deadline - monotonic()
         if left <= 0:
             raise TimeoutError
         self._connection.settimeout(left)
@@ -64,16 +49,14 @@ class Stream(io.RawIOBase):
         """Write all bytes."""
         rest = memoryview(data).cast("B")
         size = len(rest)
-        self._connection.settimeout(self.pause)
+        self._connection.settimeout(self._pause)
         while rest:
             rest = rest[self._connection.send(rest) :]
         return size
 
 
 def read_head(stream: BinaryIO) -> tuple[bytes, bytes]:
-    """Return the request line, and the header lines with the empty line after them.
-
-    Bytes of the request line that are not ASCII are percent-encoded, as clients should do.
+    """Return the request line, percent-encoded as clients should do, and the lines after it.
 
     Raises:
         ClientGoneError: The connection ended.
@@ -100,17 +83,12 @@ def read_head(stream: BinaryIO) -> tuple[bytes, bytes]:
     first, *fields = lines
     if _CONTROL.search(first):
         raise RemoteError(ARGUMENT, "the request line has control characters")
-    _check_fields(fields)
-    first = _BEYOND_ASCII.sub(lambda found: b"%%%02X" % found[0][0], first)
-    return first + b"\r\n", b"".join(field + b"\r\n" for field in fields) + b"\r\n"
-
-
-def _check_fields(fields: list[bytes]) -> None:
     seen: set[bytes] = set()
     for field in fields:
         found = _FIELD.fullmatch(field)
-        if found is None:
-            raise RemoteError(ARGUMENT, f"a header line is folded or none: {field[:80]!r}")
-        if (name := found[1].lower()) in seen:
-            raise RemoteError(ARGUMENT, f"header {name.decode()!r} is there twice: give it once")
+        name = b"" if found is None else found[1].lower()
+        if not name or name in seen:
+            raise RemoteError(ARGUMENT, f"a header line is folded, twice or none: {field[:80]!r}")
         seen.add(name)
+    first = _BEYOND_ASCII.sub(lambda found: b"%%%02X" % found[0][0], first)
+    return first + b"\r\n", b"".join(field + b"\r\n" for field in fields) + b"\r\n"

@@ -201,15 +201,10 @@ class Links:
     def accept(self, place: str) -> str:
         """Accept that local files were moved or replaced up to now, and return the canonical form.
 
-        A linked file of unchanged size and time, but with another inode or time of change, is
-        refused: it may be another file. Accepted files can be read again in all commits.
+        A linked file of equal size and time, but with another inode, is refused until then.
 
         Args:
-            place: A linked file, or a folder for all linked files below it.
-
-        Raises:
-            InvalidInputError: It is not local.
-            PermissionDeniedError: It is in no declared place.
+            place: A linked file, or a folder for all linked files below it, in a declared place.
         """
         accepted = self._place(place)
         if not accepted.startswith("file://"):

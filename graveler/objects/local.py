@@ -75,14 +75,8 @@ class LocalStore(ObjectStore):
     """Files below a folder, which the first put creates.
 
     The parts of a key are folders. So a key cannot be the beginning of another one (``a`` and
-    ``a/b``), and a part has at most 255 bytes. The given clock sets the time of an object.
-
-    Args:
-        folder: The folder.
-        clock: Gives times.
-        ids: Gives names of temporary files.
-        follow_links: Whether a key may name a symbolic link, or lead through one. A store of linked
-            files, which others write, follows none below its folder.
+    ``a/b``), and a part has at most 255 bytes. The given clock sets the time of an object. Without
+    `follow_links` no key names a symbolic link or leads through one, for folders that others write.
     """
 
     put_threads: ClassVar[int] = 0

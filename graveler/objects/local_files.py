@@ -56,12 +56,9 @@ def _translated(error: OSError, what: str, *, writing: bool) -> GravelerError:
 
 @contextmanager
 def beneath(root: Path, file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the open folder of a file below a root, and the file's name. No link is followed.
+    """Yield the open folder of a file, and its name. A link below the root is refused.
 
-    The block opens the name in that folder, so that no folder above can be exchanged meanwhile.
-
-    Raises:
-        PermissionDeniedError: A folder below the root, or the file, is a symbolic link.
+    No folder above the file can be exchanged while the block opens the name in its folder.
     """
     *folders, name = file.relative_to(root).parts
     folder = os.open(root, _FOLDER)

@@ -135,13 +135,7 @@ def _assume(settings: S3Settings) -> Any:
 
 
 class S3Client:
-    """Calls for one bucket. Threads share the client. A forked child gets its own connections.
-
-    Args:
-        bucket: The name of the bucket.
-        settings: Endpoint and credentials.
-        silence_s: Maximum seconds of silence on a connection.
-    """
+    """Calls for one bucket. Threads share the client. A forked child gets its own connections."""
 
     def __init__(self, bucket: str, settings: S3Settings, silence_s: float) -> None:
         self._silence_s = silence_s
@@ -151,13 +145,7 @@ class S3Client:
         self._process = os.getpid()
 
     def call(self, what: str, operation: str, **parameters: Any) -> Any:
-        """Send one request for the bucket, once.
-
-        Args:
-            what: The action in error messages: ``read s3://bucket/key``.
-            operation: The library's name of the operation: ``get_object``.
-            **parameters: The parameters for the library, without the bucket.
-        """
+        """Send one request for the bucket, once."""
         if self._process != os.getpid():
             self._client = self._connect()
             self._process = os.getpid()  # last, so that no thread uses the parent's client
@@ -272,11 +260,7 @@ _STATUSES: Final[dict[int, tuple[type[GravelerError], str]]] = {
 
 @contextmanager
 def s3_errors(what: str) -> Iterator[None]:
-    """Turn errors of the library in the block into errors of graveler.
-
-    Args:
-        what: The action for the message: ``read s3://bucket/key``.
-    """
+    """Turn errors of the library in the block into errors of graveler."""
     try:
         yield
     except boto.ClientError as error:

@@ -1,8 +1,7 @@
 """Bounded readers of files that others wrote: CSV, Parquet and ORC.
 
-A file of a few hundred bytes can expand to gigabytes: by gzip, by pages and dictionaries of Parquet,
-by runs of equal values. These readers refuse a file that expands to more than a multiple of its
-size, and a single row that is too large, before they hold it in memory.
+These readers refuse a file that expands to more than a multiple of its size, and a single row that is
+too large, before they hold it in memory.
 """
 
 import csv
@@ -22,16 +21,7 @@ _VALUE_BYTES: Final = 8
 
 
 def check_expanded(name: str, expanded: int, size: int) -> None:
-    """Refuse content that is out of proportion to its file.
-
-    Args:
-        name: The file or files, for the message.
-        expanded: Bytes in memory.
-        size: Bytes in the store.
-
-    Raises:
-        InvalidInputError: There are more than 64 MiB, and more than a hundred times the size.
-    """
+    """Refuse content of more than 64 MiB that is more than a hundred times as large as its file."""
     most = max(_FLOOR_BYTES, _TIMES * size)
     if expanded > most:
         raise InvalidInputError(
@@ -52,13 +42,6 @@ def csv_rows(
     stream: BinaryIO, name: str, *, packed: bool, strict: bool = False, errors: str = "strict"
 ) -> Iterator[list[str]]:
     """Yield the rows of a CSV file, empty ones too. The stream stays open.
-
-    Args:
-        stream: The file.
-        name: Its name, for errors.
-        packed: Whether it is compressed by gzip.
-        strict: Whether misplaced quotes are errors.
-        errors: What to do with bytes that are not UTF-8.
 
     Raises:
         InvalidInputError: A line has more than a million characters, or a row more than four million.
@@ -89,29 +72,16 @@ def csv_rows(
 def parquet_batches(
     file: Any, name: str, size: int, columns: Sequence[str] | None = None
 ) -> Iterator[Any]:
-    """Yield the rows of a ``pyarrow.parquet.ParquetFile`` in small Arrow batches.
-
-    Args:
-        file: The file; :data:`text_columns` of it are read as dictionaries.
-        name: Its name, for errors.
-        size: Its size in the store.
-        columns: Paths of the columns; all by default.
-    """
-    _check_footer(file.metadata, name, size, columns)
-    for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
-        yield _decoded(batch, name, size)
-
-
-def _check_footer(metadata: Any, name: str, size: int, columns: Sequence[str] | None) -> None:
-    """Refuse a file by the numbers of its values and the sizes of its pages."""
-    expanded = 0
-    for group in range(metadata.num_row_groups):
-        for number in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(number)
-            path = chunk.path_in_schema
-            if columns is None or any(f"{path}.".startswith(f"{each}.") for each in columns):
+    """Yield the rows of a ``ParquetFile`` in small batches. Its texts are read as dictionaries."""
+    metadata, expanded = file.metadata, 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(group.column, range(metadata.num_columns)):
+            path = f"{chunk.path_in_schema}."
+            if columns is None or any(path.startswith(f"{each}.") for each in columns):
                 expanded += max(chunk.total_uncompressed_size, chunk.num_values * _VALUE_BYTES)
     check_expanded(name, expanded, size)
+    for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+        yield _decoded(batch, name, size)
 
 
 def _decoded(batch: Any, name: str, size: int) -> Any:
@@ -124,9 +94,8 @@ def _decoded(batch: Any, name: str, size: int) -> Any:
         if pa.types.is_dictionary(column.type):
             lengths = pa.compute.binary_length(column.dictionary).take(column.indices)
             check_expanded(f"a part of {name}", pa.compute.sum(lengths).as_py() or 0, size)
-            columns.append(column.cast(column.type.value_type))
-        else:
-            columns.append(column)
+            column = column.cast(column.type.value_type)  # noqa: PLW2901
+        columns.append(column)
     check_expanded(f"a part of {name}", sum(column.nbytes for column in columns), size)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 

@@ -113,7 +113,7 @@ class Stores:
 
     def accepted(self, uri: str) -> int:
         """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
-        return accepted_until(uri, self.refs.links.accepted())
+        return _latest(uri, self.refs.links.accepted())
 
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
@@ -145,7 +145,7 @@ class FileStores:
 
     def accepted(self, uri: str) -> int:
         """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
-        return accepted_until(uri, self.changes)
+        return _latest(uri, self.changes)
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of an entry's address.
@@ -165,10 +165,9 @@ class FileStores:
         return self.objects.uri(address) if is_own(address) else address
 
 
-def accepted_until(uri: str, accepted: Mapping[str, int]) -> int:
+def _latest(uri: str, accepted: Mapping[str, int]) -> int:
     """Return the latest time that was accepted for a file or a folder above it, or 0."""
-    times = (time for place, time in accepted.items() if f"{uri}/".startswith(f"{place}/"))
-    return max(times, default=0)
+    return max((accepted[at] for at in accepted if f"{uri}/".startswith(f"{at}/")), default=0)
 
 
 def undeclared(repository: str, uri: str, places: Collection[str]) -> PermissionDeniedError:

@@ -30,12 +30,6 @@ def linked(
     Times, and the versions of foreign files, are those that the store reports. A checksum is the
     caller's, unless the entry has graveler's own bytes.
 
-    Args:
-        stores: The repository.
-        entries: The caller's entries.
-        sized: Whether they have the sizes of the files.
-        epoch: The epoch of sweeps before this call. None: this function reads it.
-
     Returns:
         The entries, and the epoch of sweeps under which own files were looked up.
 
@@ -77,11 +71,7 @@ class LinkRules(NamedTuple):
 
 
 class Trust:
-    """Checks entries by the rules of links. It trusts their sizes and versions.
-
-    Args:
-        rules: The rules of the repository.
-    """
+    """Checks entries by the rules of links. It trusts their sizes and versions."""
 
     def __init__(self, rules: LinkRules) -> None:
         self._rules = rules
@@ -108,12 +98,7 @@ class Trust:
 
 
 class Owners:
-    """Detects foreign files that are in the storage of another repository.
-
-    Args:
-        neighbours: Returns the other repositories, each with the root of its storage.
-        book: Normalizes addresses.
-    """
+    """Detects foreign files that are in the storage of another repository."""
 
     def __init__(
         self, neighbours: Callable[[], Iterable[tuple[str, str]]], book: AddressBook

@@ -13,7 +13,6 @@ from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.lake import MergePreview
 from graveler.model import Change, ChangeKind
-from graveler.privacy import printable
 
 _SIGNS: Final = {
     ChangeKind.ADDED: ("+", "green"),
@@ -51,7 +50,7 @@ def change_line(out: Output, change: Change) -> str:
     """Return a change as a line: its sign, its path and the sizes."""
     sign, color = _SIGNS[change.kind]
     sizes = [size_text(side.size) for side in (change.before, change.after) if side is not None]
-    return f"{out.style(f'{sign} {printable(change.path)}', color)}  {' → '.join(sizes)}"
+    return f"{out.style(f'{sign} {change.path}', color)}  {' → '.join(sizes)}"
 
 
 def _merge(  # noqa: PLR0913 - an option each

@@ -9,7 +9,6 @@ from graveler.cli.failure import UsageError
 from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
-from graveler.privacy import printable
 
 _Recursive = Annotated[
     bool, typer.Option("--recursive", "-r", help="Include everything below a folder.")
@@ -56,7 +55,7 @@ def _cp(
     branch = session.branch(goal.ref)
     count = branch.copy(session.view(origin.ref), path, to, replace=replace)
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
-    done = f"copied {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
+    done = f"copied {count} {_FILES[count != 1]} to {to or '/'} on {branch.name}"
     session.out.show(shape, done)
 
 
@@ -80,7 +79,7 @@ def _mv(
     branch = session.branch(origin.ref)
     count = branch.move(path, to)
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
-    done = f"moved {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
+    done = f"moved {count} {_FILES[count != 1]} to {to or '/'} on {branch.name}"
     session.out.show(shape, done)
 
 
@@ -130,7 +129,7 @@ def _import(
     }
     removed = f", removed {done.removed}" if done.removed else ""
     line = f"imported {done.files} {_FILES[done.files != 1]} ({size_text(done.size)}){removed}"
-    session.out.show(shape, f"{line} to {printable(folder) or '/'} on {branch.name}")
+    session.out.show(shape, f"{line} to {folder or '/'} on {branch.name}")
 
 
 def _goal(text: str) -> Address:

@@ -11,7 +11,6 @@ from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
-from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.gc import Keep, Mark, Retention
@@ -166,7 +165,7 @@ def _show_rules(session: Session, rules: "Retention") -> None:
         "patterns": {pattern: _keep_shape(keep) for pattern, keep in rules.patterns.items()},
     }
     width = max([len(pattern) for pattern in rules.patterns] + [len("all others")])
-    lines = [f"{printable(name):{width}}  {keep}" for name, keep in rules.patterns.items()]
+    lines = [f"{name:{width}}  {keep}" for name, keep in rules.patterns.items()]
     others = "all others" if lines else "all branches"
     session.out.show(shape, *lines, f"{others:{width}}  {rules.default}")
 
@@ -202,7 +201,7 @@ def mark_lines(session: Session, mark: "Mark") -> Iterator[str]:
     word = "freed" if mark.swept else "would be freed"
     yield style(f"{size_text(size)} {word}", bold=True)
     if mark.unknown:
-        names = ", ".join(map(printable, mark.unknown_keys[:3]))
+        names = ", ".join(mark.unknown_keys[:3])
         more = f" and {mark.unknown - 3} more" if mark.unknown > len(mark.unknown_keys[:3]) else ""
         yield f"not graveler's, left alone: {names}{more}"
 

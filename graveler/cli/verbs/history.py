@@ -14,7 +14,6 @@ from graveler.cli.verb import verb
 from graveler.cli.verbs.changes import change_line
 from graveler.errors import ExpiredError
 from graveler.model import Change, Commit
-from graveler.privacy import printable
 from graveler.reads.changes import range_reuse
 
 _Ref = Annotated[
@@ -148,7 +147,7 @@ def _line(out: Output, commit: Commit, refs: list[str]) -> str:
 
 def _title(commit: Commit) -> str:
     lines = commit.message.splitlines()
-    return printable(lines[0]) if lines else "(no message)"
+    return lines[0] if lines else "(no message)"
 
 
 def _show(session: Session, ref: _Ref = "") -> None:
@@ -184,9 +183,9 @@ def _show(session: Session, ref: _Ref = "") -> None:
             "changes": shape_of(changes),
         },
         out.style(f"commit {commit.id}", "yellow"),
-        *(f"{name:9}  {printable(value)}" for name, value in fields),
+        *(f"{name:9}  {value}" for name, value in fields),
         "",
-        *(f"    {printable(line)}" for line in commit.message.splitlines()),
+        *(f"    {line}" for line in commit.message.splitlines()),
         *([""] if changes else []),
         *(change_line(out, change) for change in changes or ()),
     )

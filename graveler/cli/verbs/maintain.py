@@ -10,7 +10,6 @@ from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.cli.verbs.gc import mark_lines, mark_shape
-from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.lake.maintenance import BranchState, Maintenance
@@ -49,12 +48,9 @@ def _maintain(
 
 def _lines(session: Session, done: "Maintenance") -> Iterator[str]:
     for state in done.branches:
-        yield f"{printable(state.branch)}: {_packed(state)}"
+        yield f"{state.branch}: {_packed(state)}"
     for reaped in done.reaped:
-        yield (
-            f"run {printable(reaped.key)}: {reaped.from_state} -> {reaped.to_state}: "
-            f"{printable(reaped.reason)}"
-        )
+        yield (f"run {reaped.key}: {reaped.from_state} -> {reaped.to_state}: {reaped.reason}")
     for mark in done.marks:
         yield from mark_lines(session, mark)
     if done.dry_run:

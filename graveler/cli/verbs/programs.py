@@ -22,7 +22,6 @@ from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.config import program_environment
-from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.runs import Run, StepEnvironment
@@ -95,7 +94,7 @@ def _publish(
             "already": result.already,
             "verdicts": shape_of(result.verdicts),
         },
-        f"run {printable(work.key)} is published into {work.into} by commit {result.commit.id}",
+        f"run {work.key} is published into {work.into} by commit {result.commit.id}",
     )
 
 
@@ -132,8 +131,8 @@ def _exec(
         code = _run_program(command, program_environment(work.environment()))
         if code:
             complain(
-                f"step {printable(work.step)} of run {printable(work.run.key)} is dropped: "
-                f"{printable(command[0])} ended with exit code {code}"
+                f"step {work.step} of run {work.run.key} is dropped: "
+                f"{command[0]} ended with exit code {code}"
             )
             raise typer.Exit(code)
     complain(_summary(work))
@@ -161,7 +160,7 @@ def _step_to_open(
 
 
 def _summary(work: Any) -> str:
-    what = f"step {printable(work.step)} of run {printable(work.run.key)}"
+    what = f"step {work.step} of run {work.run.key}"
     if work.result is None:
         return f"{what} changed nothing"
     return f"{what} joined by commit {work.result.id}"

@@ -14,7 +14,6 @@ from graveler.cli.output import size_text, to_json
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.errors import InvalidInputError
-from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.process import Progress
@@ -174,9 +173,9 @@ def _show(session: Session, history: "History", results: "Sequence[Figures]") ->
         for result in results:
             session.out.line(to_json({"history": history.name} | result.shape()))
         return
-    session.out.line(f"{printable(history.name)}: {history.about}")
+    session.out.line(f"{history.name}: {history.about}")
     session.out.line()
-    rows = [("", *(printable(result.policy) for result in results))]
+    rows = [("", *(result.policy for result in results))]
     rows += [
         (title, *(read(result) for result in results))
         for title, read in _ROWS

@@ -14,7 +14,6 @@ from graveler.cli.arguments import (
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
-from graveler.privacy import printable
 
 _Commit = Annotated[str, typer.Argument(help="Branch, tag, commit or main~2.")]
 _Branch = Annotated[str, typer.Argument(help="The branch; else the default branch.")]
@@ -96,8 +95,8 @@ def _reflog(
         out.show(
             shape_of(line),
             f"{out.style(f'{_short(line.after):12}', 'yellow')}  {line.at:%Y-%m-%d %H:%M:%S}  {name}: "
-            f"{printable(line.action)} from {_short(line.before)}"
-            + (f", by {printable(line.actor)}" if line.actor else ""),
+            f"{line.action} from {_short(line.before)}"
+            + (f", by {line.actor}" if line.actor else ""),
         )
 
 
