@@ -174,11 +174,7 @@ def _check_module(module: str, allowed: Collection[str]) -> None:
 
 
 def _check_marked(path: str, value: Any, parameters: Mapping[str, Any]) -> None:
-    """Refuse an object that its author did not mean to be called by settings.
-
-    Raises:
-        InvalidInputError: It is no gate, or, with parameters, no factory of gates.
-    """
+    """Refuse an object that its author did not mean to be called by settings."""
     if parameters and not is_factory(value):
         raise InvalidInputError(
             f"gate {path!r} has parameters and is not marked as a factory of gates: mark the function "

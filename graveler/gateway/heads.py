@@ -56,12 +56,7 @@ class Stream(io.RawIOBase):
 
 
 def read_head(stream: BinaryIO) -> tuple[bytes, bytes]:
-    """Return the request line, percent-encoded as clients should do, and the lines after it.
-
-    Raises:
-        ClientGoneError: The connection ended.
-        RemoteError: The head is too long, or has a defect by which two programs may see two requests.
-    """
+    """Return the request line, percent-encoded as clients should do, and the lines after it."""
     lines: list[bytes] = []
     left = _HEAD_BYTES
     while True:

@@ -75,11 +75,7 @@ _MOUNTS: Final = Path("/proc/self/mounts")
 
 
 def refuse_network(path: Path) -> None:
-    """Refuse a database on a network file system, whose locks and shared memory do not work.
-
-    Raises:
-        InvalidInputError: The message has the type of the file system.
-    """
+    """Refuse a database on a network file system, whose locks and shared memory do not work."""
     with suppress(OSError):
         place, best, kind = path.parent.resolve(), -1, ""
         for line in _MOUNTS.read_text("utf-8", "surrogateescape").splitlines():

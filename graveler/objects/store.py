@@ -39,7 +39,7 @@ class ObjectInfo:
         mtime: The time of the write, UTC.
         checksum: ``algorithm:hex`` of the content if the store has it without a read, else "".
         inode: Of a local file: its inode and the time of its last change in ns, in hexadecimal
-            digits, with a ``-`` between. Whoever writes the file cannot choose them.
+            digits, with a ``-`` between. A writer of the file cannot choose them.
     """
 
     key: str

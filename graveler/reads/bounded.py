@@ -41,11 +41,7 @@ def gzip_content(name: str, raw: bytes) -> bytes:
 def csv_rows(
     stream: BinaryIO, name: str, *, packed: bool, strict: bool = False, errors: str = "strict"
 ) -> Iterator[list[str]]:
-    """Yield the rows of a CSV file, empty ones too. The stream stays open.
-
-    Raises:
-        InvalidInputError: A line has more than a million characters, or a row more than four million.
-    """
+    """Yield the rows of a CSV file, empty ones too. The stream stays open."""
     binary: Any = gzip.GzipFile(fileobj=stream) if packed else stream
     text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors, newline="")
     used = 0

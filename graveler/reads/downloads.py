@@ -121,11 +121,7 @@ def download(  # noqa: PLR0913 - one call
 
 
 def _refuse_folded(root: Path, names: Iterator[str]) -> None:
-    """Refuse names that are one file in the local folder, before one replaces the other.
-
-    Raises:
-        InvalidInputError: Names differ only in case or Unicode form, and the file system folds them.
-    """
+    """Refuse names that are one file in the local folder, before one replaces the other."""
     fold = _folding(next(place for place in (root, *root.parents) if place.is_dir()))
     seen: dict[str, str] = {}
     for name in names if fold else ():

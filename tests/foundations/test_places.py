@@ -50,11 +50,10 @@ def test_the_parameters_of_a_connection_are_never_shown():
     assert "secret" not in shown_uri("host=db password=secret")
 
 
-@pytest.mark.parametrize("uri", ["s3:/bucket/p", "file:objects/x:/y"])
-def test_a_storage_with_a_typo_is_no_folder(tmp_path, monkeypatch, uri):
+def test_a_storage_with_a_typo_is_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with graveler.open(tmp_path / "lake", create=True) as lake:
-        with pytest.raises(InvalidInputError, match="two slashes|graveler"):
+        with pytest.raises(InvalidInputError, match="two slashes"):
             lake.create_repository("flights", storage="s3:/bucket/p")
     assert [file.name for file in tmp_path.iterdir()] == ["lake"]
 

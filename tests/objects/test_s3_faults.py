@@ -134,7 +134,7 @@ def test_a_conditional_write_does_not_claim_what_it_cannot_know(s3_server, store
     if fault in {Fault.LOST_REQUEST, Fault.LOST_REPLY}:
         error = OutcomeUnknownError
     with (
-        s3_server.failing(fault, times=None, concerns=lambda _: True) as faults,
+        s3_server.failing(fault, times=None, concerns=lambda _: True),
         pytest.raises(error, match="s3://"),
     ):
         store.put_if_absent("new", b"fresh")

@@ -211,11 +211,7 @@ class Witness:
         raise self._busy()
 
     def _check_conditions(self, body: bytes) -> None:
-        """Send two writes that must fail, because some stores and proxies ignore conditions.
-
-        Raises:
-            InvalidInputError: The store has done one of them.
-        """
+        """Send two writes that must fail, because some stores and proxies ignore conditions."""
         with suppress(PreconditionFailedError, OutcomeUnknownError):
             taken = "If-None-Match: *"
             if not self._objects.put_if_absent(MARKER, body):
