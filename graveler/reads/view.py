@@ -13,7 +13,6 @@ paths does the same. So both end even if other writers move the branch all the t
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
@@ -385,24 +384,25 @@ class Ref(View):
         del start
 
         def runs(at: bytes) -> Iterator[Run]:
-            with self._readable():
+            with _readable(self.repository, self.commit.id):
                 yield from below(self.repository, self.commit.metarange, prefix, at)
 
         return nullcontext(scan_of(runs))
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return the joined key and committed value record of each key."""
-        with self._readable():
+        with _readable(self.repository, self.commit.id):
             return find_many(self.repository.ranges, self.commit.metarange, keys)
 
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Raise ExpiredError instead of CorruptionError if garbage collection removes the tree."""
-        try:
-            yield
-        except CorruptionError:
-            self.repository.refs.expired.check_readable(self.commit.id)
-            raise
+
+@contextmanager
+def _readable(stores: Stores, commit: str) -> Iterator[None]:
+    """Raise ExpiredError instead of CorruptionError if garbage collection removes the tree."""
+    try:
+        yield
+    except CorruptionError:
+        stores.refs.expired.check_readable(commit)
+        raise
 
 
 def below(stores: Stores, tree: str, prefix: bytes, start: bytes) -> Iterator[Run]:
@@ -516,9 +516,14 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
             spool.fill(within(prefix, stores.staging.scan(newest_first(record), start)))
             return record.commit_id
 
-        tree = stores.refs.commits.get(settled(stores, name, copy)).metarange
+        head = settled(stores, name, copy)
+        tree = stores.refs.commits.get(head).metarange
 
-        committed = scan_of(partial(below, stores, tree, prefix))
+        def runs(at: bytes) -> Iterator[Run]:
+            with _readable(stores, head):
+                yield from below(stores, tree, prefix, at)
+
+        committed = scan_of(runs)
         if spool.is_empty:
             yield committed
         else:
