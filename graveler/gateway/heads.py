@@ -3,7 +3,6 @@
 import io
 import re
 import socket
-from http import HTTPStatus
 from time import monotonic
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -66,9 +65,7 @@ def read_head(stream: BinaryIO) -> tuple[bytes, bytes]:
             raise RemoteError(
                 ARGUMENT,
                 f"the head has more than {_HEAD_BYTES} bytes or {_MOST_LINES} lines",
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-                if lines
-                else HTTPStatus.REQUEST_URI_TOO_LONG,
+                431 if lines else 414,
             )
         if not line.endswith(b"\n"):
             raise ClientGoneError("the connection ended within the head")

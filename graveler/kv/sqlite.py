@@ -85,9 +85,8 @@ def refuse_network(path: Path) -> None:
                 best, kind = len(mount), found
         if _NETWORKS.fullmatch(kind):
             raise InvalidInputError(
-                f"{path} is on a network file system ({kind}), where SQLite can lose acknowledged writes: "
-                "use a local folder or PostgreSQL; or, if only one host ever uses it and its locks "
-                "work, put ?network=accept at the end of the URI"
+                f"{path} is on a network file system ({kind}), where SQLite can lose writes: use a local "
+                "folder or PostgreSQL; or, for one host, put ?network=accept at the end of the URI"
             )
 
 

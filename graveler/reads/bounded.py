@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
 from graveler.errors import InvalidInputError
@@ -62,7 +63,8 @@ def csv_rows(
             used = 0
             yield row
     finally:
-        text.detach()
+        with suppress(ValueError):  # closed already
+            text.detach()
 
 
 def parquet_batches(

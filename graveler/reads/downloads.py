@@ -128,8 +128,8 @@ def _refuse_folded(root: Path, names: Iterator[str]) -> None:
         other = seen.setdefault(fold(name), name) if fold else name
         if other != name:
             raise InvalidInputError(
-                f"{other!r} and {name!r} are one file in {str(root)!r}, whose file system does not tell "
-                "them apart; nothing was written: exclude one, or download to another file system"
+                f"{other!r} and {name!r} are one file in {str(root)!r}: exclude one, or download to a file "
+                "system that tells them apart; nothing was written"
             )
 
 

@@ -35,7 +35,7 @@ def owned_by(file, uid, monkeypatch):
     monkeypatch.setattr(type(file), "lstat", lambda path: changed(path, follow_symlinks=False))
 
 
-def test_settings_that_are_found_and_another_user_owns_are_refused(cli, below, monkeypatch):
+def test_found_settings_of_another_user_are_refused(cli, below, monkeypatch):
     assert cli("branch", "list").code == 0
     owned_by(below / "graveler.toml", 4711, monkeypatch)
     refused = cli("branch", "list")
@@ -48,7 +48,7 @@ def test_settings_that_are_found_and_another_user_owns_are_refused(cli, below, m
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_settings_that_are_found_and_others_may_write_are_refused(cli, below, mode):
+def test_found_settings_that_others_may_write_are_refused(cli, below, mode):
     (below / "graveler.toml").chmod(mode)
     assert "other users may write it" in cli("branch", "list").err
 
@@ -85,7 +85,7 @@ def test_a_handle_of_another_lake_is_refused(cli, folder, handle, monkeypatch):
             pass
 
 
-def test_a_handle_with_another_spelling_of_the_lake_is_taken(cli, tmp_path, handle, monkeypatch):
+def test_a_handle_with_another_spelling_is_taken(cli, tmp_path, handle, monkeypatch):
     (tmp_path / "same").symlink_to(tmp_path / "other")
     monkeypatch.setenv("GRAVELER_RUN", handle)
     monkeypatch.setenv("GRAVELER_LAKE", str(tmp_path / "same"))

@@ -162,7 +162,7 @@ def test_the_memory_of_a_listing_does_not_grow_with_staged_rows():
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_a_listing_of_a_branch_that_outlives_a_sweep_says_so(monkeypatch, staged):
+def test_a_listing_that_outlives_a_sweep_says_so(monkeypatch, staged):
     repo = ScriptedWorld().repo()
     main = repo.branch("main")
     main.put("a", b"1")

@@ -74,9 +74,7 @@ def reads(repo):
 
 @pytest.mark.parametrize("checksum", ["", "md5:4c9184f37cff01bcdc32dc486ec36961"])
 @pytest.mark.parametrize("swap", [swap_file, swap_folder])
-def test_a_link_in_the_place_of_a_linked_file_is_not_followed(
-    repo, landing, secret, swap, checksum
-):
+def test_a_link_in_the_place_of_a_file_is_not_followed(repo, landing, secret, swap, checksum):
     repo.branch("main").link("raw", address=str(landing / "05" / "raw.csv"), checksum=checksum)
     repo.branch("main").commit("raw")
     assert repo.ref("main").get("raw") == RAW
@@ -105,9 +103,7 @@ def replace_content(landing, secret):
 
 
 @pytest.mark.parametrize("swap", [replace_by_another, replace_content])
-def test_a_file_of_equal_size_and_time_but_another_inode_or_ctime_is_refused(
-    repo, landing, secret, swap
-):
+def test_another_file_of_equal_size_and_time_is_refused(repo, landing, secret, swap):
     repo.branch("main").link("raw", address=str(landing / "05" / "raw.csv"))
     repo.branch("main").commit("raw")
     swap(landing, secret)
@@ -132,7 +128,7 @@ def test_a_known_checksum_decides_for_a_file_that_was_moved(repo, landing, secre
             reads(repo)[read]()
 
 
-def test_an_accepted_file_or_place_is_read_again_until_it_changes_again(repo, landing, secret):
+def test_what_is_accepted_is_read_until_it_changes_again(repo, landing, secret):
     file = landing / "05" / "raw.csv"
     repo.branch("main").link("raw", address=str(file))
     repo.branch("main").commit("raw")

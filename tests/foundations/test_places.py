@@ -70,7 +70,7 @@ def mounted(monkeypatch, folder, kind):
 @pytest.mark.parametrize(
     "kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"]
 )
-def test_sqlite_on_a_network_file_system_is_refused_by_its_type(monkeypatch, tmp_path, kind):
+def test_sqlite_on_a_network_is_refused_by_its_type(monkeypatch, tmp_path, kind):
     uri = mounted(monkeypatch, tmp_path, kind)
     with pytest.raises(InvalidInputError, match=rf"\({kind}\).*network=accept"):
         open_kv(uri)
@@ -102,9 +102,7 @@ def folding(monkeypatch, fold):
         ("caf\u00e9", "cafe\u0301", lambda name: unicodedata.normalize("NFD", name)),
     ],
 )
-def test_names_that_fold_together_are_refused_before_anything_is_written(
-    tmp_path, monkeypatch, one, other, fold
-):
+def test_names_that_fold_together_are_refused_first(tmp_path, monkeypatch, one, other, fold):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         main = lake.create_repository("flights").branch("main")
         for name in ("0", one, other):
@@ -179,9 +177,7 @@ def test_objects_are_encrypted_as_the_settings_say(tmp_path, s3_bucket, s3_optio
     store.close()
 
 
-def test_credentials_that_were_renewed_in_the_file_are_read(
-    tmp_path, s3_bucket, s3_options, monkeypatch
-):
+def test_credentials_that_were_renewed_are_read(tmp_path, s3_bucket, s3_options, monkeypatch):
     given = {name: s3_options[name] for name in s3_options if "key" not in name}
     file = tmp_path / "credentials"
     file.write_text("[default]\naws_access_key_id = old\naws_secret_access_key = s\n")

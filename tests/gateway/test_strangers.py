@@ -98,7 +98,7 @@ def test_a_head_of_more_than_16_kib_is_refused(connect):
     assert b" 431 " in answer_of(connect(b"GET / HTTP/1.1\r\n" + lines)).split(b"\r\n")[0]
 
 
-def test_a_client_that_was_admitted_may_take_its_time_but_not_stop(connect, client, dev):
+def test_a_client_with_the_token_may_be_slow_but_not_stop(connect, client, dev):
     target = client.target("/b", "CREATE", data="true")
     head = f"PUT {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n".encode()
     slow = connect(head)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from graveler.config import LakeConfig
 from graveler.errors import (
     BackendUnavailableError,
     GateFailedError,
@@ -13,11 +14,12 @@ from graveler.gates import Gate
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.postgres import PostgresKVStore
 from graveler.kv.store import ABSENT
+from graveler.lake import Lake
 from graveler.objects.memory import MemoryStore
+from graveler.process import Inline
 from graveler.retries import Retrier
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script
-from tests.engine.storage.test_one_storage import Cloud
 from tests.harness.worlds import ScriptedWorld
 
 ITEM = 400 * 1024
@@ -47,7 +49,7 @@ class Losing(FaultyKVStore):
 
 @pytest.mark.parametrize("done", ["at once", "later", "never"])
 @pytest.mark.parametrize("made", ["branch", "run", "step"])
-def test_a_branch_is_made_whatever_became_of_the_first_write(done, made):
+def test_a_branch_is_made_whatever_the_first_write_did(done, made):
     world = ScriptedWorld()
     repo = world.repo()
     run = repo.runs.open("hour") if made == "step" else None
@@ -89,12 +91,15 @@ class Careless(MemoryStore):
 
 @pytest.mark.parametrize("header", ["If-None-Match", "If-Match"])
 def test_a_store_that_ignores_conditions_is_refused_by_name(monkeypatch, header):
-    monkeypatch.setattr(
-        "tests.engine.storage.test_one_storage.CountingStore", lambda: Careless("x")
-    )
+    monkeypatch.setattr("graveler.lake.lake.open_store", lambda *_, **__: Careless("x"))
     monkeypatch.setattr(Careless, "ignored", (header,))
-    with pytest.raises(InvalidInputError, match=rf"mem://.* ignores the condition {header}"):
-        Cloud(monkeypatch)
+    config = LakeConfig("x", "mem://", "mem://x", cache_folder=None)
+    given = {"clock": FakeClock(), "ids": SequenceIds(), "background": Inline()}
+    with (
+        Lake(config, MemoryKVStore(), **given, witnessed=True) as lake,
+        pytest.raises(InvalidInputError, match=rf"mem://.* ignores the condition {header}"),
+    ):
+        lake.create_repository("flights")
 
 
 class Narrow(MemoryKVStore):
@@ -120,7 +125,7 @@ class Narrow(MemoryKVStore):
         return super().set_if(partition, key, value, predicate)
 
 
-def test_many_long_refusals_fit_into_an_item_and_are_told_in_full():
+def test_long_refusals_fit_into_an_item_and_are_whole():
     world = ScriptedWorld()
     repo = world.repo()
     world.kv.__class__ = Narrow
