@@ -287,7 +287,7 @@ class Branches:
                 # the lost write may be done later, or be deleted already: this is another branch
                 births.append(born)
                 record = replace(record, staging_token=self._ids.unique())
-                if len(births) == _TRIES:
+                if len(births) == _TRIES or not is_of_run(record.name):
                     raise
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:

@@ -4,6 +4,7 @@ import logging
 import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -168,7 +169,7 @@ def test_objects_are_encrypted_as_the_settings_say(tmp_path, s3_bucket, s3_optio
     lake = settings(tmp_path / "lake", storage=f"s3://{s3_bucket}/p")
     with (lake / "graveler.toml").open("a") as file:
         file.write("[s3]\n" + "".join(f'{name} = "{value}"\n' for name, value in options.items()))
-    store = open_store(f"s3://{s3_bucket}/p", load_config(lake).storage_options)
+    store: Any = open_store(f"s3://{s3_bucket}/p", load_config(lake).storage_options)
     store.put("whole", b"1")
     store.put_if_absent("parts", bytes(65 << 20))
     for name in ("p/whole", "p/parts"):
@@ -185,7 +186,7 @@ def test_credentials_that_were_renewed_are_read(tmp_path, s3_bucket, s3_options,
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    store = open_store(f"s3://{s3_bucket}/p", {**given, "region": "us-east-1"})
+    store: Any = open_store(f"s3://{s3_bucket}/p", {**given, "region": "us-east-1"})
     client = store._client._client
 
     def expired(**_):

@@ -249,7 +249,7 @@ def reads_anything(candidate):
     return "no repository" if candidate.repository else ""
 
 
-CALLED = []
+CALLED: list[object] = []
 
 
 def delete_below(folder):
