@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graveler.gates import Verdict as Verdict
     from graveler.gates import checks as checks
     from graveler.gates import gate as gate
+    from graveler.gates import gate_factory as gate_factory
     from graveler.lake.attachment import attach as attach
     from graveler.lake.factory import init as init
     from graveler.lake.factory import open as open  # noqa: A004

@@ -50,8 +50,8 @@ import json
 import os
 import pwd
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -65,6 +65,7 @@ from graveler.errors import (
     InvalidInputError,
     NewerFormatError,
     NotFoundError,
+    PermissionDeniedError,
 )
 from graveler.privacy import create_file, is_uri, make_folder, reveal, shown_uri
 from graveler.retries import NO_PROGRESS_S
@@ -76,6 +77,7 @@ ENVIRONMENT_LAKE: Final = "env:"
 """Prefix of the location of a lake whose settings are in an environment variable."""
 
 _FORMAT: Final = 1
+_OTHERS_WRITE: Final = 0o022
 _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
 _OBJECT_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "http", "https")
 _S3: Final = ("s3://", "s3a://", "s3n://")
@@ -91,7 +93,7 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "s3": frozenset(
         {
             *("endpoint_url", "region", "path_style", "role_arn", "external_id"),
-            *("access_key", "secret_key", "session_token"),
+            *("access_key", "secret_key", "session_token", "sse", "sse_kms_key_id"),
         }
     ),
     "cache": frozenset({"folder", "max_bytes"}),
@@ -303,6 +305,58 @@ def locate_lake(target: str | Path) -> str:
     return str(path)
 
 
+def check_same_lake(named: str, handed: str) -> None:
+    """Refuse the handle of a run of another lake than the one that the user names.
+
+    A location that does not exist here says nothing: another machine may mount the lake elsewhere.
+    """
+    one, other = _identity(named), _identity(handed)
+    if None not in {one, other} and one != other:
+        raise InvalidInputError(
+            f"the run's handle (GRAVELER_RUN) is of the lake {handed}, and --lake or GRAVELER_LAKE names "
+            f"{named}: name the lake of the run, or none"
+        )
+
+
+def _identity(location: str) -> object:
+    if is_environment_lake(location):
+        return location if environment(location.removeprefix(ENVIRONMENT_LAKE)) else None
+    with suppress(OSError):
+        status = _file(lake_path(location)).stat()
+        return (status.st_dev, status.st_ino) if location else None
+    return None
+
+
+def check_owner(file: Path) -> None:
+    """Refuse settings that were found, not named, and that another user than root can change.
+
+    The user's own ``graveler/config.toml`` may trust their folder, by ``trusted = ["/srv/lake"]``.
+    """
+    owners = {file.stat().st_uid, file.lstat().st_uid} - {os.geteuid(), 0}
+    if not (owners or file.stat().st_mode & _OTHERS_WRITE) or str(file.parent) in _trusted():
+        return
+    who = f"user id {min(owners)} owns it" if owners else "other users may write it"
+    raise PermissionDeniedError(
+        f"{file} was found in a folder above, and {who}: it could run commands as you. Name the lake with "
+        f"--lake {file.parent} or GRAVELER_LAKE, or write trusted = [{_quoted(str(file.parent))}] into "
+        f"{_user_settings()}"
+    )
+
+
+def _user_settings() -> Path:
+    return Path(environment("XDG_CONFIG_HOME") or "~/.config").expanduser() / "graveler/config.toml"
+
+
+def _trusted() -> Collection[str]:
+    try:
+        with _user_settings().open("rb") as file:
+            status = os.fstat(file.fileno())
+            mine = status.st_uid in {os.geteuid(), 0} and not status.st_mode & _OTHERS_WRITE
+            return tomllib.load(file).get("trusted", []) if mine else []
+    except (OSError, RuntimeError, ValueError):  # missing, without a home, or no TOML
+        return []
+
+
 def _read_variable(location: str) -> Mapping[str, Any]:
     name = location.removeprefix(ENVIRONMENT_LAKE)
     text = environment(name) if name else ""
@@ -485,7 +539,18 @@ def _revealed(
     value = tables.get(table, {}).get(name, default)
     if isinstance(value, bool):
         return str(value).lower()
-    return reveal(value, f"{file}: [{table}] {name}", os.environ.get)
+    text = reveal(value, f"{file}: [{table}] {name}", os.environ.get)
+    return _schemed(text, f"{file}: [{table}] {name}") if name == "uri" else text
+
+
+def _schemed(uri: str, what: str) -> str:
+    """Return a URI, or refuse a text without a scheme, which may have a password."""
+    if "://" not in uri:
+        raise InvalidInputError(
+            f"{what} has no scheme with '://': give file://objects or sqlite://kv.sqlite3 for what is "
+            "beside the file, or s3://bucket/prefix, postgresql://user@host/database, …"
+        )
+    return uri
 
 
 def _is_relative(uri: str) -> bool:

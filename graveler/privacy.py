@@ -1,4 +1,4 @@
-"""Privacy: secret values, URIs without secrets, files that only this user may read."""
+"""Privacy: secret values, URIs without secrets, files that only this user may read, shown text."""
 
 import os
 import re
@@ -37,6 +37,15 @@ _LOCAL: Final = ("file", "sqlite", "rocksdb", "mem")
 _HIDDEN: Final = "***"
 
 
+def printable(text: str) -> str:
+    """Return text with escaped control characters: it cannot move the cursor or forge a line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def is_uri(text: str) -> bool:
     """Return whether a text is a URI (or a mistyped one, with one slash) and not a path."""
     return _URI.match(text) is not None
@@ -49,6 +58,8 @@ def shown_uri(uri: str) -> str:
     parts are ambiguous, as with a password that is not percent-encoded, only the scheme is shown.
     Paths of local schemes are shown completely.
     """
+    if "://" not in uri and "=" in uri:
+        return _HIDDEN  # the parameters of a connection
     scheme, rest = _PARTS.fullmatch(uri).groups(default="")  # type: ignore[union-attr]  # matches any text
     if scheme.partition(":")[0].lower() in _LOCAL:
         return uri

@@ -86,19 +86,17 @@ class Retrier:
         clock: Measures the pauses.
         ids: Draws the jitter of the pauses.
         limit_s: As above.
-        tries: Maximum number of attempts.
         first_wait_s: Bound of the first pause.
         longest_wait_s: Bound of all pauses.
         whole: Whether progress within an attempt is invisible, so that all of its time counts.
     """
 
-    def __init__(  # noqa: PLR0913 - each driver has its own numbers
+    def __init__(
         self,
         clock: Clock,
         ids: IdSource,
         *,
         limit_s: float = NO_PROGRESS_S,
-        tries: int = 6,
         first_wait_s: float = 0.1,
         longest_wait_s: float = 5.0,
         whole: bool = False,
@@ -108,7 +106,6 @@ class Retrier:
         self.limit_s = limit_s
         self.try_s = _TRY * limit_s
         self.counted_s = limit_s if whole else self.try_s
-        self.tries = tries
         self.first_wait_s = first_wait_s
         self.longest_wait_s = longest_wait_s
         self.earlier = local()
@@ -168,7 +165,7 @@ class Attempts:
         longest = longest_pause(self._number - 1, retrier.first_wait_s, retrier.longest_wait_s)
         wait = retrier.ids.jitter() * longest
         left = retrier.limit_s - self._spent - wait
-        if self._number >= retrier.tries or left < retrier.try_s:
+        if self._number >= _RACES or left < retrier.try_s:
             self._note()
             return False
         self._number += 1

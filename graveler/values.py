@@ -135,7 +135,7 @@ def entry_identity(entry: Entry) -> bytes:
     if entry.computed and entry.checksum:
         content = framed_text("checksum") + framed_text(entry.checksum)
     else:
-        content = framed_text("address") + framed_text(entry.address) + framed_text(entry.version)
+        content = framed_text("address") + framed_text(entry.address) + framed_text(_dated(entry))
     return sha256(
         b"entry:2"
         + framed_number(entry.size)
@@ -143,6 +143,12 @@ def entry_identity(entry: Entry) -> bytes:
         + framed_text(entry.content_type)
         + framed_pairs(entry.metadata)
     ).digest()
+
+
+def _dated(entry: Entry) -> str:
+    """Return the version of a foreign file without its inode."""
+    version = entry.version
+    return version.partition(" ")[0] if version.startswith("mtime:") else version
 
 
 def record_id(key: bytes, value: bytes) -> bytes:

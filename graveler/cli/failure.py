@@ -4,9 +4,7 @@ import sys
 import traceback
 from typing import Any, Final
 
-import typer
-
-from graveler.cli.output import printable, size_text, to_json
+from graveler.cli.output import complain, size_text, styled, to_json
 from graveler.cli.shapes import shape_of
 from graveler.config import environment
 from graveler.errors import (
@@ -36,11 +34,9 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     if as_json:
-        sys.stderr.write(to_json({"error": _shape(error)}) + "\n")
+        complain(to_json({"error": _shape(error)}))
     else:
-        for line in _lines(error):
-            sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+        complain(*_lines(error))
     return _exit_code(error)
 
 
@@ -48,8 +44,7 @@ def report_interrupt(error: KeyboardInterrupt, *, as_json: bool) -> int:
     """Write the work done before Ctrl-C to the standard error stream; return the exit code."""
     message = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
     shape = {"error": {"code": "interrupted", "message": message}}
-    sys.stderr.write((to_json(shape) if as_json else f"error: {message}") + "\n")
-    sys.stderr.flush()
+    complain(to_json(shape) if as_json else f"error: {message}")
     return INTERRUPTED
 
 
@@ -88,7 +83,7 @@ def _lines(error: Exception) -> list[str]:
     if isinstance(error, GateFailedError) and error.verdicts and _REFUSED in message:
         message = message.partition(_REFUSED)[0] + " was refused"  # the reasons follow by gate
     line = "error: " + " ".join(message.splitlines())
-    lines = [typer.style(line, fg="red") if color else line]
+    lines = [styled(line, "red") if color else line]
     if isinstance(error, MergeConflictError):
         lines += map(conflict_line, error.conflicts)
     if isinstance(error, GateFailedError):
@@ -103,10 +98,10 @@ def conflict_line(conflict: Conflict) -> str:
     """Return the path, its version on each side, and the commits that changed it last."""
     sides = (conflict.base, conflict.source, conflict.dest)
     if not conflict.bases_disagree and all(entry is None for entry in sides):
-        return f"  {printable(conflict.path)}  a table that both sides changed: take one side of it"
+        return f"  {conflict.path}  a table that both sides changed: take one side of it"
     base = "(the bases disagree)" if conflict.bases_disagree else _entry(conflict.base)
     return (
-        f"  {printable(conflict.path)}  base {base}  "
+        f"  {conflict.path}  base {base}  "
         f"source {_entry(conflict.source)}{_change(conflict.source_change)}  "
         f"dest {_entry(conflict.dest)}{_change(conflict.dest_change)}"
     )
@@ -120,4 +115,4 @@ def _change(change: ChangedBy | None) -> str:
     if change is None:
         return ""
     by = f" by {change.commit[:12]}"
-    return f"{by} of run {printable(change.run)}" if change.run else by
+    return f"{by} of run {change.run}" if change.run else by

@@ -8,7 +8,7 @@ import typer
 from graveler.arguments import expand_home
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def put_folder(  # noqa: PLR0913 - the options of a command
             progress=progress,
         )
     shape = {"branch": branch.name, "path": path, **asdict(done)}
-    session.out.show(shape, f"{printable(f'{branch.name}:{path}')}  {_told(done)}")
+    session.out.show(shape, f"{f'{branch.name}:{path}'}  {_told(done)}")
 
 
 def get_folder(session: Session, place: str, into: str, choices: Choices) -> None:
@@ -131,7 +131,7 @@ def get_folder(session: Session, place: str, into: str, choices: Choices) -> Non
             progress=progress,
         )
     shape = {"ref": view.name, "path": path, "folder": into, **asdict(done)}
-    session.out.show(shape, f"{printable(into)}  {_told(done)}")
+    session.out.show(shape, f"{into}  {_told(done)}")
 
 
 def _told(done: "Transfer") -> str:

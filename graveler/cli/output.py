@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,8 +11,11 @@ from typing import Any, Final, TextIO
 import typer
 
 from graveler.config import environment
+from graveler.privacy import printable
 
 _KIB: Final = 1024
+_OURS: Final = f"\x1b{secrets.token_hex(8)}"
+"""Begins a style of this process. No stored text can have it."""
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -24,9 +28,23 @@ def to_json(value: Any) -> str:
     return json.dumps(value, separators=(", ", ": "))
 
 
-def printable(text: str) -> str:
-    """Return text with escaped control characters: it cannot move the cursor or forge a line."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+def styled(text: str, color: str, *, bold: bool = False, dim: bool = False) -> str:
+    """Return the text in a style, which only `visible` turns into one of the terminal."""
+    shown = typer.style(text, fg=color or None, bold=bold or None, dim=dim or None)
+    return shown.replace("\x1b", _OURS) if text.isprintable() else text
+
+
+def visible(text: str) -> str:
+    """Return a line as it is written: with styles, and control characters that can be seen."""
+    first, *rest = text.split(_OURS)
+    codes = (piece.partition("m") for piece in rest)
+    return printable(first) + "".join(f"\x1b{code}m{printable(after)}" for code, _, after in codes)
+
+
+def complain(*lines: str) -> None:
+    """Write lines to the standard error stream. Control characters become visible."""
+    sys.stderr.writelines(f"{visible(line)}\n" for line in lines)
+    sys.stderr.flush()
 
 
 def size_text(size: int) -> str:
@@ -54,18 +72,16 @@ class Output:
 
     def style(self, text: str, color: str = "", *, bold: bool = False, dim: bool = False) -> str:
         """Return the text in a colour if the reader is a terminal."""
-        if not self._color:
-            return text
-        return typer.style(text, fg=color or None, bold=bold or None, dim=dim or None)
+        return styled(text, color, bold=bold, dim=dim) if self._color else text
 
     def line(self, text: str = "") -> None:
-        """Write a line.
+        """Write a line. Control characters become visible.
 
         Raises:
             ReaderGoneError: The reader has closed the output.
         """
         with _reader():
-            sys.stdout.write(text + "\n")
+            sys.stdout.write(visible(text) + "\n")
 
     def show(self, value: Mapping[str, Any], *lines: str) -> None:
         """Write `value` as a line of JSON if ``--json`` is given, else the lines."""

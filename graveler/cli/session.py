@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output
-from graveler.config import CONFIG_NAME, environment, load_config
+from graveler.config import CONFIG_NAME, check_owner, check_same_lake, environment, load_config
 from graveler.errors import NotFoundError
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.lake import Branch, Lake, Repository
@@ -53,9 +54,11 @@ def find_lake(folder: Path) -> Path:
 
     Raises:
         NotFoundError: There is none.
+        PermissionDeniedError: Another user can change its settings.
     """
     for candidate in (folder, *folder.parents):
         if (candidate / CONFIG_NAME).is_file():
+            check_owner(candidate / CONFIG_NAME)
             return candidate
     raise NotFoundError(
         f"no lake in {folder} or above it: name one with --lake or GRAVELER_LAKE, "
@@ -104,7 +107,9 @@ class Session:
             task = bar.add_task(name)
 
             def report(what: str, done: int, known: int) -> None:
-                bar.update(task, description=f"{name}: {what}", completed=done, total=known)
+                bar.update(
+                    task, description=printable(f"{name}: {what}"), completed=done, total=known
+                )
 
             yield report
 
@@ -113,8 +118,9 @@ class Session:
         """The open lake; it is never created here."""
         from graveler.lake.factory import connect  # noqa: PLC0415 - only when a verb needs it
 
-        named = self.options.lake or environment("GRAVELER_LAKE") or self.environment.location
-        lake = connect(load_config(named or find_lake(Path.cwd())))
+        named, handed = self.options.lake or environment("GRAVELER_LAKE"), self.environment.location
+        check_same_lake(named, handed)
+        lake = connect(load_config(named or handed or find_lake(Path.cwd())))
         self._opened.append(lake)
         return lake
 

@@ -12,6 +12,7 @@ from fsspec import AbstractFileSystem
 from fsspec.spec import make_instance
 from fsspec.utils import stringify_path
 
+from graveler.config import check_same_lake
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.fs.address import PROTOCOL, Address, translated
 from graveler.fs.file import GravelerFile
@@ -152,6 +153,7 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         given = StepEnvironment.of()
         if given.repository != repository.name or not given.branch:
             return None
+        check_same_lake(self.location, given.location)
         if self._step is None or self._given != given:  # shared, because it keeps its inputs
             self._step, self._given = repository.runs.open_step(given), given
         return self._step

@@ -43,6 +43,7 @@ _MOST: Final = 64
 _MOST_VALUES: Final = 1_000
 _DEEPEST: Final = 4
 _LONGEST: Final = 500
+_PER_VALUE: Final = 50
 _LARGEST: Final = 2**53
 _LEFT_OUT: Final = "…"
 
@@ -187,8 +188,8 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return facts as JSON values.
 
-    Limits: 64 facts, 64 items in a list or mapping, four levels, 1,000 values in total and 500
-    characters in a text. Anything beyond a limit is cut.
+    Limits: 64 facts, 64 items in a list or mapping, four levels, 1,000 values in total, of
+    which a text counts as one for each 50 characters, and 500 characters in a text. Anything beyond a limit is cut.
     """
     plain_facts: dict[str, Any] = _several(facts, 0, count())
     return plain_facts
@@ -218,4 +219,7 @@ def _plain(value: Any, depth: int, counted: "count[int]") -> Any:
         case float():
             return float(value) if math.isfinite(value) else str(float(value))
         case _:
-            return shortened(str(value))
+            text = shortened(str(value))
+            for _ in range(len(text) // _PER_VALUE):
+                next(counted)
+            return text

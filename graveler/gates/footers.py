@@ -87,7 +87,7 @@ def reading(entry: Entry, form: str = "Parquet") -> Iterator[None]:
         ) from error
 
 
-def open_parquet(files: Files, entry: Entry) -> Any:
+def open_parquet(files: Files, entry: Entry, **options: Any) -> Any:
     """Return a ``pyarrow.parquet.ParquetFile`` that reads ranges of an entry's file.
 
     Raises:
@@ -95,7 +95,9 @@ def open_parquet(files: Files, entry: Entry) -> Any:
     """
     parquet = arrow()
     with reading(entry):
-        return parquet.ParquetFile(RangedFile(entry.size, partial(files.read, entry.path)))
+        return parquet.ParquetFile(
+            RangedFile(entry.size, partial(files.read, entry.path)), **options
+        )
 
 
 def read_footer(files: Files, entry: Entry) -> Footer:

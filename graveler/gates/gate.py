@@ -2,12 +2,12 @@
 
 import dis
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from itertools import pairwise
 from types import FunctionType
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVar, overload
 
 from graveler.arguments import duration
 from graveler.errors import InvalidInputError
@@ -25,6 +25,9 @@ other exception is a refusal."""
 
 BUILT_IN: Final[dict[str, Callable[..., "Gate"]]] = {}
 """The built-in checks by kind: the functions that return their gates."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_FACTORIES: Final[set[Callable[..., Any]]] = set()
 
 LONGEST_REASON: Final = 4000
 _SEVERITIES: Final = ("error", "warn")
@@ -179,6 +182,17 @@ def gate(name: Check | str | None = None, /, **options: Any) -> Gate | Callable[
         return Gate(name or _name(check), check, **options)
 
     return make
+
+
+def gate_factory(make: _F) -> _F:
+    """Mark a function that returns a gate, so that settings may call it by name with parameters."""
+    _FACTORIES.add(make)
+    return make
+
+
+def is_factory(make: Any) -> bool:
+    """Return whether a function is marked as a factory of gates."""
+    return isinstance(make, Hashable) and make in _FACTORIES
 
 
 def as_gate(check: Gate | Check) -> Gate:

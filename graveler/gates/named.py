@@ -6,7 +6,8 @@ that returns one of them.
 
 The settings in the key-value store name code that this process imports and calls. A writer to that
 store must not choose the code that runs here, so the configuration of the process lists the allowed
-modules. Built-in checks are always allowed.
+modules, and of these only gates, and functions that are marked as factories of gates, are called.
+Built-in checks are always allowed.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +19,7 @@ from typing import Any, Final
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, gate_of
-from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate, as_gate
+from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate, as_gate, is_factory
 from graveler.gates.isolation.pickling import path_of
 from graveler.records import Fields, decode_json, encode_json
 
@@ -40,12 +41,7 @@ class NamedGate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def gate(self, pattern: str, allowed: Collection[str]) -> Gate:
-        """Return the gate. If it cannot be made here, return a gate that refuses with a hint.
-
-        Args:
-            pattern: Pattern of the branches that require the gate.
-            allowed: Modules that the gate may come from.
-        """
+        """Return the gate. If it cannot be made here, return a gate that refuses with a hint."""
         try:
             return self.made(allowed)
         except Exception as error:  # noqa: BLE001 - an import may raise anything
@@ -61,11 +57,7 @@ class NamedGate:
         return Gate(str(self.options.get("name") or self.check), missing, reads="changes")
 
     def made(self, allowed: Collection[str] | None = None) -> Gate:
-        """Return the gate, or raise the error that prevents it.
-
-        Args:
-            allowed: Modules that the gate may come from; None if the caller names it directly.
-        """
+        """Return the gate, or raise the error that prevents it."""
         options = {name: value for name, value in self.options.items() if name in OPTIONS}
         try:
             check = self._check(allowed)
@@ -84,6 +76,8 @@ class NamedGate:
             value = getattr(value, part)
             if allowed is not None:
                 _check_home(self.check, value, allowed)
+        if allowed is not None:
+            _check_marked(self.check, value, self.parameters)
         made: Gate | Check = value(**self.parameters) if self.parameters else value
         if not callable(made):
             raise TypeError(f"{self.check} is no gate but {type(made).__name__}")
@@ -176,6 +170,19 @@ def _check_module(module: str, allowed: Collection[str]) -> None:
             f"this process takes required gates from no module {module!r} (allowed: {known}): to "
             f'allow it, add modules = ["{module}"] to [gates] of graveler.toml, or {module} to the '
             "variable GRAVELER_GATE_MODULES"
+        )
+
+
+def _check_marked(path: str, value: Any, parameters: Mapping[str, Any]) -> None:
+    """Refuse an object that its author did not mean to be called by settings."""
+    if parameters and not is_factory(value):
+        raise InvalidInputError(
+            f"gate {path!r} has parameters and is not marked as a factory of gates: mark the function "
+            "that returns the gate with @graveler.gate_factory"
+        )
+    if not parameters and not isinstance(value, (Gate, BuiltIn)):
+        raise InvalidInputError(
+            f"gate {path!r} is not marked as a gate: mark the function with @graveler.gate"
         )
 
 

@@ -7,7 +7,6 @@ data. They need no backup, because they can be computed again while the data exi
 
 import codecs
 import csv
-import gzip
 import io
 import re
 import zlib
@@ -17,13 +16,14 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from itertools import islice
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from graveler.errors import CorruptionError
 from graveler.gates.declaration import plain
 from graveler.gates.footers import Column, Files, Footer, merged, read_footer, reading
 from graveler.model import Change, Commit, Entry
 from graveler.names import path_key
+from graveler.reads.bounded import csv_rows
 from graveler.reads.stores import Stores
 from graveler.records import Fields, decode_json, encode_json
 from graveler.refs import log
@@ -199,14 +199,9 @@ def _beginning(raw: bytes, *, whole: bool) -> str:
 
 def _csv_rows(files: Files, entry: Entry) -> int:
     with reading(entry, "CSV"), files.open(entry.path) as file:
-        return max(sum(1 for row in csv.reader(_text(file)) if row) - 1, 0)
-
-
-def _text(file: BinaryIO) -> io.TextIOWrapper:
-    packed = file.read(2) == _GZIP
-    file.seek(0)
-    opened: Any = gzip.GzipFile(fileobj=file) if packed else file
-    return io.TextIOWrapper(opened, encoding="utf-8-sig", newline="")
+        packed = file.read(2) == _GZIP
+        file.seek(0)
+        return max(sum(1 for row in csv_rows(file, repr(entry.path), packed=packed) if row) - 1, 0)
 
 
 _MOST_COMMITS: Final = 1_000

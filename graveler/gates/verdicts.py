@@ -2,13 +2,15 @@
 
 The key-value partition is ``verdicts:<uid>``. ``verdict/<hash of the inputs>`` holds a verdict.
 ``judged/<commit>`` holds the last judgement on a commit. ``recent/<time, counted down>-<commit>``
-orders the judgements, the latest first.
+orders the judgements, the latest first. If the verdicts of a judgement are too long together,
+``told/<commit>/<number>`` holds each of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final, Self
 
 from graveler.clock import unix_us
@@ -16,7 +18,7 @@ from graveler.committed.diff import diff
 from graveler.committed.metarange import prefix_end
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
-from graveler.gates.declaration import CHANGES, CONTENT, HISTORY
+from graveler.gates.declaration import CHANGES, CONTENT, HISTORY, shortened
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import last_touch
 from graveler.names import path_key
@@ -28,6 +30,9 @@ _VERDICT: Final = b"verdict/"
 _JUDGED: Final = b"judged/"
 _RECENT: Final = b"recent/"
 _END_OF_TIME: Final = (1 << 63) - 1
+_APART: Final = "apart"
+_MOST_BYTES: Final = 128 << 10
+_CHARACTER_BYTES: Final = 6  # of a control character in JSON
 _FORWARD: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
 _GONE: Final = bytes(32)
 
@@ -112,8 +117,10 @@ class Judgement:
         return any(verdict.refuses for verdict in self.verdicts)
 
     def encode(self) -> bytes:
-        """Return the judgement as stored bytes."""
-        return encode_json(asdict(self))
+        """Return the judgement as stored bytes, with bounded verdicts."""
+        short = bounded(self.verdicts)
+        apart = {} if short == self.verdicts else {_APART: True}
+        return encode_json({**asdict(replace(self, verdicts=short)), **apart})
 
     @classmethod
     def decode(cls, raw: bytes) -> Self:
@@ -132,6 +139,17 @@ class Judgement:
         )
 
 
+def bounded(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """Return verdicts that fit into a record together: their reasons are cut, their facts left out."""
+    if len(encode_json([asdict(verdict) for verdict in verdicts])) <= _MOST_BYTES:
+        return tuple(verdicts)
+    share = _MOST_BYTES // len(verdicts) // _CHARACTER_BYTES
+    return tuple(
+        replace(verdict, reason=shortened(verdict.reason, max(share, 1)), facts={})
+        for verdict in verdicts
+    )
+
+
 class Verdicts:
     """The stored verdicts of one repository."""
 
@@ -142,12 +160,11 @@ class Verdicts:
     def find(self, judged: str) -> Verdict | None:
         """Return the verdict on the inputs whose hash is `judged`, or None."""
         stored = self._kv.get(self._partition, _VERDICT + judged.encode())
-        if stored is None:
-            return None
-        return read_verdict(Fields(decode_json(stored.value, "verdict"), "verdict"))
+        return None if stored is None else _decoded(stored.value)
 
     def keep(self, judgement: Judgement, now: datetime, verdicts: Mapping[str, Verdict]) -> None:
         """Store a judgement, and verdicts by the hash of their inputs, in one round trip."""
+        short = bounded(judgement.verdicts) != judgement.verdicts
         recent = f"{_END_OF_TIME - unix_us(now):020d}-{judgement.commit}"
         self._kv.set_many(
             self._partition,
@@ -155,6 +172,10 @@ class Verdicts:
                 *(
                     (_VERDICT + judged.encode(), encode_json(asdict(verdict)))
                     for judged, verdict in verdicts.items()
+                ),
+                *(
+                    (f"told/{judgement.commit}/{number:06d}".encode(), encode_json(asdict(verdict)))
+                    for number, verdict in enumerate(judgement.verdicts if short else ())
                 ),
                 (_JUDGED + judgement.commit.encode(), judgement.encode()),
                 (_RECENT + recent.encode(), b"{}"),
@@ -164,7 +185,14 @@ class Verdicts:
     def on(self, commit: str) -> Judgement | None:
         """Return the last judgement on a commit, or None."""
         stored = self._kv.get(self._partition, _JUDGED + commit.encode())
-        return None if stored is None else Judgement.decode(stored.value)
+        if stored is None:
+            return None
+        judgement = Judgement.decode(stored.value)
+        if _APART not in decode_json(stored.value, "judgement"):
+            return judgement
+        told = self._kv.scan_below(self._partition, f"told/{commit}/".encode())
+        whole = (_decoded(value) for _, value in islice(told, len(judgement.verdicts)))
+        return replace(judgement, verdicts=tuple(whole))
 
     def recent(self) -> Iterator[Judgement]:
         """Yield the last judgement on each commit, the latest first."""
@@ -179,16 +207,14 @@ class Verdicts:
                 yield judgement
 
 
+def _decoded(raw: bytes) -> Verdict:
+    return read_verdict(Fields(decode_json(raw, "verdict"), "verdict"))
+
+
 def hash_inputs(stores: Stores, candidate: Candidate, gate: Gate, rule: str) -> str:
     """Return the hash of a gate's fingerprint and of all inputs that it declares.
 
     The hash covers the action, because a gate may allow removals only in a revert.
-
-    Args:
-        stores: The repository.
-        candidate: The candidate to judge.
-        gate: The gate.
-        rule: The gate's fingerprint.
     """
     commit, target, run = candidate.commit, candidate.target, candidate.run
     values: Mapping[str, Callable[[], Any]] = {

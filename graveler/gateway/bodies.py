@@ -8,8 +8,6 @@ from graveler.gateway.failures import ARGUMENT, RemoteError
 
 _LINE_BYTES: Final = 1024
 _TRAILER_LINES: Final = 32
-_DRAINED_BYTES: Final = 1 << 20
-_PIECE_BYTES: Final = 64 << 10
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
@@ -70,11 +68,6 @@ class _Length:
 class RequestBody:
     """The body of a request, which can be read once.
 
-    Args:
-        stream: The source of the bytes.
-        pieces: The sizes of the pieces.
-        begin: Called before the first byte is read, because a client may wait for permission to send.
-
     Attributes:
         ended: Whether the whole body was read.
     """
@@ -99,29 +92,20 @@ class RequestBody:
             self._begin()
         pieces: list[bytes] = []
         while size and not self.ended:
-            self._left = self._pieces.next(self._left)
+            try:
+                self._left = self._pieces.next(self._left)
+                piece = self._stream.read(min(size, self._left))
+            except TimeoutError as error:
+                raise ClientGoneError("the client does not send the rest of the body") from error
             if not self._left:
                 self.ended = True
                 break
-            piece = self._stream.read(min(size, self._left))
             if not piece:
                 raise ClientGoneError("the connection ended within the body")
             pieces.append(piece)
             size -= len(piece)
             self._left -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def drain(self, most: int = _DRAINED_BYTES) -> bool:
-        """Read the rest of a short body; return whether it has ended."""
-        if not self._begun and not self.ended:
-            self._begin = _nothing  # the client need not send it
-        while most > 0 and not self.ended:
-            most -= len(self.read(_PIECE_BYTES))
-        return self.ended
-
-
-def _nothing() -> None:
-    return
 
 
 def request_body(

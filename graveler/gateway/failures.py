@@ -43,11 +43,6 @@ _CLASSES: Final[tuple[tuple[type[GravelerError], str], ...]] = (
 class RemoteError(Exception):
     """An error that the client throws again.
 
-    Args:
-        java_class: Name of the exception's class.
-        message: The problem with its values, and the way out.
-        status: Status of the answer; 0 for the status that HDFS uses with this class.
-
     Attributes:
         java_class: Name of the exception's class.
         status: Status of the answer.

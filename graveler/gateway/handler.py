@@ -1,5 +1,6 @@
 """One connection: it reads, admits, carries out and answers requests."""
 
+import io
 import json
 import re
 import socket
@@ -12,21 +13,27 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from graveler.errors import CorruptionError, GravelerError
-from graveler.gateway.bodies import RequestBody, request_body
+from graveler.gateway.bodies import ClientGoneError, RequestBody, request_body
 from graveler.gateway.failures import ACCESS, ARGUMENT, IO, RemoteError
+from graveler.gateway.heads import Stream, read_head
 from graveler.gateway.operations import Answer, Request, operation
 from graveler.gateway.tokens import GRANT
+from graveler.privacy import printable
 
 if TYPE_CHECKING:
     from graveler.gateway.server import Server
 
 _PREFIX: Final = "/webhdfs/v1"
 _IDLE_SECONDS: Final = 120.0
+_ADMISSION_SECONDS: Final = 10.0
+_PROGRESS_SECONDS: Final = 30.0
 _DRAIN_SECONDS: Final = 5.0
+_DRAINED_BYTES: Final = 1 << 20
 _FORM_BYTES: Final = 4096
+_BUFFER_BYTES: Final = 64 << 10
 _MOST_PARAMETERS: Final = 64
 _BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_OURS: Final = frozenset({"", "none", "same-origin"})
+_OURS: Final = frozenset({"", "none"})
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -39,22 +46,51 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "graveler"
     sys_version = ""
     disable_nagle_algorithm = True
-    rbufsize = 64 << 10
-    timeout = _IDLE_SECONDS
     server: "Server"
     _body: RequestBody | None = None
+    _admitted = False
+
+    def setup(self) -> None:
+        """Open the streams of the connection."""
+        super().setup()
+        self._stream = Stream(self.connection, _PROGRESS_SECONDS)
+        self.rfile = io.BufferedReader(self._stream, _BUFFER_BYTES)
+        self.wfile = cast("Any", self._stream)
 
     def handle_one_request(self) -> None:
         """Wait for a request and answer it; the server learns whether a connection waits."""
+        self.close_connection = True
         with suppress(ConnectionError, TimeoutError):
+            self._stream.end_after(_IDLE_SECONDS if self._admitted else _ADMISSION_SECONDS)
             with self.server.connections.waiting(self.connection) as goes_on:
                 first = goes_on and cast("Any", self.rfile).peek(1)
             if not first:
-                self.close_connection = True
                 return
-            super().handle_one_request()
-            return
-        self.close_connection = True
+            if self._admitted:
+                self._stream.end_after(_ADMISSION_SECONDS)
+            if self._read_request():
+                getattr(self, f"do_{self.command}", self._refuse_method)()
+
+    def _read_request(self) -> bool:
+        """Read the head of a request; return whether there is one to answer."""
+        self.command, self.requestline = "", ""
+        self.request_version = self.default_request_version
+        stream = self.rfile
+        try:
+            self.raw_requestline, fields = read_head(cast("BinaryIO", stream))
+            self.rfile = io.BufferedReader(io.BytesIO(fields))
+            return self.parse_request()
+        except RemoteError as error:
+            self._send(Answer.of(error))
+            return False
+        finally:
+            self.rfile = stream
+            if not self.command:
+                self._linger()
+
+    def _refuse_method(self) -> None:
+        self.send_error(HTTPStatus.NOT_IMPLEMENTED, f"Unsupported method ({self.command!r})")
+        self._linger()
 
     def do_GET(self) -> None:
         """Answer a GET."""
@@ -73,32 +109,35 @@ class Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        self.connection.settimeout(None)  # a client may pause between two pieces
         try:
             answer = self._carry_out()
             if self._body is not None and not self._body.ended:
                 self.close_connection = True
             self._send(answer)
-            self._end_body()
-        except ConnectionError:
+            if self.close_connection and self._has_body():
+                self._linger()
+        except (ConnectionError, TimeoutError):
             self.close_connection = True
-        finally:
-            self.connection.settimeout(self.timeout)
 
-    def _end_body(self) -> None:
-        """Read the rest of the body, so that the client can read the answer."""
-        body = self._body
-        if body is None or body.ended:
-            return
-        self.connection.settimeout(_DRAIN_SECONDS)
-        with suppress(OSError, RemoteError):
+    def _has_body(self) -> bool:
+        sent = any(name in self.headers for name in ("Content-Length", "Transfer-Encoding"))
+        return sent and (self._body is None or not self._body.ended)
+
+    def _linger(self) -> None:
+        """Read what the client still sends for a while, so that it can read the answer."""
+        self._stream.end_after(_DRAIN_SECONDS)
+        left = _DRAINED_BYTES
+        with suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
-            body.drain()
+            while left > 0 and (piece := cast("Any", self.rfile).read1(_BUFFER_BYTES)):
+                left -= len(piece)
 
     def _carry_out(self) -> Answer:
         try:
             self._body = None
+            closes, self.close_connection = self.close_connection, True  # after a wrong length
             self._body = request_body(self.headers, cast("BinaryIO", self.rfile), self._continue)
+            self.close_connection = closes
             self._refuse_browsers()
             if (self.command, self.path) == ("POST", GRANT):
                 return self._grant()
@@ -121,6 +160,7 @@ class Handler(BaseHTTPRequestHandler):
         path, query = self._target()
         if not self.server.check.admits(query, self.headers.get("Authorization", "")):
             raise _refused()
+        self._admit()
         run = operation(self.command, query.get("op", "").upper())
         namespace = self.server.namespace
         tree, below = namespace.at(path)
@@ -131,7 +171,15 @@ class Handler(BaseHTTPRequestHandler):
         granted = self.server.check.grant(form)
         if granted is None:
             raise _refused()
+        self._admit()
         return Answer(granted)
+
+    def _admit(self) -> None:
+        """End the limits of what comes before the token."""
+        if not self._admitted and not self.server.connections.admit(self.connection):
+            raise ClientGoneError("there are too many connections")
+        self._admitted = True
+        self._stream.end_after(None)
 
     def handle_expect_100(self) -> bool:
         """Do nothing: the first read of the body answers, because a request may be refused before."""
@@ -213,7 +261,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
         """Write errors to the standard error stream."""
-        sys.stderr.write(f"graveler gateway: {format % args}\n")
+        sys.stderr.write(printable(f"graveler gateway: {format % args}") + "\n")
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Write nothing: addresses hold the token."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LOCALHOST: Final = "127.0.0.1"
 _MOST_CONNECTIONS: Final = 1_000
+_MOST_STRANGERS: Final = 200
 _GRACE_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
 _PROBE_SECONDS: Final = 60
@@ -39,21 +40,31 @@ class Connections:
         self.closing = False
         self._changed = Condition()
         self._open: set[socket.socket] = set()
+        self._strangers: dict[socket.socket, None] = {}
         self._waiting: set[socket.socket] = set()
 
     @contextmanager
-    def opened(self, connection: socket.socket) -> Iterator[bool]:
-        """Count a connection for a block; yield whether there is room for it."""
+    def opened(self, connection: socket.socket) -> Iterator[None]:
+        """Count a connection for a block. Of too many strangers, the oldest one is ended."""
         with self._changed:
-            room = len(self._open) < _MOST_CONNECTIONS
-            if room:
-                self._open.add(connection)
+            self._open.add(connection)
+            self._strangers[connection] = None
+            if len(self._strangers) > _MOST_STRANGERS:
+                _shut(next(iter(self._strangers)), socket.SHUT_RDWR)
+                del self._strangers[next(iter(self._strangers))]
         try:
-            yield room
+            yield
         finally:
             with self._changed:
                 self._open.discard(connection)
+                self._strangers.pop(connection, None)
                 self._changed.notify_all()
+
+    def admit(self, connection: socket.socket) -> bool:
+        """Count a connection whose client has the token; return whether there is room for it."""
+        with self._changed:
+            self._strangers.pop(connection, None)
+            return len(self._open) - len(self._strangers) <= _MOST_CONNECTIONS
 
     @contextmanager
     def waiting(self, connection: socket.socket) -> Iterator[bool]:
@@ -76,16 +87,21 @@ class Connections:
         with self._changed:
             self.closing = True
             for connection in self._waiting:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RD)
+                _shut(connection, socket.SHUT_RD)
+            for connection in self._strangers:
+                _shut(connection, socket.SHUT_RDWR)
             return self._changed.wait_for(lambda: not self._open, seconds)
 
     def cut(self) -> None:
         """End all connections at once."""
         with self._changed:
             for connection in self._open:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+                _shut(connection, socket.SHUT_RDWR)
+
+
+def _shut(connection: socket.socket, how: int) -> None:
+    with suppress(OSError):
+        connection.shutdown(how)
 
 
 class Server(ThreadingHTTPServer):
@@ -126,11 +142,8 @@ class Server(ThreadingHTTPServer):
             request.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if hasattr(socket, "TCP_KEEPIDLE"):
                 request.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_SECONDS)
-        with self.connections.opened(request) as room:
-            if room:
-                super().process_request_thread(request, client_address)
-            else:
-                self.shutdown_request(request)
+        with self.connections.opened(request):
+            super().process_request_thread(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report an unexpected error of a thread."""

@@ -36,7 +36,6 @@ except ImportError as error:
     ) from error
 
 
-_TRIES: Final = 8
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 
@@ -117,7 +116,6 @@ class DynamoDBClient:
             clock,
             ids,
             limit_s=no_progress_s,
-            tries=_TRIES,
             first_wait_s=_FIRST_PAUSE,
             longest_wait_s=_LONGEST_PAUSE,
         )

@@ -41,6 +41,10 @@ _WAITING: Final = (
     ", set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
     " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
 )
+# The server ends a session that was idle for a minute (PostgreSQL 14 and later), so that pools shrink.
+_IDLE: Final = (
+    "SELECT set_config(name, '60s', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+)
 _CONNECT: Final[dict[str, Any]] = {
     # An idle connection to a lost peer ends after a minute, not after hours.
     "keepalives_idle": 30,
@@ -89,10 +93,17 @@ _GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
 _TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the system
 _NOT_READY: Final = frozenset({"57P01", "57P02", "57P03"})  # stopping, crashed, starting
 _REFUSED: Final = Failure(PermissionDeniedError, "correct the user and the password")
+_FULL: Final = _KINDS["53300"]
 _NO_DATABASE: Final = Failure(InvalidInputError, "make the database, or name another one")
 # For a refused connection libpq gives no SQLSTATE, only the server's message. A refusal in another
 # language counts as an unavailable server.
 _REFUSALS: Final = (
+    (
+        re.compile(
+            r"FATAL: +(sorry, too many clients|(remaining )?connection slots|too many conn)"
+        ),
+        _FULL,
+    ),
     (re.compile(r"authentication failed for user|no password supplied"), _REFUSED),
     (re.compile(r'FATAL: +role ".*" (does not exist|is not permitted to log in)'), _REFUSED),
     (re.compile(r'FATAL: +database ".*" does not exist'), _NO_DATABASE),
@@ -207,6 +218,7 @@ class PostgresKVStore(SQLKVStore):
 
         event.listen(engine, "do_connect", connect)
         event.listen(engine, "connect", lambda made, _record: made.execute(session))
+        event.listen(engine, "connect", lambda made, _record: made.execute(_IDLE))
         event.listen(engine, "checkout", _on_checkout)
 
     def _prepare(self) -> None:

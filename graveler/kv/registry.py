@@ -13,6 +13,8 @@ from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S
 from graveler.telemetry import is_metered
 
+_ON_NETWORK: Final = "?network=accept"
+
 
 def _path(uri: str) -> Path:
     scheme, _, rest = uri.partition("://")
@@ -91,6 +93,8 @@ def _opened(uri: str, scheme: str, no_progress_s: float) -> KVStore:
     driver: Callable[..., KVStore] = getattr(import_module(f"graveler.kv.{module}"), name)
     if scheme in _SERVERS:
         return driver(uri, no_progress_s=no_progress_s)
+    if scheme == "sqlite" and uri.endswith(_ON_NETWORK):
+        return driver(_path(uri.removesuffix(_ON_NETWORK)), network=True)
     if scheme != "mem":
         return driver(_path(uri))
     if uri != "mem://":

@@ -37,7 +37,6 @@ _T = TypeVar("_T")
 # messages of errors.
 _POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
 
-_TRIES: Final = 4
 _FIRST_PAUSE: Final = 0.1
 _DROP_AT_ONCE: Final = 10_000
 _DURABILITY: Final = "durability"
@@ -77,7 +76,6 @@ class SQLKVStore(Driver):
             self._clock,
             self._ids,
             limit_s=no_progress_s,
-            tries=_TRIES,
             first_wait_s=_FIRST_PAUSE,
             whole=True,
         )

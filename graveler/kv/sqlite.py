@@ -9,6 +9,7 @@ BackendUnavailableError.
 # ruff: noqa: D102
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -64,6 +65,29 @@ _NTH: Final = "SELECT key FROM kv WHERE partition = ? ORDER BY key LIMIT 1 OFFSE
 _PARTITION: Final = "SELECT partition FROM kv WHERE partition >= ? ORDER BY partition LIMIT 1"
 _DROP: Final = "DELETE FROM kv WHERE partition = ?"
 _DROP_BEFORE: Final = "DELETE FROM kv WHERE partition = ? AND key < ?"
+
+
+_NETWORKS: Final = re.compile(
+    r"nfs\d?|cifs|smb\d?|smbfs|9p|afs|ceph|lustre|gpfs|beegfs|glusterfs|ocfs2|gfs2|davfs|"
+    r"fuse\.(?!gocryptfs|encfs|bindfs|mergerfs|lxcfs|fuse-overlayfs).*"
+)
+_MOUNTS: Final = Path("/proc/self/mounts")
+
+
+def refuse_network(path: Path) -> None:
+    """Refuse a database on a network file system, whose locks and shared memory do not work."""
+    with suppress(OSError):
+        place, best, kind = path.parent.resolve(), -1, ""
+        for line in _MOUNTS.read_text("utf-8", "surrogateescape").splitlines():
+            _, mount, found, *_ = line.split(" ")
+            mount = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), mount)
+            if place.is_relative_to(mount) and len(mount) >= best:
+                best, kind = len(mount), found
+        if _NETWORKS.fullmatch(kind):
+            raise InvalidInputError(
+                f"{path} is on a network file system ({kind}), where SQLite can lose writes: use a local "
+                "folder or PostgreSQL; or, for one host, put ?network=accept at the end of the URI"
+            )
 
 
 class _Connections:
@@ -147,8 +171,11 @@ class SQLiteKVStore(Driver):
         patience_seconds: float = 30.0,
         clock: Clock | None = None,
         ids: IdSource | None = None,
+        network: bool = False,
     ) -> None:
         self._path = Path(path).absolute()
+        if not network:
+            refuse_network(self._path)
         self._patience_seconds = patience_seconds
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from graveler.arguments import instance, optional, text
-from graveler.config import ENVIRONMENT_LAKE, environment, set_environment
+from graveler.config import ENVIRONMENT_LAKE, check_same_lake, environment, set_environment
 from graveler.errors import InvalidInputError
 from graveler.lake.factory import open as open_lake
 from graveler.lake.lake import Lake
@@ -50,7 +50,9 @@ def attach(
             "`graveler run exec --run KEY --step NAME -- COMMAND`, or pass what "
             "`step.environment()` returns"
         )
-    location = lake or read(_LAKE, "") or given.location
+    named = lake or read(_LAKE, "")
+    check_same_lake(named, given.location)
+    location = named or given.location
     if not location:
         raise InvalidInputError(
             f"no lake in the environment: set {_LAKE} to its folder or its graveler.toml"

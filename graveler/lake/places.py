@@ -15,15 +15,17 @@ from graveler.arguments import (
     text,
     texts,
 )
+from graveler.clock import unix_us
 from graveler.committed import Splitting
 from graveler.committed import changed as changed_splitting
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
 from graveler.gates.gate import Check
 from graveler.model import Commit
-from graveler.objects.address import AddressBook, root_of
+from graveler.objects.address import AddressBook, linked_root, place_of
 from graveler.publishing import RequiredGates
 from graveler.reads import Stores
+from graveler.reads.stores import undeclared
 from graveler.refs import RefMove, resolve, resolve_to_name, tag_moves
 from graveler.repository import branches
 
@@ -183,7 +185,7 @@ class Links:
                 repository's own storage.
         """
         declared = self._place(place)
-        self._stores.open_store(root_of(declared))  # sends no request, but finds the driver
+        self._stores.open_store(linked_root(declared))  # sends no request, but finds the driver
         self._stores.refs.links.add(declared)
         return declared
 
@@ -195,6 +197,26 @@ class Links:
         declared = self._place(place)
         self._stores.refs.links.remove(declared)
         return declared
+
+    def accept(self, place: str) -> str:
+        """Accept that local files were moved or replaced up to now, and return the canonical form.
+
+        A linked file of equal size and time, but with another inode, is refused until then.
+
+        Args:
+            place: A linked file, or a folder for all linked files below it, in a declared place.
+        """
+        accepted = self._place(place)
+        if not accepted.startswith("file://"):
+            raise InvalidInputError(
+                f"place {place!r} is not local: an ETag tells what a store has; link a changed "
+                "object again"
+            )
+        links = self._stores.refs.links
+        if accepted not in links.list() and place_of(accepted, links.list()) is None:
+            raise undeclared(self._stores.name, accepted, links.list())
+        links.accept(accepted, unix_us(self._stores.clock.now()))
+        return accepted
 
     def list(self) -> list[str]:
         """Return the declared places, sorted."""

@@ -8,11 +8,16 @@ from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchE
 from graveler.lake.catalogue import Catalogue, RepositoryRecord
 from graveler.objects.address import DATA, is_made_for, is_table
 from graveler.objects.store import ObjectStore
+from graveler.privacy import is_uri, shown_uri
 from graveler.repository.witness.marker import MARKER, Marker, read_marker
 
 
 def absolute(storage: str) -> str:
     """Return a root URI that names the same storage from any working folder."""
+    if "://" not in storage and is_uri(storage):
+        raise InvalidInputError(
+            f"storage {shown_uri(storage)!r}: give two slashes after the scheme"
+        )
     return storage if "://" in storage else f"file://{expand_home(storage).absolute()}"
 
 

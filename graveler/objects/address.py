@@ -89,6 +89,12 @@ def root_of(place: str) -> str:
     return "file:///" if place == _FILE else place
 
 
+def linked_root(place: str) -> str:
+    """Return the URI with which the store of a declared place is opened for its linked files."""
+    root = root_of(place)
+    return root.replace("file:", "linked:", 1) if root.startswith(_FILE) else root
+
+
 class AddressBook:
     """Normalizes addresses, and remembers the folders that it has resolved.
 

@@ -31,6 +31,7 @@ from graveler.errors import (
 )
 from graveler.objects.local_files import (
     DurableFolders,
+    beneath,
     claim,
     claimed,
     exclusive,
@@ -59,6 +60,7 @@ _ABANDONED_AFTER: Final = timedelta(days=1)  # and only without an owner, becaus
 _MAX_PART_BYTES: Final = 255
 _PUBLISH_TRIES: Final = 100
 _FLUSHERS: Final = 8
+_READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -73,14 +75,21 @@ class LocalStore(ObjectStore):
     """Files below a folder, which the first put creates.
 
     The parts of a key are folders. So a key cannot be the beginning of another one (``a`` and
-    ``a/b``), and a part has at most 255 bytes. The given clock sets the time of an object.
+    ``a/b``), and a part has at most 255 bytes. The given clock sets the time of an object. Without
+    `follow_links` no key names a symbolic link or leads through one, for folders that others write.
     """
 
     put_threads: ClassVar[int] = 0
 
     def __init__(
-        self, folder: Path, *, clock: Clock | None = None, ids: IdSource | None = None
+        self,
+        folder: Path,
+        *,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        follow_links: bool = True,
     ) -> None:
+        self._follow_links = follow_links
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         self._folder = Path(os.path.normpath(folder.absolute()))
@@ -91,7 +100,7 @@ class LocalStore(ObjectStore):
         self._begun = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LocalStore, (self._folder,)
+        return partial(LocalStore, follow_links=self._follow_links), (self._folder,)
 
     def close(self) -> None:
         self._folders.close()
@@ -149,7 +158,7 @@ class LocalStore(ObjectStore):
 
     def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         with self._reading(key) as path:
-            file = _opened(path)
+            file = _opened(self._open_file(path))
         try:
             if expected != ANYTHING:
                 expected.check(self.uri(key), _info(key, os.fstat(file.fileno())))
@@ -160,7 +169,20 @@ class LocalStore(ObjectStore):
 
     def head(self, key: str) -> ObjectInfo:
         with self._reading(key) as path:
-            return _info(key, _status_of_file(path.stat()))
+            return _info(key, _status_of_file(self._stat(path)))
+
+    def _stat(self, path: Path | str) -> os.stat_result:
+        if self._follow_links:
+            return os.stat(path)  # noqa: PTH116 - a Path for each file takes as long as the rest
+        with beneath(self._folder, Path(path)) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def _open_file(self, path: Path) -> int:
+        """Open a file or a pipe without waiting."""
+        if self._follow_links:
+            return os.open(path, _READING)
+        with beneath(self._folder, path) as (folder, name):
+            return os.open(name, _READING | os.O_NOFOLLOW, dir_fd=folder)
 
     def local_file(self, key: str) -> Path | None:
         return self._path(key)
@@ -225,7 +247,7 @@ class LocalStore(ObjectStore):
     def _status(self, name: bytes) -> os.stat_result | None:
         path = f"{self._folder}/{os.fsdecode(name)}"
         try:
-            return os.stat(path)  # noqa: PTH116 - a Path for each file takes as long as the rest
+            return self._stat(path)
         except FileNotFoundError:  # deleted meanwhile
             return None
         except OSError:
@@ -393,9 +415,8 @@ def _check_etag(path: Path, etag: str) -> None:
         )
 
 
-def _opened(path: Path) -> BinaryIO:
-    """Open a regular file. A pipe is refused, because opening it waits for a writer."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+def _opened(descriptor: int) -> BinaryIO:
+    """Return an open regular file. A pipe is refused, because reading it waits for a writer."""
     try:
         _status_of_file(os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
@@ -419,4 +440,5 @@ def _written(status: os.stat_result) -> datetime:
 
 
 def _info(key: str, status: os.stat_result, checksum: str = "") -> ObjectInfo:
-    return ObjectInfo(key, status.st_size, _etag(status), _written(status), checksum)
+    inode = f"{status.st_ino:x}-{status.st_ctime_ns:x}"
+    return ObjectInfo(key, status.st_size, _etag(status), _written(status), checksum, inode)

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from graveler.errors import (
 from graveler.privacy import PRIVATE_FILE, PRIVATE_FOLDER
 
 _MOST_KNOWN: Final = 8
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
@@ -50,6 +52,34 @@ def _translated(error: OSError, what: str, *, writing: bool) -> GravelerError:
             )
         case _:
             return BackendUnavailableError(f"{reason}; check the disk, and repeat")
+
+
+@contextmanager
+def beneath(root: Path, file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the open folder of a file, and its name. A link below the root is refused.
+
+    No folder above the file can be exchanged while the block opens the name in its folder.
+    """
+    *folders, name = file.relative_to(root).parts
+    folder = os.open(root, _FOLDER)
+    try:
+        for part in folders:
+            _refuse_link(part, folder, file)
+            above = folder
+            folder = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+            os.close(above)
+        _refuse_link(name, folder, file)
+        yield folder, name
+    finally:
+        os.close(folder)
+
+
+def _refuse_link(name: str, folder: int, file: Path) -> None:
+    if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        raise PermissionDeniedError(
+            f"file://{file}: {name!r} is a symbolic link, which is not followed below a declared place: "
+            "put the file itself there, or link its target, in a declared place"
+        )
 
 
 def write_all(descriptor: int, piece: bytes) -> None:

@@ -15,7 +15,7 @@ from graveler.telemetry import is_metered
 
 _KNOWN = "file:///folder (or a plain path), mem://name, s3://bucket/prefix, s3a://bucket/prefix"
 
-_DRIVERS = {"s3a": "s3", "mem": "memory"}  # only schemes that differ
+_DRIVERS = {"s3a": "s3", "mem": "memory", "linked": "file"}  # only schemes that differ
 
 _memory_stores: dict[str, MemoryStore] = {}
 _memory_lock = threading.Lock()
@@ -72,11 +72,13 @@ def _opened(
 
             settings = S3Settings.parse(options or {})
             return scheme, S3Store(uri, settings, clock=clock, ids=ids, no_progress_s=no_progress_s)
-        case "file":
+        case "file" | "linked":
             from graveler.objects.local import LocalStore  # noqa: PLC0415 - needs POSIX locks
 
             _refuse(uri, options)
-            return scheme, LocalStore(_folder(uri, rest), clock=clock, ids=ids)
+            return scheme, LocalStore(
+                _folder(uri, rest), clock=clock, ids=ids, follow_links=scheme == "file"
+            )
         case "mem":
             _refuse(uri, options)
             return scheme, _memory_store(uri, rest.rstrip("/"), clock)

@@ -1,6 +1,7 @@
 """Objects on S3, and on any store with its protocol and conditional writes."""
 
 import io
+import logging
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC
@@ -31,6 +32,8 @@ from graveler.objects.store import (
 from graveler.objects.verified import READ_AHEAD_BYTES, RangedFile
 from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S, Retrier
+
+log = logging.getLogger(__name__)
 
 # `ObjectStore` documents the methods.
 # ruff: noqa: D102
@@ -73,6 +76,7 @@ class S3Store(ObjectStore):
         self._client = S3Client(bucket, settings, self._retrier.try_s)
         self._no_progress_s = no_progress_s
         self._settings = settings
+        self._versioned = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         made = partial(S3Store, part_bytes=self._part_bytes, no_progress_s=self._no_progress_s)
@@ -129,7 +133,14 @@ class S3Store(ObjectStore):
         name = self._name(key)
         try:
             remove = partial(self._call, "delete", key, "delete_object", Key=name)
-            self._retrier.run(f"delete {self.uri(key)}", remove)
+            reply = self._retrier.run(f"delete {self.uri(key)}", remove)
+            if reply.get("DeleteMarker") and not self._versioned:
+                self._versioned = True
+                log.warning(
+                    "the bucket of %s keeps versions: what is deleted stays stored, and costs, until a "
+                    "lifecycle rule NoncurrentVersionExpiration removes it",
+                    self.root,
+                )
         except ObjectNotFoundError:
             return  # some stores report a missing object
 
@@ -181,7 +192,7 @@ class S3Store(ObjectStore):
             yield from page.get("CommonPrefixes", ())
             if not page.get("IsTruncated"):
                 return
-            token = page["NextContinuationToken"]
+            token = _field(page, "NextContinuationToken", what)
             page = self._retrier.run(what, partial(ask, ContinuationToken=token))
 
     def _range(self, key: str, start: int, length: int, expected: Expected) -> bytes:
@@ -240,11 +251,20 @@ class S3Store(ObjectStore):
 
 
 def _listed_info(key: str, item: dict[str, Any]) -> ObjectInfo:
-    return ObjectInfo(key, item["Size"], item["ETag"], item["LastModified"].astimezone(UTC))
+    etag, size = _field(item, "ETag", key), _field(item, "Size", key)
+    return ObjectInfo(key, size, etag, _field(item, "LastModified", key).astimezone(UTC))
+
+
+def _field(reply: dict[str, Any], name: str, what: str) -> Any:
+    if name not in reply:
+        raise BackendUnavailableError(
+            f"{what}: the store's reply has no {name}, which S3 always sends: a proxy may remove it"
+        )
+    return reply[name]
 
 
 def _info_of(key: str, response: dict[str, Any]) -> ObjectInfo:
     """Return the properties of the whole object from a reply, also if it has only a part of it."""
     _, _, whole = str(response.get("ContentRange", "")).rpartition("/")
-    size = int(whole) if whole.isdecimal() else response["ContentLength"]
-    return ObjectInfo(key, size, response["ETag"], response["LastModified"].astimezone(UTC))
+    size = int(whole) if whole.isdecimal() else _field(response, "ContentLength", key)
+    return _listed_info(key, {**response, "Size": size})

@@ -35,6 +35,8 @@ except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
 
+_STORING: Final = frozenset({"put_object", "create_multipart_upload"})
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "InvalidToken"})
 _CONNECTIONS: Final = MOST_THREADS  # kept open. Further threads open their own
 
 
@@ -53,6 +55,8 @@ class S3Settings:
         external_id: The external id, if the role requires one.
         path_style: "true" puts the bucket into the path, "false" into the host name. If it is
             empty, an `endpoint_url` means "true". Otherwise the library decides.
+        sse: Encryption by the store of new objects: ``AES256``, ``aws:kms``.
+        sse_kms_key_id: The key of ``aws:kms``; by default that of the bucket.
     """
 
     endpoint_url: str = ""
@@ -63,6 +67,14 @@ class S3Settings:
     role_arn: str = ""
     external_id: str = ""
     path_style: str = ""
+    sse: str = ""
+    sse_kms_key_id: str = ""
+
+    @property
+    def encryption(self) -> dict[str, str]:
+        """The parameters of a request that stores an object."""
+        given = {"ServerSideEncryption": self.sse, "SSEKMSKeyId": self.sse_kms_key_id}
+        return {name: value for name, value in given.items() if value}
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -143,18 +155,25 @@ class S3Client:
         self.date = ""
 
     def call(self, what: str, operation: str, **parameters: Any) -> Any:
-        """Send one request for the bucket, once.
-
-        Args:
-            what: The action in error messages: ``read s3://bucket/key``.
-            operation: The library's name of the operation: ``get_object``.
-            **parameters: The parameters for the library, without the bucket.
-        """
+        """Send one request for the bucket, once."""
         if self._process != os.getpid():
             self._client = self._connect()
             self._process = os.getpid()  # last, so that no thread uses the parent's client
+        if operation in _STORING:
+            parameters |= self._settings.encryption
         with s3_errors(what):
-            reply = getattr(self._client, operation)(Bucket=self._bucket, **parameters)
+            try:
+                reply = getattr(self._client, operation)(Bucket=self._bucket, **parameters)
+            except boto.ClientError as error:
+                if self._settings.access_key or aws.Refusal.of(error).code not in _EXPIRED:
+                    raise
+                # another program may have renewed the credentials in the shared file
+                boto3.DEFAULT_SESSION = None
+                self._client = self._connect()
+                body = parameters.get("Body")
+                if body is not None:
+                    body.seek(0)
+                reply = getattr(self._client, operation)(Bucket=self._bucket, **parameters)
         self.date = reply["ResponseMetadata"].get("HTTPHeaders", {}).get("date", "")
         return reply
 
@@ -231,8 +250,11 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
     "InternalError": (BackendUnavailableError, _REPEAT),
     "QuotaExceeded": (StorageFullError, _ROOM),
     "XMinioStorageFull": (StorageFullError, _ROOM),
-    "ExpiredToken": (PermissionDeniedError, _RIGHTS),
-    "InvalidToken": (PermissionDeniedError, _RIGHTS),
+    "ExpiredToken": (PermissionDeniedError, "renew the credentials"),
+    "InvalidToken": (PermissionDeniedError, "renew the credentials"),
+    "InvalidAccessKeyId": (PermissionDeniedError, "the store does not know the key: correct it"),
+    "SignatureDoesNotMatch": (PermissionDeniedError, "correct secret_key, region or endpoint_url"),
+    "RequestTimeTooSkewed": (PermissionDeniedError, "set the clock of this host right"),
 }
 
 _STATUSES: Final[dict[int, tuple[type[GravelerError], str]]] = {
@@ -250,11 +272,7 @@ _STATUSES: Final[dict[int, tuple[type[GravelerError], str]]] = {
 
 @contextmanager
 def s3_errors(what: str) -> Iterator[None]:
-    """Turn errors of the library in the block into errors of graveler.
-
-    Args:
-        what: The action for the message: ``read s3://bucket/key``.
-    """
+    """Turn errors of the library in the block into errors of graveler."""
     try:
         yield
     except boto.ClientError as error:

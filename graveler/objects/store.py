@@ -12,7 +12,7 @@ A driver reads all kinds of body in the same way: in pieces, hashed while they a
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -38,6 +38,8 @@ class ObjectInfo:
         etag: An opaque text that changes with every change of the object.
         mtime: The time of the write, UTC.
         checksum: ``algorithm:hex`` of the content if the store has it without a read, else "".
+        inode: Of a local file: its inode and the time of its last change in ns, in hexadecimal
+            digits, with a ``-`` between. A writer of the file cannot choose them.
     """
 
     key: str
@@ -45,6 +47,12 @@ class ObjectInfo:
     etag: str
     mtime: datetime
     checksum: str = ""
+    inode: str = field(default="", compare=False)
+
+    @property
+    def changed_us(self) -> int:
+        """The time of the last change of a local file, in µs since 1970."""
+        return int(self.inode.partition("-")[2], 16) // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,8 @@ class Expected:
 
     Attributes:
         size: Size in bytes, or None if unknown.
-        version: ``etag:<ETag>`` or ``mtime:<µs since 1970>``, or "" if unknown.
+        version: ``etag:<ETag>``, ``mtime:<µs since 1970>`` or ``mtime:<µs> <inode>``, or "" if
+            unknown.
     """
 
     size: int | None = None
@@ -82,8 +91,11 @@ ANYTHING: Final = Expected()
 
 
 def version_of(info: ObjectInfo, like: str) -> str:
-    """Return the version of an object in the form of `like`: its ETag, or its time."""
-    return f"{_ETAG}{info.etag}" if like.startswith(_ETAG) else f"{_MTIME}{unix_us(info.mtime)}"
+    """Return the version of an object in the form of `like`: its ETag, or its time and inode."""
+    if like.startswith(_ETAG):
+        return f"{_ETAG}{info.etag}"
+    inode = f" {info.inode}" if " " in like else ""
+    return f"{_MTIME}{unix_us(info.mtime)}{inode}"
 
 
 MAX_KEY_BYTES: Final = 1024

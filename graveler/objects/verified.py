@@ -16,10 +16,6 @@ from graveler.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 
 _BUFFER_BYTES: Final = 64 << 10

@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import BinaryIO, Final, NamedTuple
+from unicodedata import normalize
 
 from graveler.errors import (
     CorruptionError,
@@ -32,6 +34,7 @@ PIECE_BYTES: Final = 8 << 20
 
 _WINDOW: Final = 1_000
 _SHOWN: Final = 5
+_PROBE: Final = "\N{LATIN CAPITAL LETTER A WITH DIAERESIS}"
 MOST_FAULTS: Final = 100
 """The number of failed files after which a call for many files ends."""
 
@@ -102,6 +105,7 @@ def download(  # noqa: PLR0913 - one call
 
         if source.folder and next(scan(start), None) is None:
             raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")
+        _refuse_folded(root, (name for name, _ in entries()))
         mirror = _Mirror(root, scan, start, exclude) if delete else None
         files = _Files(source, Place(root, kept), mirror)
         try:
@@ -114,6 +118,30 @@ def download(  # noqa: PLR0913 - one call
             others = _delete_others(root, (name for name, _ in entries()), exclude)
             deleted = mirror.deleted + others
     return Transfer(written.files, written.bytes, skipped=written.skipped, deleted=deleted)
+
+
+def _refuse_folded(root: Path, names: Iterator[str]) -> None:
+    """Refuse names that are one file in the local folder, before one replaces the other."""
+    fold = _folding(next(place for place in (root, *root.parents) if place.is_dir()))
+    seen: dict[str, str] = {}
+    for name in names if fold else ():
+        other = seen.setdefault(fold(name), name) if fold else name
+        if other != name:
+            raise InvalidInputError(
+                f"{other!r} and {name!r} are one file in {str(root)!r}: exclude one, or download to a file "
+                "system that tells them apart; nothing was written"
+            )
+
+
+def _folding(folder: Path) -> Callable[[str], str] | None:
+    """Return the form in which a file system compares names, or None if it tells all apart."""
+    with suppress(OSError), TemporaryDirectory(prefix=".graveler-", dir=folder) as scratch:
+        (Path(scratch) / _PROBE).touch()
+        case = (Path(scratch) / _PROBE.lower()).exists()
+        form = (Path(scratch) / normalize("NFD", _PROBE)).exists()
+        if case or form:
+            return lambda name: normalize("NFC", name.casefold() if case else name)
+    return None
 
 
 def _written(

@@ -3,15 +3,18 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar, cast
 
 from graveler.errors import CorruptionError, PreconditionFailedError, SourceChangedError
 from graveler.model import Entry
-from graveler.objects.store import PIECE_BYTES, Expected, ObjectStore, version_of
-from graveler.objects.verified import Verifier, verified_stream
+from graveler.objects.store import PIECE_BYTES, Expected, ObjectInfo, ObjectStore, version_of
+from graveler.objects.verified import Hash, Verifier, new_hash, verified_stream
 from graveler.reads.folders import remove_parts, whole_file
 from graveler.reads.stores import FilePlaces
+
+_T = TypeVar("_T")
 
 
 def read_entry(stores: FilePlaces, entry: Entry) -> bytes:
@@ -21,18 +24,14 @@ def read_entry(stores: FilePlaces, entry: Entry) -> bytes:
         CorruptionError: The file differs from its entry.
         ObjectNotFoundError: The file is missing.
     """
-    store, key = stores.locate(entry.address)
-    with _as_stored(stores, entry, store, key):
-        content = store.get(key, _expected(entry))
+    content = _read(stores, entry, lambda store, key, expected: store.get(key, expected))
     verifier_of(stores, entry).feed(0, content)
     return content
 
 
 def read_range(stores: FilePlaces, entry: Entry, start: int, length: int) -> bytes:
     """Return up to `length` bytes of an entry's file. Size and version are verified."""
-    store, key = stores.locate(entry.address)
-    with _as_stored(stores, entry, store, key):
-        return store.get_range(key, start, length, _expected(entry))
+    return _read(stores, entry, lambda store, key, it: store.get_range(key, start, length, it))
 
 
 def open_entry(stores: FilePlaces, entry: Entry) -> BinaryIO:
@@ -46,9 +45,7 @@ def open_entry(stores: FilePlaces, entry: Entry) -> BinaryIO:
 
 def open_unverified(stores: FilePlaces, entry: Entry) -> BinaryIO:
     """Return a stream without checking the checksum. For a local file, this is the open file."""
-    store, key = stores.locate(entry.address)
-    with _as_stored(stores, entry, store, key):
-        return store.open(key, _expected(entry))
+    return _read(stores, entry, lambda store, key, expected: store.open(key, expected))
 
 
 def download(
@@ -104,18 +101,66 @@ def refusal(uri: str, entry: Entry, actual: str, wanted: str) -> CorruptionError
     )
 
 
-def _expected(entry: Entry) -> Expected:
-    return Expected(entry.size, entry.version)
-
-
-@contextmanager
-def _as_stored(stores: FilePlaces, entry: Entry, store: ObjectStore, key: str) -> Iterator[None]:
+def _read(stores: FilePlaces, entry: Entry, read: Callable[[ObjectStore, str, Expected], _T]) -> _T:
+    """Read the version of a file that its entry names, or an equal one."""
+    store, key = stores.locate(entry.address)
     try:
-        yield
+        return read(store, key, Expected(entry.size, entry.version))
     except PreconditionFailedError:
         info = store.head(key)
-        actual, wanted = f"{info.size} bytes", f"{entry.size} bytes"
-        if entry.version:
-            actual += f" and version {version_of(info, entry.version)}"
-            wanted += f" and version {entry.version}"
-        raise refusal(stores.uri(entry.address), entry, actual, wanted) from None
+    version = version_of(info, entry.version)
+    if info.size == entry.size and _only_inode_differs(entry, version):
+        if problem := change_of(stores, entry, store, key, info):
+            uri = stores.uri(entry.address)
+            raise SourceChangedError(f"{entry.path!r} is linked to {uri}, which {problem}")
+        with suppress(PreconditionFailedError):
+            return read(store, key, Expected(entry.size, version))
+    actual, wanted = f"{info.size} bytes", f"{entry.size} bytes"
+    if entry.version:
+        actual += f" and version {version}"
+        wanted += f" and version {entry.version}"
+    raise refusal(stores.uri(entry.address), entry, actual, wanted)
+
+
+def change_of(
+    stores: FilePlaces, entry: Entry, store: ObjectStore, key: str, info: ObjectInfo
+) -> str:
+    """Return how a linked file differs from the version that was linked, or "".
+
+    If only its inode or its time of change differ, a known checksum decides. Without one, the
+    change must be accepted.
+    """
+    version = version_of(info, entry.version)
+    if entry.version in {"", version}:
+        return ""
+    problem = f"is at {version}, and was at {entry.version} when it was linked"
+    if not _only_inode_differs(entry, version):
+        return problem
+    if new_hash(entry.checksum.partition(":")[0]) is not None:
+        found = _checksum(store, key, version, entry.checksum.partition(":")[0])
+        return (
+            ""
+            if found == entry.checksum.lower()
+            else f"{problem}; it has {found}, not {entry.checksum}"
+        )
+    if info.changed_us <= stores.accepted(entry.address):
+        return ""
+    return (
+        f"{problem}: size and time are equal, but the file was moved, touched or replaced. If it is the "
+        f"right one, `graveler links accept {entry.address}`; else put it back, or link it again"
+    )
+
+
+def _only_inode_differs(entry: Entry, version: str) -> bool:
+    time, inode, _ = entry.version.partition(" ")
+    return bool(inode) and time.startswith("mtime:") and version.startswith(f"{time} ")
+
+
+@lru_cache(maxsize=1024)
+def _checksum(store: ObjectStore, key: str, version: str, algorithm: str) -> str:
+    """Return the checksum of one version of a file."""
+    fresh = cast("Hash", new_hash(algorithm))
+    with store.open(key, Expected(version=version)) as stream:
+        while piece := stream.read(PIECE_BYTES):
+            fresh.update(piece)
+    return f"{algorithm.lower()}:{fresh.hexdigest()}"

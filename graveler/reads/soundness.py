@@ -13,9 +13,10 @@ from graveler.errors import (
     PermissionDeniedError,
 )
 from graveler.model import Entry, RangeInfo
-from graveler.objects.store import PIECE_BYTES, version_of
+from graveler.objects.store import PIECE_BYTES
 from graveler.objects.verified import new_hash
 from graveler.process import batches
+from graveler.reads.files import change_of
 from graveler.reads.stores import FilePlaces
 from graveler.sstable.reader import TableReader
 from graveler.values import decode_entry, entry_identity, value_identity
@@ -157,8 +158,8 @@ def fault_of(
         info = store.head(key)
         if info.size != entry.size:
             return f"has {info.size} bytes, its entry says {entry.size}", 0
-        if entry.version and (version := version_of(info, entry.version)) != entry.version:
-            return f"is at {version}, and was at {entry.version} when it was linked", 0
+        if problem := change_of(files, entry, store, key, info):
+            return problem, 0
         algorithm, _, expected = entry.checksum.partition(":")
         fresh = new_hash(algorithm)
         if depth != "checksum" or fresh is None:

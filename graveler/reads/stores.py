@@ -1,14 +1,14 @@
 """The stores and settings of a repository, in one frozen object."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from graveler.clock import Clock, IdSource, StoreClock
 from graveler.committed import RangeStore, Splitting
 from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
-from graveler.objects.address import is_own, place_of, root_of
+from graveler.objects.address import is_own, linked_root, place_of
 from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
 from graveler.staging import StagingArea
@@ -35,6 +35,10 @@ class FilePlaces(Protocol):
 
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
+        ...
+
+    def accepted(self, uri: str) -> int:
+        """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
         ...
 
 
@@ -109,7 +113,11 @@ class Stores:
         place = place_of(uri, places)
         if place is None:
             raise undeclared(self.name, uri, places)
-        return self.open_store(root_of(place)), uri[len(place) + 1 :]
+        return self.open_store(linked_root(place)), uri[len(place) + 1 :]
+
+    def accepted(self, uri: str) -> int:
+        """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
+        return _latest(uri, self.refs.links.accepted())
 
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
@@ -124,17 +132,24 @@ class FileStores:
         repository: Name of the repository.
         objects: Its own storage.
         places: The store of each place to which entries may link.
+        changes: The time up to which changes of linked files are accepted, by file or folder.
     """
 
     repository: str
     objects: ObjectStore
     places: Mapping[str, ObjectStore]
+    changes: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stores: Stores) -> "FileStores":
         """Return the stores of a repository, with its currently declared places."""
-        places = {place: stores.open_store(root_of(place)) for place in stores.refs.links.list()}
-        return cls(stores.name, stores.objects, places)
+        links = stores.refs.links
+        places = {place: stores.open_store(linked_root(place)) for place in links.list()}
+        return cls(stores.name, stores.objects, places, links.accepted())
+
+    def accepted(self, uri: str) -> int:
+        """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
+        return _latest(uri, self.changes)
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of an entry's address.
@@ -152,6 +167,11 @@ class FileStores:
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
         return self.objects.uri(address) if is_own(address) else address
+
+
+def _latest(uri: str, accepted: Mapping[str, int]) -> int:
+    """Return the latest time that was accepted for a file or a folder above it, or 0."""
+    return max((accepted[at] for at in accepted if f"{uri}/".startswith(f"{at}/")), default=0)
 
 
 def undeclared(repository: str, uri: str, places: Collection[str]) -> PermissionDeniedError:

@@ -404,7 +404,7 @@ class Ref(View):
         del start
 
         def runs(at: bytes) -> Iterator[Run]:
-            with self._readable():
+            with _readable(self.repository, self.commit.id):
                 yield from below(self.repository, self.commit.metarange, prefix, at)
 
         def rows(at: bytes) -> Iterator[Row]:
@@ -415,17 +415,18 @@ class Ref(View):
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return the joined key and committed value record of each key."""
-        with self._readable():
+        with _readable(self.repository, self.commit.id):
             return find_many(self.repository.ranges, self.commit.metarange, keys)
 
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Raise ExpiredError instead of CorruptionError if garbage collection removes the tree."""
-        try:
-            yield
-        except CorruptionError:
-            self.repository.refs.expired.check_readable(self.commit.id)
-            raise
+
+@contextmanager
+def _readable(stores: Stores, commit: str) -> Iterator[None]:
+    """Raise ExpiredError instead of CorruptionError if garbage collection removes the tree."""
+    try:
+        yield
+    except CorruptionError:
+        stores.refs.expired.check_readable(commit)
+        raise
 
 
 def below(stores: Stores, tree: str, prefix: bytes, start: bytes) -> Iterator[Run]:

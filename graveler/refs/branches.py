@@ -273,13 +273,26 @@ class Branches:
             AlreadyExistsError: The name is taken.
         """
         check_branch(record.name)
-        try:
+        births: list[str] = []
+        while True:
             born = record.born or self._moves.birth(record.name)
-            return self.replace(replace(record, born=born), ABSENT, action=action, named=named)
-        except PreconditionFailedError:
-            raise AlreadyExistsError(
-                f"branch {record.name!r} exists: choose another name"
-            ) from None
+            if births and record.born:
+                born = f"{born}.{self._ids.unique()}"
+            try:
+                return self.replace(replace(record, born=born), ABSENT, action=action, named=named)
+            except PreconditionFailedError:
+                stored = self._reads.get(record.name) if births else None
+                if stored and decode_branch(stored.value).born in births:
+                    return Seen(decode_branch(stored.value), stored.predicate)
+                raise AlreadyExistsError(
+                    f"branch {record.name!r} exists: choose another name"
+                ) from None
+            except OutcomeUnknownError:
+                # the lost write may be done later, or be deleted already: this is another branch
+                births.append(born)
+                record = replace(record, staging_token=self._ids.unique())
+                if len(births) == _TRIES or not is_of_run(record.name):
+                    raise
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:
         """Remove the branch if its record is still `record`, which has `predicate`.

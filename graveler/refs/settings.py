@@ -299,6 +299,17 @@ UNSOUND: Final = Setting(
 """Whether trees were found incomplete, and no complete check since then found the rest sound."""
 
 
+LINK_CHANGES: Final[Setting[Mapping[str, int]]] = Setting(
+    "link-changes",
+    "accepted changes of linked files",
+    default={},
+    encode=lambda accepted: {"accepted": dict(accepted)},
+    read=lambda fields: {
+        place: fields.record("accepted").number(place) for place in fields.mapping("accepted")
+    },
+)
+
+
 class Requirements:
     """The gates that the branches of one repository require."""
 
@@ -344,6 +355,19 @@ class LinkPlaces:
     def add(self, place: str) -> None:
         """Declare a place. Declaring it again is not an error."""
         self._settings.change(LINK_PLACES, lambda places: sorted({*places, place}))
+
+    def accepted(self) -> Mapping[str, int]:
+        """Return the time up to which changes are accepted, in µs since 1970, by file or folder."""
+        return self._settings.get(LINK_CHANGES)
+
+    def accept(self, place: str, time: int) -> None:
+        """Accept the changes of a file, or of all files below a folder, up to a time."""
+
+        def changed(known: Mapping[str, int]) -> Mapping[str, int]:
+            kept = {each: at for each, at in known.items() if not each.startswith(f"{place}/")}
+            return {**kept, place: time}
+
+        self._settings.change(LINK_CHANGES, changed)
 
     def remove(self, place: str) -> None:
         """Remove a declared place. A missing place is not an error."""

@@ -12,12 +12,11 @@ from os.path import commonprefix
 from typing import Final, NamedTuple
 
 from graveler.arguments import check_entry, path_text
-from graveler.clock import unix_us
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
-from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.objects.store import ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import check_declared
 from graveler.reads.stores import Stores, undeclared
 from graveler.refs import Epoch
@@ -30,12 +29,6 @@ def linked(
 
     Times, and the versions of foreign files, are those that the store reports. A checksum is the
     caller's, unless the entry has graveler's own bytes.
-
-    Args:
-        stores: The repository.
-        entries: The caller's entries.
-        sized: Whether they have the sizes of the files.
-        epoch: The epoch of sweeps before this call. None: this function reads it.
 
     Returns:
         The entries, and the epoch of sweeps under which own files were looked up.
@@ -78,11 +71,7 @@ class LinkRules(NamedTuple):
 
 
 class Trust:
-    """Checks entries by the rules of links. It trusts their sizes and versions.
-
-    Args:
-        rules: The rules of the repository.
-    """
+    """Checks entries by the rules of links. It trusts their sizes and versions."""
 
     def __init__(self, rules: LinkRules) -> None:
         self._rules = rules
@@ -109,12 +98,7 @@ class Trust:
 
 
 class Owners:
-    """Detects foreign files that are in the storage of another repository.
-
-    Args:
-        neighbours: Returns the other repositories, each with the root of its storage.
-        book: Normalizes addresses.
-    """
+    """Detects foreign files that are in the storage of another repository."""
 
     def __init__(
         self, neighbours: Callable[[], Iterable[tuple[str, str]]], book: AddressBook
@@ -175,9 +159,7 @@ def _infos(stores: Stores, addresses: Collection[str]) -> Mapping[str, tuple[Obj
 
 def version_in(store: ObjectStore, info: ObjectInfo) -> str:
     """Return the version of a foreign file in the form of entries."""
-    if store.root.startswith("file:"):
-        return f"mtime:{unix_us(info.mtime)}"
-    return f"etag:{info.etag}"
+    return version_of(info, "mtime: " if store.root.startswith("file:") else "etag:")
 
 
 def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: bool) -> Entry:

@@ -133,7 +133,9 @@ def was_deleted(stores: Stores, record: RunRecord) -> bool:
     if stores.refs.branches.find(record.branch) is not None:
         return False
     births = {record.born, record.fence}
-    return any(life.born in births for life in stores.refs.moves.lives(record.branch))
+    return any(
+        life.born.partition(".")[0] in births for life in stores.refs.moves.lives(record.branch)
+    )
 
 
 def _last_known(stores: Stores, record: RunRecord) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates import Verdict
-from graveler.gates.verdicts import read_verdict
+from graveler.gates.verdicts import bounded, read_verdict
 from graveler.records import Fields, decode_json, encode_json
 from graveler.runs.state import Publish, RunEvent, RunState, next_state, with_publish
 
@@ -310,7 +310,7 @@ def encode_run(record: RunRecord) -> bytes:
         raw[name] = unix_us(raw[name])
     for name in ("lease", "ttl"):
         raw[name] //= _MICROSECOND
-    raw["verdicts"] = [asdict(verdict) for verdict in record.verdicts]
+    raw["verdicts"] = [asdict(verdict) for verdict in bounded(record.verdicts)]
     raw["publishes"] = [_raw_publish(publish) for publish in record.publishes]
     raw["inputs"] = [[read.commit, read.prefix] for read in record.inputs]
     raw["refusals"] = [

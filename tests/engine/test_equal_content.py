@@ -209,7 +209,7 @@ def test_the_time_of_a_link_is_the_one_that_its_store_reports(repo, tmp_path):
     main = repo.branch("main")
     entry = main.link("a", address=f"file://{there}")
     assert entry.mtime == datetime(2013, 1, 1, 5, tzinfo=UTC)
-    assert (entry.version, entry.computed) == ("mtime:1357016400000000", False)
+    assert (entry.version.partition(" ")[0], entry.computed) == ("mtime:1357016400000000", False)
     main.link_many([Entry("b", f"file://{there}", len(BYTES))])
     assert main.stat("b") == replace(entry, path="b")
 

@@ -7,8 +7,10 @@ from itertools import count
 
 import pytest
 
+from graveler.errors import CorruptionError, ExpiredError
 from graveler.model import Prefix
 from graveler.reads.listing import Spool
+from graveler.refs.commits import Expired
 from tests.harness.worlds import ScriptedWorld
 
 FILES = 1_500
@@ -157,3 +159,23 @@ def test_the_memory_of_a_listing_does_not_grow_with_staged_rows():
     finally:
         tracemalloc.stop()
     assert peak < 4_000_000
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_listing_that_outlives_a_sweep_says_so(monkeypatch, staged):
+    repo = ScriptedWorld().repo()
+    main = repo.branch("main")
+    main.put("a", b"1")
+    head = main.commit("a")
+    if staged:
+        main.put("b", b"2")
+    listing = main.entries()
+    gone = Expired(mark="m1", at=1_357_016_400_000_000, gone=True)
+    repo.stores.refs.expired.write(head.id, gone)
+
+    def removed(*_):
+        raise CorruptionError("metarange is missing")
+
+    monkeypatch.setattr("graveler.reads.view.below", removed)
+    with pytest.raises(ExpiredError):
+        list(listing)

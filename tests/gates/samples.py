@@ -135,6 +135,7 @@ def asserts(candidate):
     assert len(list(candidate.entries())) > 100
 
 
+@graveler.gate_factory
 class AtLeast:
     """A check with a parameter."""
 
@@ -167,6 +168,7 @@ def few_files(candidate):
     return len(list(candidate.entries())) <= MOST_FILES
 
 
+@graveler.gate
 def opens_a_file(candidate):
     with open(os.devnull) as file:  # noqa: PTH123 - under test
         return not file.read()
@@ -245,6 +247,27 @@ def reads_anything(candidate):
     assert candidate.uris("large") == [candidate.uri(candidate.stat("large"))]
     assert not candidate.restores
     return "no repository" if candidate.repository else ""
+
+
+CALLED: list[object] = []
+
+
+def delete_below(folder):
+    CALLED.append(folder)
+
+
+def delete_all(candidate):
+    CALLED.append(candidate)
+
+
+class Folder:
+    """A class that is no gate."""
+
+    def __init__(self, path):
+        CALLED.append(path)
+
+    def remove(self):
+        CALLED.append(self)
 
 
 HELD = ""

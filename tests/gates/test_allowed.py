@@ -117,3 +117,27 @@ def test_the_list_is_a_list(lake):
     (lake / "graveler.toml").write_text("format = 1\n[gates]\nmodules = 'flights'\n")
     with pytest.raises(InvalidInputError, match="a list of names"):
         graveler.open(lake)
+
+
+@pytest.mark.parametrize(
+    ("gate", "way"),
+    [
+        (NamedGate("tests.gates.samples:delete_below", {"folder": "x"}), "@graveler.gate_factory"),
+        (NamedGate("tests.gates.samples:Folder", {"path": "x"}), "@graveler.gate_factory"),
+        (NamedGate("tests.gates.samples:delete_all"), "@graveler.gate"),
+        (NamedGate("tests.gates.samples:Folder.remove"), "@graveler.gate"),
+    ],
+)
+def test_a_function_that_is_not_marked_is_not_called(lake, gate, way):
+    allow(lake, "tests.gates.samples")
+    samples.CALLED.clear()
+    with graveler.open(lake) as opened:
+        repo = opened.repository("flights")
+        with pytest.raises(InvalidInputError, match=way):
+            repo.gates.require_named("main", gate.check, gate.parameters)
+        in_the_store(repo, gate)
+        main = repo.branch("main")
+        main.put("a", b"1")
+        with pytest.raises(GateFailedError, match=way):
+            main.commit("no")
+    assert samples.CALLED == []

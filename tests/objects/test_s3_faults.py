@@ -18,7 +18,8 @@ from graveler.retries import Retrier
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.s3_server import Fault, moto_s3
 
-TRIES = Retrier(FakeClock(), SequenceIds()).tries
+FEWEST = 8
+"""Tries within 30 s, of which no pause is longer than 5 s."""
 SMALLEST_PART = 5 << 20
 LONG = b"x" * (2 * SMALLEST_PART + 1)
 
@@ -102,7 +103,7 @@ def test_a_read_that_always_fails_ends_with_a_typed_error(s3_server, store, read
         pytest.raises(error, match="s3://"),
     ):
         READS[read](store)
-    assert len(faults.requests) == TRIES
+    assert len(faults.requests) >= FEWEST
 
 
 @pytest.mark.parametrize("fault", ALL)
@@ -121,7 +122,7 @@ def test_a_put_that_always_fails_ends_with_a_typed_error(s3_server, store, fault
         pytest.raises(error, match="s3://"),
     ):
         store.put("new", b"fresh")
-    assert len(faults.requests) == TRIES
+    assert len(faults.requests) >= FEWEST
     if fault in {Fault.LOST_REPLY, Fault.ERROR_AFTER}:
         assert store.get("new") == b"fresh"
     else:
@@ -133,11 +134,10 @@ def test_a_conditional_write_does_not_claim_what_it_cannot_know(s3_server, store
     if fault in {Fault.LOST_REQUEST, Fault.LOST_REPLY}:
         error = OutcomeUnknownError
     with (
-        s3_server.failing(fault, times=None, concerns=lambda _: True) as faults,
+        s3_server.failing(fault, times=None, concerns=lambda _: True),
         pytest.raises(error, match="s3://"),
     ):
         store.put_if_absent("new", b"fresh")
-    assert len(faults.requests) <= 2 * TRIES
     assert keys(store) in (["there"], ["new", "there"])
 
 
@@ -217,7 +217,7 @@ def test_a_multipart_upload_that_always_fails_leaves_nothing(
         pytest.raises(error, match="s3://"),
     ):
         parting_store.put("new", io.BytesIO(LONG))
-    assert len(faults.requests) == TRIES
+    assert len(faults.requests) >= FEWEST
     assert keys(parting_store) == []
     assert not moto_s3().buckets[s3_bucket].multiparts
 
@@ -252,10 +252,10 @@ def test_waits_grow_are_spread_and_end():
     def fail():
         raise ThrottledError("slow down")
 
-    retrier = Retrier(Watched(), SequenceIds(seed=1), limit_s=300, tries=12)
+    retrier = Retrier(Watched(), SequenceIds(seed=1), limit_s=300)
     with pytest.raises(ThrottledError):
         retrier.run("it", fail)
-    longest = [min(5.0, 0.1 * 2**n) for n in range(11)]
-    assert len(waits) == 11
+    longest = [min(5.0, 0.1 * 2**n) for n in range(len(waits))]
     assert all(0 <= wait <= most for wait, most in zip(waits, longest, strict=True))
-    assert len(set(waits)) == 11
+    assert len(set(waits)) == len(waits)
+    assert 200 < sum(waits) <= 300

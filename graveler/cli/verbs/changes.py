@@ -7,7 +7,7 @@ import typer
 
 from graveler.cli.arguments import MetaOption, StrategyOption, read_pairs, read_strategy
 from graveler.cli.failure import CONFLICT, conflict_line
-from graveler.cli.output import Output, printable, size_text
+from graveler.cli.output import Output, size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
@@ -50,7 +50,7 @@ def change_line(out: Output, change: Change) -> str:
     """Return a change as a line: its sign, its path and the sizes."""
     sign, color = _SIGNS[change.kind]
     sizes = [size_text(side.size) for side in (change.before, change.after) if side is not None]
-    return f"{out.style(f'{sign} {printable(change.path)}', color)}  {' → '.join(sizes)}"
+    return f"{out.style(f'{sign} {change.path}', color)}  {' → '.join(sizes)}"
 
 
 def _merge(  # noqa: PLR0913 - an option each

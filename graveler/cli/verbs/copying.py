@@ -6,7 +6,7 @@ import typer
 
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 
@@ -58,7 +58,7 @@ def _cp(
     if path != origin.path and view.exists(origin.path):  # it is a file, too
         count += branch.copy(view, origin.path, to.rstrip("/"))
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
-    done = f"copied {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
+    done = f"copied {count} {_FILES[count != 1]} to {to or '/'} on {branch.name}"
     session.out.show(shape, done)
 
 
@@ -84,7 +84,7 @@ def _mv(
     if path != origin.path and branch.exists(origin.path):  # it is a file, too
         count += branch.move(origin.path, to.rstrip("/"))
     shape = {"branch": branch.name, "path": path, "to": to, "count": count}
-    done = f"moved {count} {_FILES[count != 1]} to {printable(to) or '/'} on {branch.name}"
+    done = f"moved {count} {_FILES[count != 1]} to {to or '/'} on {branch.name}"
     session.out.show(shape, done)
 
 
@@ -134,7 +134,7 @@ def _import(
     }
     removed = f", removed {done.removed}" if done.removed else ""
     line = f"imported {done.files} {_FILES[done.files != 1]} ({size_text(done.size)}){removed}"
-    session.out.show(shape, f"{line} to {printable(folder) or '/'} on {branch.name}")
+    session.out.show(shape, f"{line} to {folder or '/'} on {branch.name}")
 
 
 def _goal(text: str) -> Address:

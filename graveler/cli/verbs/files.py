@@ -18,7 +18,7 @@ from graveler.cli.folders import (
     get_folder,
     put_folder,
 )
-from graveler.cli.output import Output, printable, size_text, to_json
+from graveler.cli.output import Output, size_text, to_json
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
@@ -80,12 +80,12 @@ def _show_item(out: Output, item: Entry | Prefix) -> None:
         if out.as_json:
             out.line(to_json({"type": "folder", "path": item.path}))
         else:
-            out.line(f"{'':30}{out.style(printable(item.path), 'blue')}")
+            out.line(f"{'':30}{out.style(item.path, 'blue')}")
     elif out.as_json:
         out.line(to_json({"type": "file", **shape_of(item)}))
     else:
         when = "" if item.mtime is None else f"{item.mtime:%Y-%m-%d %H:%M}"
-        out.line(f"{size_text(item.size):>10}  {when:16}  {printable(item.path)}")
+        out.line(f"{size_text(item.size):>10}  {when:16}  {item.path}")
 
 
 def _stat(session: Session, file: _File) -> None:
@@ -103,7 +103,7 @@ def _stat(session: Session, file: _File) -> None:
         ("bytes in", uri),
         *((f"meta {name}", value) for name, value in sorted(entry.metadata.items())),
     ]
-    lines = [f"{name:10}  {printable(value)}" for name, value in fields]
+    lines = [f"{name:10}  {value}" for name, value in fields]
     session.out.show({**shape_of(entry), "uri": uri}, *lines)
 
 
@@ -149,7 +149,7 @@ def _get(  # noqa: PLR0913 - the options of a command
         raise UsageError(f"cannot write {target}: {error.strerror}") from error
     session.out.show(
         {**shape_of(entry), "file": str(target)},
-        f"{printable(path)} → {target} ({size_text(entry.size)})",
+        f"{path} → {target} ({size_text(entry.size)})",
     )
 
 
@@ -213,7 +213,7 @@ def _put(  # noqa: PLR0913 - the options of a command
     body = sys.stdin.buffer if source == _STREAM else file
     branch = session.branch(name)
     entry = branch.put(path, body, content_type=content_type, metadata=pairs, replace=replace)
-    session.out.show(shape_of(entry), f"{printable(path)}  {size_text(entry.size)}")
+    session.out.show(shape_of(entry), f"{path}  {size_text(entry.size)}")
 
 
 def _rm(
@@ -233,7 +233,7 @@ def _rm(
         branch.delete_many(paths)
         removed += [{"branch": branch.name, "path": path} for path in paths]
     for item in removed:
-        session.out.show(item, f"removed {printable(item['path'])} from {item['branch']}")
+        session.out.show(item, f"removed {item['path']} from {item['branch']}")
 
 
 def _paths(branch: "Branch", path: str, *, recursive: bool) -> list[str]:

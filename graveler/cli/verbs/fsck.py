@@ -8,7 +8,7 @@ import typer
 
 from graveler.cli.arguments import read_rate
 from graveler.cli.failure import ERROR, UsageError
-from graveler.cli.output import Output, printable, size_text
+from graveler.cli.output import Output, size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import environment
@@ -97,7 +97,7 @@ def _outdated(session: Session) -> list[str]:
         except KVOutdatedError as error:
             messages.append(str(error))
             if not session.as_json:
-                session.out.line(session.out.style(f"outdated: {printable(str(error))}", "red"))
+                session.out.line(session.out.style(f"outdated: {error!s}", "red"))
     return messages
 
 
@@ -132,9 +132,9 @@ def _show_report(out: Output, name: str, report: "FsckReport") -> None:
 
 
 def _lines(out: Output, problem: "Problem") -> Iterator[str]:
-    what = out.style(f"{problem.kind} {printable(problem.id)}", "red")
-    yield f"{what}: {printable(problem.message)}"
+    what = out.style(f"{problem.kind} {problem.id}", "red")
+    yield f"{what}: {problem.message}"
     for title, names in (("needed by", problem.refs), ("paths", problem.paths)):
         if names:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            yield f"  {title}  {', '.join(map(printable, names[:_SHOWN]))}{more}"
+            yield f"  {title}  {', '.join(names[:_SHOWN])}{more}"

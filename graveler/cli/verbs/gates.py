@@ -9,7 +9,6 @@ import typer
 
 from graveler.cli.arguments import duration_text, read_duration, split_pair
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.errors import NotFoundError, RunNotFoundError
@@ -39,11 +38,7 @@ def _show(
     lines = [
         f"commit    {judgement.commit}",
         f"judged    {judgement.at[:19].replace('T', ' ')}, to {judgement.action} into {judgement.into}",
-        *(
-            [f"run       {printable(judgement.run)}, attempt {judgement.attempt}"]
-            if judgement.run
-            else []
-        ),
+        *([f"run       {judgement.run}, attempt {judgement.attempt}"] if judgement.run else []),
     ]
     for verdict in judgement.verdicts:
         lines += _lines(session, verdict, reused=verdict.gate in judgement.reused)
@@ -95,14 +90,14 @@ def _lines(session: Session, verdict: "Verdict", *, reused: bool) -> list[str]:
         outcome = "died" if verdict.died else "refused" if verdict.refuses else "warns"
         word = out.style(outcome, "red" if verdict.refuses else "yellow")
     again = ", judged before" if reused else ""
-    lines = [f"gate      {printable(verdict.gate)}: {word} in {verdict.seconds:.3f} s{again}"]
+    lines = [f"gate      {verdict.gate}: {word} in {verdict.seconds:.3f} s{again}"]
     if verdict.reason:
-        lines.append(f"          {printable(verdict.reason)}")
+        lines.append(f"          {verdict.reason}")
     facts = ", ".join(
         f"{name} {value}" for name, value in verdict.facts.items() if not isinstance(value, Mapping)
     )
     if facts:
-        lines.append(f"          {printable(facts)}")
+        lines.append(f"          {facts}")
     lines += [f"          {row}" for row in fact_rows(verdict)]
     return lines
 
@@ -111,8 +106,8 @@ def fact_rows(verdict: "Verdict") -> Iterator[str]:
     """Yield the facts that are mappings: the name of each, then its rows."""
     for fact, rows in verdict.facts.items():
         if isinstance(rows, Mapping):
-            yield f"{printable(fact)}:"
-            yield from (f"  {printable(f'{name}: {value}')}" for name, value in rows.items())
+            yield f"{fact}:"
+            yield from (f"  {f'{name}: {value}'}" for name, value in rows.items())
 
 
 @verb(_gates, "list")
@@ -134,12 +129,12 @@ def _list(
         word = "refused" if judgement.refused else "passed"
         names = ", ".join(verdict.gate for verdict in judgement.verdicts if verdict.refuses)
         names = names or f"{len(judgement.verdicts)} gates"
-        run = f"  {printable(judgement.run)}" if judgement.run else ""
+        run = f"  {judgement.run}" if judgement.run else ""
         out.show(
             _shape(judgement),
             f"{out.style(judgement.commit[:12], 'yellow')}  {judgement.at[:19].replace('T', ' ')}  "
             f"{out.style(f'{word:7}', 'red' if judgement.refused else 'green')}  "
-            f"{judgement.action} into {judgement.into}{run}: {printable(names)}",
+            f"{judgement.action} into {judgement.into}{run}: {names}",
         )
 
 
@@ -208,10 +203,7 @@ def _show_required(session: Session, pattern: str, required: "tuple[NamedGate, .
     out = session.out
     out.show(
         {"pattern": pattern, "gates": [gate.encode() for gate in required]},
-        *(
-            f"{out.style(f'{pattern:12}', bold=True)}  {printable(_text(gate))}"
-            for gate in required
-        ),
+        *(f"{out.style(f'{pattern:12}', bold=True)}  {_text(gate)}" for gate in required),
     )
 
 

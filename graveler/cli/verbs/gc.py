@@ -7,7 +7,7 @@ import typer
 
 from graveler.cli.arguments import duration_text, read_duration
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
@@ -116,7 +116,7 @@ def _adopt(
     """List unneeded files that may be of version 0.2 or of another program; adopt them."""
     found = session.repository.gc.adopt(agree=agree)
     last = f"{len(found.keys)} files, {size_text(found.bytes)}: `graveler gc adopt --agree` if all are graveler's"
-    lines = [*map(printable, found.keys), last]
+    lines = [*found.keys, last]
     shape = {"agreed": agree, "bytes": found.bytes, "keys": list(found.keys)}
     session.out.show(shape, *(["the listed files are adopted"] if agree else lines))
 
@@ -181,7 +181,7 @@ def _show_rules(session: Session, rules: "Retention") -> None:
         "patterns": {pattern: _keep_shape(keep) for pattern, keep in rules.patterns.items()},
     }
     width = max([len(pattern) for pattern in rules.patterns] + [len("all others")])
-    lines = [f"{printable(name):{width}}  {keep}" for name, keep in rules.patterns.items()]
+    lines = [f"{name:{width}}  {keep}" for name, keep in rules.patterns.items()]
     others = "all others" if lines else "all branches"
     session.out.show(shape, *lines, f"{others:{width}}  {rules.default}")
 
@@ -217,7 +217,7 @@ def mark_lines(session: Session, mark: "Mark") -> Iterator[str]:
     word = "freed" if mark.swept else "would be freed"
     yield style(f"{size_text(size)} {word}", bold=True)
     if mark.unknown:
-        names = ", ".join(map(printable, mark.unknown_keys[:3]))
+        names = ", ".join(mark.unknown_keys[:3])
         more = f" and {mark.unknown - 3} more" if mark.unknown > len(mark.unknown_keys[:3]) else ""
         yield f"unknown, left alone: {names}{more}"
 

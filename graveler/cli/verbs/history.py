@@ -7,7 +7,7 @@ import typer
 
 from graveler.cli.arguments import Address, LimitOption, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import Output, printable
+from graveler.cli.output import Output
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
@@ -147,7 +147,7 @@ def _line(out: Output, commit: Commit, refs: list[str]) -> str:
 
 def _title(commit: Commit) -> str:
     lines = commit.message.splitlines()
-    return printable(lines[0]) if lines else "(no message)"
+    return lines[0] if lines else "(no message)"
 
 
 def _show(session: Session, ref: _Ref = "") -> None:
@@ -183,9 +183,9 @@ def _show(session: Session, ref: _Ref = "") -> None:
             "changes": shape_of(changes),
         },
         out.style(f"commit {commit.id}", "yellow"),
-        *(f"{name:9}  {printable(value)}" for name, value in fields),
+        *(f"{name:9}  {value}" for name, value in fields),
         "",
-        *(f"    {printable(line)}" for line in commit.message.splitlines()),
+        *(f"    {line}" for line in commit.message.splitlines()),
         *([""] if changes else []),
         *(change_line(out, change) for change in changes or ()),
     )

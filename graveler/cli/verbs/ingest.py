@@ -12,7 +12,6 @@ from graveler.cli.arguments import (
     read_strategy,
 )
 from graveler.cli.failure import GATE
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import hour_shape, quarantine_shape, shape_of
 from graveler.cli.verb import verb
@@ -102,7 +101,7 @@ def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -
     }
     lines = [f"{status.branch} → {status.into}: {status.staged} staged"]
     if status.held is not None:
-        lines.append(session.out.style(f"held: {printable(status.held.reason)}", "red"))
+        lines.append(session.out.style(f"held: {status.held.reason}", "red"))
     for hour in status.pending:
         lines += _hour_lines(session, hour, reason=False)
     for kept in status.quarantined:
@@ -147,16 +146,16 @@ def _hour_lines(session: Session, hour: "Hour", *, reason: bool = True) -> list[
     where = f"  {hour.published.id[:_SHORT]}" if hour.published is not None else ""
     shelf = f"  on {', '.join(hour.quarantined)}" if hour.quarantined else ""
     late = f"  late: {', '.join(hour.late)}" if hour.late else ""
-    aside = f"  set aside: {printable(', '.join(hour.set_aside))}" if hour.set_aside else ""
+    aside = f"  set aside: {', '.join(hour.set_aside)}" if hour.set_aside else ""
     state = session.out.style(f"{hour.state:11}", _COLORS.get(hour.state, ""))
     lines = [f"{hour.hour}  {state}{where}{shelf}{late}{aside}".rstrip()]
     if reason and hour.refused is not None:
-        lines.append(f"  {printable(hour.refused.reason)}")
+        lines.append(f"  {hour.refused.reason}")
     return lines
 
 
 def _shelf_lines(kept: "Quarantine") -> list[str]:
     return [
         f"{kept.name}  since {kept.created:%Y-%m-%d %H:%M:%S}  {', '.join(kept.hours)}",
-        f"  {printable(kept.refusal.reason)}",
+        f"  {kept.refusal.reason}",
     ]

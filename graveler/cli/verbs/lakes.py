@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
@@ -180,18 +179,25 @@ def _shape(session: Session, name: str) -> dict[str, Any]:
 def _allow(session: Session, place: _Place) -> None:
     """Allow linking and reading files below a place."""
     declared = session.repository.links.allow(place)
-    session.out.show({"allowed": declared}, f"allowed links to {printable(declared)}")
+    session.out.show({"allowed": declared}, f"allowed links to {declared}")
 
 
 @verb(_links, "disallow")
 def _disallow(session: Session, place: _Place) -> None:
     """Forbid linking and reading files below a place."""
     declared = session.repository.links.disallow(place)
-    session.out.show({"disallowed": declared}, f"disallowed links to {printable(declared)}")
+    session.out.show({"disallowed": declared}, f"disallowed links to {declared}")
+
+
+@verb(_links, "accept")
+def _accept_changes(session: Session, place: _Place) -> None:
+    """Accept that a linked file, or all files below a folder, were moved or replaced."""
+    accepted = session.repository.links.accept(place)
+    session.out.show({"accepted": accepted}, f"accepted {accepted} as it is")
 
 
 @verb(_links, "list")
 def _list_links(session: Session) -> None:
     """List the places."""
     for place in session.repository.links.list():
-        session.out.show({"place": place}, printable(place))
+        session.out.show({"place": place}, place)

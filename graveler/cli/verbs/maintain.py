@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
@@ -48,12 +48,9 @@ def _maintain(
 
 def _lines(session: Session, done: "Maintenance") -> Iterator[str]:
     for state in done.branches:
-        yield f"{printable(state.branch)}: {_packed(state)}"
+        yield f"{state.branch}: {_packed(state)}"
     for reaped in done.reaped:
-        yield (
-            f"run {printable(reaped.key)}: {reaped.from_state} -> {reaped.to_state}: "
-            f"{printable(reaped.reason)}"
-        )
+        yield (f"run {reaped.key}: {reaped.from_state} -> {reaped.to_state}: {reaped.reason}")
     for mark in done.marks:
         yield from mark_lines(session, mark)
     if done.dry_run:

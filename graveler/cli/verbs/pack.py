@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 
@@ -108,5 +108,5 @@ def _set(
 
 def _show_rule(session: Session, rule: "PackRule") -> None:
     after = f"{rule.after:,} badly cut ranges" if rule.after else "never"
-    branches = ", ".join(map(printable, rule.branches)) or "the default branch"
+    branches = ", ".join(rule.branches) or "the default branch"
     session.out.show(asdict(rule), f"after     {after}", f"branches  {branches}")

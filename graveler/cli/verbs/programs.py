@@ -17,7 +17,7 @@ from graveler.cli.arguments import (
     read_strategy,
 )
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable
+from graveler.cli.output import complain
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
@@ -94,7 +94,7 @@ def _publish(
             "already": result.already,
             "verdicts": shape_of(result.verdicts),
         },
-        f"run {printable(work.key)} is published into {work.into} by commit {result.commit.id}",
+        f"run {work.key} is published into {work.into} by commit {result.commit.id}",
     )
 
 
@@ -130,12 +130,12 @@ def _exec(
     with session.repository.runs.working(given) as work:
         code = _run_program(command, program_environment(work.environment()))
         if code:
-            sys.stderr.write(
-                f"step {printable(work.step)} of run {printable(work.run.key)} is dropped: "
-                f"{printable(command[0])} ended with exit code {code}\n"
+            complain(
+                f"step {work.step} of run {work.run.key} is dropped: "
+                f"{command[0]} ended with exit code {code}"
             )
             raise typer.Exit(code)
-    sys.stderr.write(_summary(work) + "\n")
+    complain(_summary(work))
 
 
 def _step_to_open(
@@ -160,7 +160,7 @@ def _step_to_open(
 
 
 def _summary(work: Any) -> str:
-    what = f"step {printable(work.step)} of run {printable(work.run.key)}"
+    what = f"step {work.step} of run {work.run.key}"
     if work.result is None:
         return f"{what} changed nothing"
     return f"{what} joined by commit {work.result.id}"
@@ -178,10 +178,10 @@ def _run_program(command: Sequence[str], variables: dict[str, str]) -> int:
                 process.send_signal(number)
             code = process.wait()
     except FileNotFoundError:
-        sys.stderr.write(f"error: no program {command[0]!r} on the PATH; nothing was written\n")
+        complain(f"error: no program {command[0]!r} on the PATH; nothing was written")
         return _NOT_FOUND
     except OSError as error:
-        sys.stderr.write(f"error: cannot start {command[0]!r}: {error.strerror}\n")
+        complain(f"error: cannot start {command[0]!r}: {error.strerror}")
         return _NOT_EXECUTABLE
     if code < 0:
         return _SIGNALLED - code

@@ -9,7 +9,6 @@ import typer
 
 from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
@@ -69,13 +68,13 @@ def _list(
     for record in runs.on_targets(records):
         shown = out.style(f"{record.state:11}", _COLORS.get(record.state, ""))
         where = f"  on {record.branch}" if record.state in _ON_ITS_BRANCH else ""
-        reason = f": {printable(record.reason)}" if where and record.reason else ""
+        reason = f": {record.reason}" if where and record.reason else ""
         stands = record.published is not None or record.state is RunState.PUBLISHED
         published = f"  {record.on_target}" if stands else ""
         out.show(
             shape_of(record),
             f"{shown}  attempt {record.attempt}  {record.updated:%Y-%m-%d %H:%M:%S}  "
-            f"{printable(record.key)}{published}{where}{reason}",
+            f"{record.key}{published}{where}{reason}",
         )
 
 
@@ -108,21 +107,19 @@ def _show(session: Session, key: _Key) -> None:
         for verdict in record.verdicts
         for line in (_verdict_line(verdict), *(f"           {row}" for row in fact_rows(verdict)))
     ]
-    read = [
-        f"read       {source.commit[:12]}:{printable(source.prefix)}" for source in record.inputs
-    ]
+    read = [f"read       {source.commit[:12]}:{source.prefix}" for source in record.inputs]
     refusals = [
         f"refused    {refusal.at:%Y-%m-%d %H:%M:%S}: "
-        + (f"by {', '.join(refusal.gates)}" if refusal is shown else printable(refusal.reason))
+        + (f"by {', '.join(refusal.gates)}" if refusal is shown else refusal.reason)
         for refusal in record.refusals
     ]
-    lines = [f"{name:9}  {printable(value)}" for name, value in fields]
+    lines = [f"{name:9}  {value}" for name, value in fields]
     shape = {**shape_of(record), "publishes": shape_of(publishes)}
     session.out.show(shape, *lines, *gates, *read, *refusals)
 
 
 def _verdict_line(verdict: "Verdict") -> str:
-    outcome = "passed" if verdict.passed else f"{verdict.severity}: {printable(verdict.reason)}"
+    outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
     return f"gate       {verdict.gate}: {outcome}"
 
 
@@ -151,7 +148,7 @@ def _publish_text(publish: "Publish") -> str:
 def _park(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     """Park a run: staged writes are dropped, commits wait for the next attempt."""
     record = session.repository.runs.park(key, reason=reason)
-    session.out.show(shape_of(record), f"run {printable(key)} is {record.state}")
+    session.out.show(shape_of(record), f"run {key} is {record.state}")
 
 
 @verb(_run, "abandon")
@@ -159,7 +156,7 @@ def _abandon(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     """Abandon a run: its branch is deleted, its record stays."""
     session.repository.runs.get(key)
     record = session.repository.runs.abandon(key, reason=reason)
-    session.out.show(shape_of(record), f"abandoned run {printable(key)}")
+    session.out.show(shape_of(record), f"abandoned run {key}")
 
 
 @verb(_run, "reap")
@@ -183,8 +180,7 @@ def _reap(
     for reaped in session.repository.runs.reap(dry_run=not yes, limit=limit, everything=everything):
         out.show(
             {**shape_of(reaped), "dry_run": not yes},
-            f"{reaped.from_state:10} -> {reaped.to_state:10}  {printable(reaped.key)}: "
-            f"{printable(reaped.reason)}",
+            f"{reaped.from_state:10} -> {reaped.to_state:10}  {reaped.key}: {reaped.reason}",
         )
     if not yes and not out.as_json:
         out.line("dry run: nothing was changed; give --yes to do it")
@@ -238,22 +234,20 @@ def _rollback(
         "already": done.already,
         "publish": shape_of(done.publish),
     }
-    out.show(shape, f"run {printable(done.record.key)} {was}, by commit {done.commit.id}")
+    out.show(shape, f"run {done.record.key} {was}, by commit {done.commit.id}")
 
 
 def _plan_lines(session: Session, plan: "RollbackPlan") -> Iterator[str]:
     """Yield the lines that describe a rollback."""
     record, publish, repository = plan.record, plan.publish, session.repository
-    yield f"run {printable(record.key)}: attempt {record.attempt} is {record.state}"
+    yield f"run {record.key}: attempt {record.attempt} is {record.state}"
     if plan.reverted:
         yield f"{_publish_text(replace(publish, rollback=plan.reverted))}"
         return
     yield f"rolls back {_publish_text(publish)}"
     parent = repository.commit(publish.commit).parents[0]
     changes = list(islice(repository.diff(parent, publish.commit), _CHANGES + 1))
-    yield from (
-        f"  {_UNDONE[change.kind]} {printable(change.path)}" for change in changes[:_CHANGES]
-    )
+    yield from (f"  {_UNDONE[change.kind]} {change.path}" for change in changes[:_CHANGES])
     if len(changes) > _CHANGES:
         yield f"  and more: graveler diff {parent[:_SHORT]} {publish.commit[:_SHORT]}"
     if plan.rests:
@@ -262,4 +256,4 @@ def _plan_lines(session: Session, plan: "RollbackPlan") -> Iterator[str]:
             f"starts from {publish.into}"
         )
     for reader in plan.readers:
-        yield f"has read what it wrote: {printable(reader.key)} ({reader.state})"
+        yield f"has read what it wrote: {reader.key} ({reader.state})"

@@ -10,7 +10,7 @@ import typer
 
 from graveler.cli.arguments import read_duration, read_number, split_pair
 from graveler.cli.failure import UsageError
-from graveler.cli.output import printable, size_text, to_json
+from graveler.cli.output import size_text, to_json
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.errors import InvalidInputError
@@ -173,9 +173,9 @@ def _show(session: Session, history: "History", results: "Sequence[Figures]") ->
         for result in results:
             session.out.line(to_json({"history": history.name} | result.shape()))
         return
-    session.out.line(f"{printable(history.name)}: {history.about}")
+    session.out.line(f"{history.name}: {history.about}")
     session.out.line()
-    rows = [("", *(printable(result.policy) for result in results))]
+    rows = [("", *(result.policy for result in results))]
     rows += [
         (title, *(read(result) for result in results))
         for title, read in _ROWS

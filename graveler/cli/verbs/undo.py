@@ -11,7 +11,6 @@ from graveler.cli.arguments import (
     read_pairs,
     read_strategy,
 )
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
@@ -96,8 +95,8 @@ def _reflog(
         out.show(
             shape_of(line),
             f"{out.style(f'{_short(line.after):12}', 'yellow')}  {line.at:%Y-%m-%d %H:%M:%S}  {name}: "
-            f"{printable(line.action)} from {_short(line.before)}"
-            + (f", by {printable(line.actor)}" if line.actor else ""),
+            f"{line.action} from {_short(line.before)}"
+            + (f", by {line.actor}" if line.actor else ""),
         )
 
 

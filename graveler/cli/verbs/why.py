@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
@@ -79,7 +78,7 @@ def _shape(why: "Why", ref: str) -> dict[str, Any]:
 
 def _lines(why: "Why", ref: str) -> Iterator[str]:
     for name, value in _fields(why, ref):
-        yield f"{name:9}  {printable(value)}"
+        yield f"{name:9}  {value}"
 
 
 def _now(why: "Why") -> str:

@@ -9,6 +9,7 @@ from graveler.gates.checks.tables import table
 from graveler.gates.footers import Files
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
+from graveler.reads.bounded import check_expanded
 
 _NO_NUMBER: Final = r"^\s*-?0[0-9]|[0-9]{16}"
 """Texts that stay text: they have leading zeros, or more digits than a double holds."""
@@ -30,8 +31,11 @@ class Part:
 def parts_of(files: Files, entries: Iterable[Entry], columns: Sequence[str]) -> list[list[Part]]:
     """Return the parts of each column, in the order of the files."""
     parts: list[list[Part]] = [[] for _ in columns]
+    held = size = 0
     for entry in entries:
         rows = table(files, entry, columns, text=True)
+        held, size = held + rows.nbytes, size + entry.size
+        check_expanded(f"what is compared, up to {entry.path!r},", held, size)
         for number in range(len(columns)):
             parts[number].append(Part(rows.column(number), typed=kind_of(entry) != "csv"))
     return parts

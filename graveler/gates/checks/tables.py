@@ -1,6 +1,5 @@
 """Columns of files as Arrow tables, for checks that need more than footers."""
 
-import gzip
 import io
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,6 +8,7 @@ from graveler.errors import InvalidInputError
 from graveler.gates.footers import Files, Footer, arrow, open_parquet, read_footer, reading
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
+from graveler.reads.bounded import check_expanded, gzip_content, parquet_batches, text_columns
 
 _NULLS: Final = ("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null")
 """Fields of a CSV file that are null. NaN is a number, as in a Parquet file."""
@@ -54,7 +54,19 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
 def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
     file = open_parquet(files, entry)
     with reading(entry):
-        return file.read(columns=list(columns), use_threads=False)
+        if not file.metadata.num_rows:
+            return file.read(columns=list(columns), use_threads=False)
+    texts = text_columns(file.schema)
+    file = open_parquet(files, entry, metadata=file.metadata, read_dictionary=texts)
+    name, held, batches = repr(entry.path), 0, []
+    with reading(entry):
+        for batch in parquet_batches(file, name, entry.size, columns):
+            held += batch.nbytes
+            check_expanded(name, held, entry.size)
+            batches.append(batch)
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.Table.from_batches(batches)
 
 
 def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
@@ -69,7 +81,7 @@ def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
     )
     with reading(entry, "CSV"):
         if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
+            raw = gzip_content(repr(entry.path), raw)
         if raw and b"\n" not in raw:
             raw += b"\n"  # Arrow reads a header without rows only if its line ends
         return pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)

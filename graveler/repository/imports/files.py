@@ -6,7 +6,7 @@ that ``LastModifiedDate`` of a CSV is ``last_modified_date`` of a Parquet file.
 
 import csv
 import gzip
-import io
+import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,10 +24,10 @@ from graveler.errors import (
 )
 from graveler.objects.address import AddressBook
 from graveler.objects.store import PIECE_BYTES, ObjectStore
+from graveler.reads.bounded import csv_rows, orc_batches, parquet_batches, text_columns
 from graveler.reads.stores import Stores
 
 Row = Mapping[str, Any]
-_BATCH: Final = 5_000
 _TABLES: Final = (".csv", ".csv.gz", ".parquet", ".orc")
 
 
@@ -152,11 +152,10 @@ def rows_of_table(
 
 
 def _csv(file: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[tuple[int, Row]]:
-    binary = gzip.open(file) if name.lower().endswith(".gz") else file  # noqa: SIM115 - closed below
-    text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="")
     number = 0
     try:
-        lines = csv.reader(text, strict=True)
+        packed = name.lower().endswith(".gz")
+        lines = csv_rows(file, name, packed=packed, strict=True, errors="surrogateescape")
         given = columns if columns is not None else next(lines, [])
         names = [plain(column) for column in given]
         if twice := sorted({each for each in names if each and names.count(each) > 1}):
@@ -182,8 +181,6 @@ def _csv(file: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[t
         ) from error
     except csv.Error as error:
         raise InvalidInputError(f"{name}, row {number + 1}: {error}") from error
-    finally:
-        text.detach()
 
 
 def _parquet(file: BinaryIO, name: str) -> Iterator[Row]:
@@ -192,7 +189,9 @@ def _parquet(file: BinaryIO, name: str) -> Iterator[Row]:
 
     try:
         table = parquet.ParquetFile(file)
-        for batch in table.iter_batches(_BATCH):
+        texts = text_columns(table.schema)
+        table = parquet.ParquetFile(file, metadata=table.metadata, read_dictionary=texts)
+        for batch in parquet_batches(table, name, _length(file)):
             yield from named_rows(batch)
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInputError(f"{name} is not a whole Parquet file: {error}") from error
@@ -203,13 +202,14 @@ def _orc(file: BinaryIO, name: str) -> Iterator[Row]:
     from pyarrow import orc  # noqa: PLC0415 - heavy: only where it is used
 
     try:
-        table = orc.ORCFile(file)
-        for number in range(table.nstripes):
-            stripe = table.read_stripe(number)
-            for start in range(0, stripe.num_rows, _BATCH):
-                yield from named_rows(stripe.slice(start, _BATCH))
+        for batch in orc_batches(orc.ORCFile(file), name, _length(file)):
+            yield from named_rows(batch)
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInputError(f"{name} is not a whole ORC file: {error}") from error
+
+
+def _length(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def named_rows(batch: Any) -> Iterator[Row]:

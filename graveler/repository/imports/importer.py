@@ -179,7 +179,7 @@ class _Rows:
             self._find_fault(chunk, entries)
             raise
         for found, entry in zip(chunk, stored, strict=True):
-            if found.version and entry.version != found.version:
+            if found.version not in {"", entry.version, entry.version.partition(" ")[0]}:
                 raise SourceChangedError(
                     f"{found.where}: {entry.address} is at {entry.version}, and the inventory has "
                     f"{found.version}: make a new inventory"

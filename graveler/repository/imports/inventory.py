@@ -32,6 +32,7 @@ from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.imports.listing import relative
 
 _ENDINGS: Final = {"CSV": ".csv.gz", "PARQUET": ".parquet", "ORC": ".orc"}
+_MANIFEST_BYTES: Final = 16 << 20
 _TRUE: Final = ("true", True)
 _FALSE: Final = ("false", False)
 
@@ -91,7 +92,7 @@ def _files(stores: Stores, uri: str) -> list[_File]:
         return [_File(place, uri, place.size())]
     with fetched(located(stores, uri)) as stream:
         try:
-            manifest = decode_json(stream.read(), f"manifest {uri}")
+            manifest = decode_json(stream.read(_MANIFEST_BYTES), f"manifest {uri}")
             schema, kind = str(manifest["fileSchema"]), str(manifest["fileFormat"]).upper()
             listed = [
                 (str(file["key"]), int(file.get("size") or 0), str(file.get("MD5checksum") or ""))

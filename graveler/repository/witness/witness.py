@@ -30,6 +30,7 @@ from typing import Final, TypeVar
 from graveler.clock import IdSource, StoreClock
 from graveler.errors import (
     GravelerError,
+    InvalidInputError,
     KVOutdatedError,
     ObjectNotFoundError,
     OutcomeUnknownError,
@@ -207,10 +208,24 @@ class Witness:
                 if read_marker(self._objects) != marker:
                     continue  # another process counted between the two reads
                 raise error
+            self._check_conditions(encode_marker(marker))
             self._acknowledge(marker, etag)
             self._counted = self._clock.machine()
             return
         raise self._busy()
+
+    def _check_conditions(self, body: bytes) -> None:
+        """Send two writes that must fail, because some stores and proxies ignore conditions."""
+        with suppress(PreconditionFailedError, OutcomeUnknownError):
+            taken = "If-None-Match: *"
+            if not self._objects.put_if_absent(MARKER, body):
+                taken = "If-Match"
+                self._objects.put_if_match(MARKER, body, '"of-no-object"')
+            raise InvalidInputError(
+                f"the store of {self._objects.root} ignores the condition {taken} of a write, so that "
+                "collection and commits of other processes could destroy data: use a store with "
+                "conditional writes, and a proxy that keeps their headers"
+            )
 
     def accept(self, check: Callable[[], T]) -> T:
         """Accept the state of both stores, which count as complete from now on.

@@ -1,0 +1,176 @@
+"""Stores that answer late, or do less than they say."""
+
+from typing import Any, cast
+
+import pytest
+
+from graveler.config import LakeConfig
+from graveler.errors import (
+    BackendUnavailableError,
+    GateFailedError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    ThrottledError,
+)
+from graveler.gates import Gate
+from graveler.kv.memory import MemoryKVStore
+from graveler.kv.postgres import PostgresKVStore
+from graveler.kv.store import ABSENT
+from graveler.lake import Lake
+from graveler.objects.memory import MemoryStore
+from graveler.process import Inline
+from graveler.retries import Retrier
+from graveler.testing.clock import FakeClock, SequenceIds
+from graveler.testing.faults import FaultyKVStore, Script
+from tests.harness.worlds import ScriptedWorld
+
+ITEM = 400 * 1024
+
+
+class Losing(FaultyKVStore):
+    """Loses the answer of the first write of a new branch, which is done at once, later or never."""
+
+    def __init__(self, store, done):
+        super().__init__(store, Script())
+        self.done, self.late, self.lost = done, [], 0
+
+    def set_if(self, partition, key, value, predicate):
+        if predicate is not ABSENT or not key.startswith(b"branch/") or self.lost:
+            for write in self.late:
+                write()
+            self.late.clear()
+            return super().set_if(partition, key, value, predicate)
+        self.lost += 1
+        write = lambda: super(Losing, self).set_if(partition, key, value, predicate)  # noqa: E731
+        if self.done == "at once":
+            write()
+        elif self.done == "later":
+            self.late.append(write)
+        raise OutcomeUnknownError("HTTP 500")
+
+
+@pytest.mark.parametrize("done", ["at once", "later", "never"])
+@pytest.mark.parametrize("made", ["run", "step"])
+def test_a_branch_is_made_whatever_the_first_write_did(done, made):
+    world = ScriptedWorld()
+    repo = world.repo()
+    run = repo.runs.open("hour") if made == "step" else None
+    kv = repo.stores.refs.branches._kv
+    losing = Losing(kv, done)
+    repo.stores.refs.branches._kv = losing
+    written = repo.runs.open("hour") if run is None else run.step("s")
+    written.put("a", b"1")
+    assert losing.lost == 1
+    assert written.get("a") == b"1"
+
+
+class Careless(MemoryStore):
+    """A store that ignores conditions, as behind a proxy that removes headers."""
+
+    ignored = ()
+
+    def put_if_absent(self, key, body):
+        if "If-None-Match" not in self.ignored:
+            return super().put_if_absent(key, body)
+        self.put(key, body)
+        return True
+
+    def put_if_match(self, key, body, etag):
+        return (
+            super().put_if_match(key, body, etag)
+            if "If-Match" not in self.ignored
+            else self.put(key, body)
+        )
+
+
+@pytest.mark.parametrize("header", ["If-None-Match", "If-Match"])
+def test_a_store_that_ignores_conditions_is_refused_by_name(monkeypatch, header):
+    monkeypatch.setattr("graveler.lake.lake.open_store", lambda *_, **__: Careless("x"))
+    monkeypatch.setattr(Careless, "ignored", (header,))
+    config = LakeConfig("x", "mem://", "mem://x", cache_folder=None)
+    given: dict[str, Any] = {"clock": FakeClock(), "ids": SequenceIds(), "background": Inline()}
+    with (
+        Lake(config, MemoryKVStore(), **given, witnessed=True) as lake,
+        pytest.raises(InvalidInputError, match=rf"mem://.* ignores the condition {header}"),
+    ):
+        lake.create_repository("flights")
+
+
+class Narrow(MemoryKVStore):
+    """A key-value store with DynamoDB's limit of an item."""
+
+    @staticmethod
+    def check(key, value):
+        if len(key) + len(value) > ITEM:
+            raise InvalidInputError(f"{key!r}: {len(value)} bytes are too large")
+
+    def set(self, partition, key, value):
+        self.check(key, value)
+        super().set(partition, key, value)
+
+    def set_many(self, partition, items):
+        items = list(items)
+        for item in items:
+            self.check(*item)
+        super().set_many(partition, items)
+
+    def set_if(self, partition, key, value, predicate):
+        self.check(key, value)
+        return super().set_if(partition, key, value, predicate)
+
+
+def test_long_refusals_fit_into_an_item_and_are_whole():
+    world = ScriptedWorld()
+    repo = world.repo()
+    world.kv.__class__ = Narrow
+    reason = "\x01é" * 2_000
+
+    def refuse(candidate):
+        candidate.report(**{f"fact {number}": ["é" * 500] * 9 for number in range(9)})
+        return reason
+
+    gates = [Gate(f"gate {number}", refuse) for number in range(110)]
+    for _ in range(2):
+        with pytest.raises(GateFailedError), repo.run("hour", gates=gates) as run:
+            run.put("a", b"1")
+    (judgement, *_) = repo.gates.judgements()
+    assert [verdict.reason for verdict in judgement.verdicts] == [reason] * 110
+    record = repo.runs.get("hour")
+    assert len(record.verdicts) == 110
+    assert record.verdicts[0].reason.startswith("\x01é")
+
+
+def test_few_refusals_stay_whole():
+    repo = ScriptedWorld().repo()
+    with pytest.raises(GateFailedError), repo.run("hour", gates=[lambda _: "no" * 1_000]) as run:
+        run.put("a", b"1")
+    assert repo.runs.get("hour").verdicts[0].reason == "no" * 1_000
+
+
+@pytest.mark.parametrize("error", [ThrottledError, BackendUnavailableError])
+def test_calls_are_repeated_until_the_time_is_over(error):
+    clock, began = FakeClock(), FakeClock().now()
+
+    def fail():
+        raise error("503")
+
+    with pytest.raises(error):
+        Retrier(clock, SequenceIds(seed=1)).run("put", fail)
+    assert 30 * 0.5 < (clock.now() - began).total_seconds() <= 30
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "connection failed: FATAL:  sorry, too many clients already",
+        "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+        'FATAL:  too many connections for role "ann"',
+    ],
+)
+def test_a_server_without_a_free_connection_throttles(message):
+    import psycopg
+    from sqlalchemy.exc import OperationalError
+
+    error = OperationalError("", {}, psycopg.OperationalError(message))
+    failure = cast("Any", PostgresKVStore)._failure(None, error)
+    assert (failure.kind, failure.repeat) == (ThrottledError, True)

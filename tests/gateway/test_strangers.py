@@ -1,0 +1,182 @@
+"""Clients without the token, smuggled requests, and names outside ASCII."""
+
+import socket
+
+import pytest
+
+from graveler.gateway import Gateway
+from tests.gateway.conftest import TOKEN
+
+
+@pytest.fixture
+def connect(client, monkeypatch):
+    """Opens connections to the gateway, which gives strangers little time and room."""
+    monkeypatch.setattr("graveler.gateway.handler._ADMISSION_SECONDS", 0.3)
+    monkeypatch.setattr("graveler.gateway.handler._PROGRESS_SECONDS", 0.3)
+    host, _, port = client.authority.partition(":")
+    opened = []
+
+    def start(data=b""):
+        connection = socket.create_connection((host, int(port)), timeout=120)
+        opened.append(connection)
+        connection.sendall(data)
+        return connection
+
+    yield start
+    for connection in opened:
+        connection.close()
+
+
+def answer_of(connection):
+    """Return all that the gateway sends until it ends the connection."""
+    answer = b""
+    try:
+        while piece := connection.recv(1 << 16):
+            answer += piece
+    except ConnectionError:
+        pass
+    return answer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"G",
+        b"GET / HTTP/1.1\r\nHost: x\r\n",
+        b"POST /token HTTP/1.1\r\nContent-Length: 100\r\n\r\n",
+        b"POST /token HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /token HTTP/1.1\r\nContent-Length: 100\r\n\r\nclient_secret=",
+    ],
+)
+def test_a_stranger_that_does_not_go_on_is_cut(connect, data):
+    assert b" 200 " not in answer_of(connect(data))
+
+
+def test_a_stranger_that_sends_one_byte_at_a_time_is_cut(connect, client, dev):
+    dev.put("a", b"hello")
+    for head in (b"GET / HTTP/1.1\r\nX: ", b"POST /token HTTP/1.1\r\nContent-Length: 4000\r\n\r\n"):
+        connection = connect(head)
+        connection.settimeout(0.02)
+        sent = 0
+        while sent < 4000:
+            try:
+                connection.sendall(b"a")
+                sent += 1
+                if not connection.recv(1000):
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        assert sent < 4000
+
+
+def test_many_strangers_keep_no_one_out(connect, client, dev, monkeypatch):
+    monkeypatch.setattr("graveler.gateway.handler._ADMISSION_SECONDS", 600)
+    monkeypatch.setattr("graveler.gateway.server._MOST_STRANGERS", 4)
+    dev.put("a", b"hello")
+    strangers = [connect(b"POST /token HTTP/1.1\r\nContent-Length: 9\r\n\r\n") for _ in range(20)]
+    assert client.open("/a").body == b"hello"
+    assert answer_of(strangers[0]) == b""
+
+
+def test_strangers_do_not_keep_the_gateway_open(lake, dev, monkeypatch):
+    monkeypatch.setattr("graveler.gateway.handler._ADMISSION_SECONDS", 600)
+    gateway = Gateway(lake, token=TOKEN)
+    host, _, port = gateway.address.removeprefix("webhdfs://").strip("/").partition(":")
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
+        connection.sendall(b"POST /token HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+        with socket.create_connection((host, int(port)), timeout=120) as other:
+            other.sendall(b"NONSENSE\r\n\r\n")
+            assert other.recv(100)
+        assert gateway.close(seconds=120)
+
+
+def test_a_head_of_more_than_16_kib_is_refused(connect):
+    lines = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 500) for number in range(40))
+    assert b" 431 " in answer_of(connect(b"GET / HTTP/1.1\r\n" + lines)).split(b"\r\n")[0]
+
+
+def test_a_client_with_the_token_may_be_slow_but_not_stop(connect, client, dev):
+    target = client.target("/b", "CREATE", data="true")
+    head = f"PUT {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n".encode()
+    slow = connect(head)
+    slow.settimeout(0.1)
+    for _ in range(39):  # together longer than the pause that ends a connection
+        slow.sendall(b"a")
+        with pytest.raises(TimeoutError):
+            slow.settimeout(0.02)
+            slow.recv(1)
+    slow.settimeout(120)
+    slow.sendall(b"a")
+    assert slow.recv(100).startswith(b"HTTP/1.1 201 ")
+    stopped = connect(head.replace(b"/b?", b"/c?") + b"aa")
+    assert answer_of(stopped) == b""
+    assert [entry.path for entry in dev.entries()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Content-Length : {length}",
+        " Content-Length: {length}",
+        "nonsense\r\nContent-Length: {length}",
+        "X: a\r\n b\r\nContent-Length: {length}",
+        "Content-Length: {length}\r\nContent-Length: {length}",
+        "Content-Length: {length}\r\nX: 1\r\nx: 2",
+        "Content-Length: five",
+        "Content-Length: {length}\r\nTransfer-Encoding: chunked",
+        "Content-Length: {length}\r\nX: a\rb",
+        "Content-Length: {length}\r\nX: a\x00",
+        "Content-Length: {length}\r\n: x",
+        "\x0bContent-Length: {length}",
+    ],
+)
+def test_a_body_behind_a_defect_of_the_head_is_no_request(connect, client, dev, lines):
+    dev.put("a", b"hello")
+    body = f"DELETE {client.target('/a', 'DELETE')} HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = f"PUT {client.target('/b', 'CREATE', data='true')} HTTP/1.1\r\nHost: x\r\n"
+    told = answer_of(connect((head + lines.format(length=len(body)) + "\r\n\r\n" + body).encode()))
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.count(b"HTTP/1.1 ") == 1
+    assert b"Connection: close" in told
+    assert [entry.path for entry in dev.entries()] == ["a"]
+
+
+@pytest.mark.parametrize("site", ["same-origin", "same-site", "cross-site"])
+def test_a_page_of_a_foreign_host_is_refused(client, site):
+    headers = {"Host": "evil.example", "Sec-Fetch-Site": site}
+    got = client.send("GET", client.target("/", "LISTSTATUS"), headers=headers)
+    assert got.failure == (403, "AccessControlException")
+
+
+@pytest.mark.parametrize("name", ["straße", "stadt=Köln", "à", "日本", "\N{NEXT LINE}x"])
+def test_a_request_line_may_have_utf8(connect, client, dev, name):
+    dev.put(f"t/{name}/a", b"hello")
+    query = f"user.name={TOKEN}&offset=0"
+    get = f"GET /webhdfs/v1/flights/dev/t/{name}/a?op=OPEN&{query} HTTP/1.0\r\n\r\n"
+    assert answer_of(connect(get.encode())).endswith(b"\r\n\r\nhello")
+    put = (
+        f"PUT /webhdfs/v1/flights/dev/new/{name}?op=CREATE&data=true&{query} HTTP/1.0\r\n"
+        "Content-Length: 2\r\n\r\nhi"
+    )
+    assert b" 201 " in answer_of(connect(put.encode()))
+    assert dev.get(f"new/{name}") == b"hi"
+
+
+def test_a_redirect_of_a_name_outside_ascii_is_followed(client, dev):
+    client.connection._http_vsn = 11
+    target = f"/webhdfs/v1/flights/dev/straße?op=CREATE&user.name={TOKEN}"
+    host, _, port = client.authority.partition(":")
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
+        connection.sendall(f"PUT {target} HTTP/1.0\r\nHost: {client.authority}\r\n\r\n".encode())
+        told = answer_of(connection).decode("ascii")
+    place = next(line for line in told.splitlines() if line.startswith("Location: "))
+    assert client.send("PUT", place.partition(client.authority)[2], b"hi").status == 201
+    assert dev.get("straße") == b"hi"
+
+
+def test_a_request_line_that_is_no_utf8_is_refused(connect):
+    get = b"GET /webhdfs/v1/flights/dev/\xe4?op=OPEN&user.name=" + TOKEN.encode()
+    assert b" 400 " in answer_of(connect(get + b" HTTP/1.0\r\n\r\n"))
