@@ -246,7 +246,8 @@ class Reconciliation:
         )
         more, rest = base.without(source)
         edited = not more and not same_content(rest, at.ours)
-        claims = {row.writer: row.right for row in rows if not _stands(row, work)}
+        brings = not same_content(at.was, at.ours)
+        claims = {row.writer: row.right for row in rows if not _stands(row, work, brings=brings)}
         known = {*base.writers(), *source.writers()}
         work.withdraw(claims)
         under, above = work.value, set(source.writers()).difference(claims)
@@ -270,13 +271,20 @@ class Reconciliation:
         return at.merged, self.strategy == Settlement()
 
 
-def _stands(row: ClaimChange, work: Stack) -> bool:
-    """Return whether a claim is there already with its content, and nothing came upon the claims."""
+def _stands(row: ClaimChange, work: Stack, *, brings: bool) -> bool:
+    """Return whether a claim is there already, so that it does not come again.
+
+    Args:
+        row: What the source did.
+        work: The claims of the destination.
+        brings: Whether the source brings another file. Then a new claim comes again if something
+            came upon the claims.
+    """
     claim = work.get(row.writer)
     if row.right is None or claim is None or claim.content != row.right.content:
         return False
     is_new = row.left is None or row.left.content != row.right.content
-    return not is_new or work.is_bare(work.writers()[-1])
+    return not (is_new and brings) or work.is_bare(work.writers()[-1])
 
 
 def _equals(claim: Claim | None, value: bytes | None) -> bool:

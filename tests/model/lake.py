@@ -38,7 +38,7 @@ class Skip(Exception):  # noqa: N818 - an outcome of the model
 class Commit:
     """A commit: its version, the run that it published, the commit that it reverts, its hour.
 
-    A hidden one is on the branch of a run.
+    A hidden one is on the branch of a run. One that packs, and those after it, have trees of their own.
     """
 
     version: Version
@@ -47,12 +47,15 @@ class Commit:
     reverts: "Commit | None" = None
     made: int = 0
     hidden: bool = False
+    packs: bool = False
     number: int = 0
 
     def __post_init__(self) -> None:
         self.ancestors: frozenset[Commit] = frozenset([self]).union(
             *(parent.ancestors for parent in self.parents)
         )
+        self.generation: int = 1 + max((one.generation for one in self.parents), default=0)
+        self.packed: bool = self.packs or any(one.packed for one in self.parents)
 
     def line(self) -> Iterable["Commit"]:
         """Yield the commit and its first parents."""
@@ -156,6 +159,7 @@ class Lake:
         self.hour = 0
         self.commits = [root]
         self.expired: set[Commit] = set()
+        self.doubtful: set[Commit] = set()  # the same files, perhaps in other ranges, are kept
         self.lost: set[Value] = set()
         self.keep_hours: int | None = None
         self.branches: dict[str, Branch] = {}
@@ -204,6 +208,8 @@ class Lake:
     def _named(self, *commits: Commit) -> None:
         if not self.expired.isdisjoint(commits):
             raise Fails("ExpiredError")
+        if not self.doubtful.isdisjoint(commits):
+            raise Skip
 
     def apply(self, label: int, name: str, arguments: Mapping[str, object]) -> str:
         """Apply an operation; return "" or the error that the product must raise, or "skip"."""
@@ -289,7 +295,7 @@ class Lake:
 
     def pack(self, branch: str) -> Commit:
         there = self.branch(branch)
-        self.move(branch, self.make(there.head.version, there.head))
+        self.move(branch, self.make(there.head.version, there.head, packs=True))
         return there.head
 
     def unpack(self, label: int, branch: str) -> None:
@@ -399,6 +405,8 @@ class Lake:
             files = tree(commit.version.files)
             if (files and files not in trees) or commit.version.claims not in [{}, *claims]:
                 self.expired.add(commit)
+            elif commit not in kept and commit.packed:
+                self.doubtful.add(commit)
             self.lost.update({value for _, value in files} - named)
 
     def keep(self, hours: int) -> None:
@@ -657,7 +665,10 @@ class Lake:
         if publish.noted == now:
             return
         publish.noted, run.parked, last = now, self.hour, run.publishes[-1]
-        stands = last is publish or last.commit in self.branches[publish.into].head.ancestors
+        stands = last is publish or (
+            last.commit.generation < commit.generation
+            and last.commit.version.work(run.key) == publish.commit.version.work(run.key)
+        )
         if run.state == "PUBLISHED" and last.on is publish and stands:
             run.state = "ROLLED_BACK"
 

@@ -341,7 +341,11 @@ def merged(  # noqa: C901 - one path after the other
             one
             for one in rows & there.keys() & ours.keys()
             if ours[one].equals(there[one].value)
-            and (one not in changed or _is_same(now, list(there.values())[-1].value))
+            and (
+                one not in changed
+                or content(was) == content(new)
+                or _is_same(now, list(there.values())[-1].value)
+            )
         }
         rows -= standing
         place = Place(plain, (source if same else dest).claims.get(path, ()))
