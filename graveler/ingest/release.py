@@ -33,11 +33,11 @@ from graveler.ingest.shelves import changes_on
 from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import INGEST, IngestBranch, published_by
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec
+from graveler.publishing.landing import CommitSpec, land, make_commit
 from graveler.reads.changes import diff_commits
-from graveler.refs import move, remove
+from graveler.refs import is_ancestor, move, remove
 from graveler.repository import commits
-from graveler.repository.merges import conflict_error, describe
+from graveler.repository.merges import conflict_error, describe, merge_trees
 from graveler.repository.strategies import Settlement, Strategy, settling
 
 _ROUNDS: Final = 200
@@ -112,7 +112,6 @@ class Releases:
         landed = published_by(history, history.get(record.commit_id), self.branch.target())
         if landed is None:
             return
-        self.taking.take()
         closed = self._close(quarantine.name, record.commit_id)
         if closed is None:
             return
@@ -120,6 +119,7 @@ class Releases:
         if not all(stores.staging.is_empty(token) for token in tokens):
             self._reopen(closed)
             return
+        self.taking.take()  # the quarantine is closed, so what this sets aside is not released
         quarantine = self.branch.records.change_quarantine(
             quarantine,
             lambda now: now if now.released else replace(now, released=landed.id),
@@ -150,6 +150,7 @@ class Releases:
         )
         try:
             with settling(self.branch.stores, strategy) as settled:
+                head = self._on_target(quarantine, head, settled)
                 settle = partial(self._settled, quarantine, head, settled)
                 IngestCandidacy(
                     self.branch,
@@ -194,6 +195,32 @@ class Releases:
             INGEST: self.branch.name,
             "released": quarantine.name,
         }
+
+    def _on_target(self, quarantine: Quarantine, head: Commit, settlement: Settlement) -> Commit:
+        """Make a quarantine again on the target, if the target has lost what it is on.
+
+        Otherwise its release would bring back what an undo or a reset of the target has dropped.
+        """
+        stores, target = self.branch.stores, self.branch.target()
+        base = shelf_base(stores.refs.commits, head)
+        if is_ancestor(stores.refs.commits, base.id, target.id):
+            return head
+        first = stores.refs.commits.get(quarantine.head)
+        tree = merge_trees(
+            stores,
+            base=base.metarange,
+            source=head.metarange,
+            dest=target.metarange,
+            strategy="source-wins" if quarantine.policy else settlement,
+            what=f"release of {quarantine.name}",
+            lines=(head, target),
+        )
+        spec = CommitSpec(first.message, first.metadata)
+        made = make_commit(stores, tree=tree, parents=(target,), spec=spec)
+        name = quarantine.name
+        return land(
+            stores, name, "reset", lambda tip: tip.at(made) if tip.head.id == head.id else None
+        ).head
 
     def _settled(
         self, quarantine: Quarantine, head: Commit, settlement: Settlement, target: Commit

@@ -27,6 +27,7 @@ from graveler.ingest.unpublished import (
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.refs import is_ancestor
+from graveler.repository.branches import create_branch
 from graveler.repository.merges import find_bases, merge_trees
 from graveler.repository.strategies import Settlement
 
@@ -37,6 +38,12 @@ class Taking:
 
     branch: IngestBranch
     shelves: Shelves
+
+    def begin(self) -> None:
+        """Make the branch on the target, unless it exists."""
+        branch, target = self.branch, self.branch.target()
+        head = self._mark(target.metarange, (target,), target)
+        create_branch(branch.stores, branch.name, head.id, exist_ok=True)
 
     def bring_up(self, target: Commit) -> None:
         """Take what others changed on the target, if the branch has work for it."""
@@ -84,6 +91,7 @@ class Taking:
         """
         branch, stores, commits = self.branch, self.branch.stores, self.branch.stores.refs.commits
         made: list[Commit] = []
+        self.shelves.return_lost(branch.target())
 
         def build(tip: Tip) -> BranchRecord | None:
             made.clear()
@@ -142,7 +150,7 @@ class Taking:
         def settle(
             key: bytes, _base: object, source: bytes | None, dest: bytes | None
         ) -> bytes | Unresolved | None:
-            return dest if ours_win or theirs.is_own(key, source) else CONFLICT
+            return dest if ours_win or theirs.is_own(key) else CONFLICT
 
         tree = merge_trees(
             self.branch.stores,

@@ -34,7 +34,8 @@ TARGET: Final = "graveler.target"
 """Key in a tick's commit: the head of the target when the tick looked for changes of others."""
 
 CAUGHT_UP: Final = "graveler.caught-up"
-"""Key in a commit that merges the target into the branch: the target's commit."""
+"""Key in a commit that merges the target into the branch: the target's commit. With that commit as
+its only parent, it begins the branch: what is below it is not of the branch."""
 
 FAR: Final = 250
 """The most commits of the target that are looked at one by one."""
@@ -187,7 +188,8 @@ def unpublished_line(commits: Commits, head: Commit, target: Commit) -> list[Com
     """Return the commits of the line that the target does not have, oldest first."""
     line = []
     commit: Commit | None = head
-    while commit is not None and not is_ancestor(commits, commit.id, target.id):
+    while commit and commit.parents and not is_ancestor(commits, commit.id, target.id):
         line.append(commit)
-        commit = _before(commits, commit)
+        begins = CAUGHT_UP in commit.metadata and len(commit.parents) == 1
+        commit = None if begins else _before(commits, commit)
     return line[::-1]

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tests.model.adapter import Product, wrong
 from tests.model.drawing import Operation, drawn
+from tests.model.ingestion import Ingesting
 from tests.model.lake import Lake
 
 _KIND = 12
@@ -51,7 +52,7 @@ class Expected:
     """What the model expects after the operations until now."""
 
     def __init__(self) -> None:
-        self.lake = Lake()
+        self.lake = Ingesting()
         self._done: list[Operation] = []
 
     def chances(self, operation: Operation) -> Iterator[tuple[Lake, list[str], list[Operation]]]:
@@ -60,7 +61,7 @@ class Expected:
         for parts, told in orders:
             lake = self.lake
             if len(orders) > 1:
-                lake = Lake()
+                lake = Ingesting()
                 for earlier in self._done:
                     _apply(lake, earlier)
             errors = [_apply(lake, part) for part in parts]
