@@ -71,7 +71,8 @@ class Theirs:
             key, _, value = change
             while there is not None and there.key < key:
                 there = next(theirs, None)
-            name = next((shelf.name for shelf in shelved if shelf.takes(key)), None)
+            shelf = next((one for one in shelved if one.takes(key)), None)
+            name = None if shelf is None else shelf.name
             if name is None and key.startswith(units):
                 name = ""
             elif name is None and there is not None and there.key == key:
@@ -80,8 +81,11 @@ class Theirs:
                     name = ""
             if name is None:
                 yield change
-            else:
-                aside.setdefault(name, []).append(change)
+                continue
+            aside.setdefault(name, []).append(change)
+            single = shelf is not None and not key.startswith(shelf.units)
+            if single and same_content(get(ranges, right, key), value):
+                yield change  # it ends the conflict: the branch has written it, too
         for name, writes in aside.items():
             keys = [key for key, _, _ in writes]
             new = [unit for unit in units if any(key.startswith(unit) for key in keys)]

@@ -382,6 +382,11 @@ class Drawer:
     def put(self) -> dict[str, Any]:
         there = self.lake.branches.get(INGEST)
         writes = self.writes(self.draw.choice(KEYS), there.files() if there else {})
+        main = contents(self.lake.target.version.files)
+        writes = {
+            path: main.get(path) if self.chance(0.2) and path in main else text
+            for path, text in writes.items()
+        }
         if self.chance(0.15):
             writes[self.draw.choice(list(writes))] = BAD
         return {"writes": writes}
@@ -482,7 +487,7 @@ KINDS = {
 INGESTING = ("put", "tick", "mend", "release", "give_up")
 
 RACING = ("publish", "rollback", "commit", "merge", "revert", "open", "abandon", "undo_step")
-KILLED = ("publish", "rollback", "merge", "revert", "open", "abandon", "undo_step", "step", "close")
+KILLED = ("publish", "rollback", "merge", "revert", "open", "abandon", "undo_step", "step", "close", "tick", "release")
 CHOSEN = ("pick", "join", "revert", "publish", "release")
 """Kinds whose arguments are drawn again, mostly, if the model expects an error."""
 
