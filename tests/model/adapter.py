@@ -8,6 +8,7 @@ from contextvars import Context
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from graveler.errors import ExpiredError, GravelerError, NoChangesError
 from graveler.gates import gate
@@ -114,6 +115,11 @@ class Product:
         """Collect garbage."""
         self.gc()
 
+    def fault(self) -> str:
+        """Return what fsck finds, or ""."""
+        report = self.repo.fsck(objects="checksum")
+        return "" if report.sound else f"fsck: {report}"
+
     def end(self) -> None:
         """Close the lake."""
 
@@ -175,10 +181,12 @@ class Product:
 
     # runs
 
-    def open(self, key: str, into: str, drop: bool):
+    def open(self, key: str, into: str, drop: bool, owned: bool = False):
         self.reap()
-        run = self.repo.runs.open(key, into=into, on_failure="drop" if drop else "park")
-        return run.handle
+        options = {"into": into, "on_failure": "drop" if drop else "park"}
+        if owned:
+            return self.repo.runs.open_or_attach(key, owner=uuid4().hex, **options).handle
+        return self.repo.runs.open(key, **options).handle
 
     def reap(self):
         self.repo.runs.reap(dry_run=False)
@@ -227,6 +235,9 @@ class Product:
 
     def park(self, who: int):
         self._run(who).park("why")
+
+    def renew(self, who: int):
+        self._run(who).renew()
 
     def abandon(self, key: str):
         self.repo.runs.abandon(key)

@@ -96,7 +96,7 @@ class Drawer:
             operation = self.one(label, kind)
             if operation is None:
                 continue
-            if kind in CHOSEN and self.chance(0.5) and not self.succeeds(operation):
+            if kind in CHOSEN and self.chance(0.6) and not self.succeeds(operation):
                 continue
             if kind in RACING and self.chance(0.04):
                 other = self.one(label + 1, self.draw.choice(RACING))
@@ -105,7 +105,8 @@ class Drawer:
                     return Operation(
                         label, "race", {"first": operation, "second": other, "call": call}
                     )
-            if kind in KILLED and self.chance(0.04) and self.succeeds(operation):
+            dies = 0.12 if kind in INGESTING else 0.04
+            if kind in KILLED and self.chance(dies) and self.succeeds(operation):
                 return Operation(
                     label, "killed", {"what": operation, "call": self.draw.randint(1, 60)}
                 )
@@ -200,7 +201,8 @@ class Drawer:
             into = run.into
         if into not in self.lake.branches and self.chance(0.9):
             return None
-        return {"key": key, "into": into, "drop": self.chance(0.1)}
+        owner = {"owned": True} if self.chance(0.2) else {}
+        return {"key": key, "into": into, "drop": self.chance(0.1), **owner}
 
     def _at_work(self) -> tuple[Run, int] | None:
         run = self.run("OPEN") or (self.run("PARKED") if self.chance(0.05) else None)
@@ -270,10 +272,10 @@ class Drawer:
         run = self.run("OPEN", "PARKED", "PUBLISHED")
         return {"who": self.who(run)} if run else None
 
-    park = close
+    park = renew = close
 
     def abandon(self) -> dict[str, Any] | None:
-        run = self.run("OPEN", "PARKED") or self.run("PUBLISHED")
+        run = self.run("OPEN", "PARKED") or (self.run("PUBLISHED") if self.chance(0.3) else None)
         return {"key": run.key} if run else None
 
     def rollback(self) -> dict[str, Any] | None:
@@ -455,6 +457,7 @@ KINDS = {
     "publish": 9.0,
     "close": 0.4,
     "park": 0.5,
+    "renew": 0.3,
     "abandon": 0.4,
     "rollback": 4.0,
     "rollback_commit": 1.2,
@@ -487,7 +490,7 @@ KINDS = {
 INGESTING = ("put", "tick", "mend", "release", "give_up")
 
 RACING = ("publish", "rollback", "commit", "merge", "revert", "open", "abandon", "undo_step")
-KILLED = ("publish", "rollback", "merge", "revert", "open", "abandon", "undo_step", "step", "close", "tick", "release")
+KILLED = (*RACING, "step", "close", "tick", "release")
 CHOSEN = ("pick", "join", "revert", "publish", "release")
 """Kinds whose arguments are drawn again, mostly, if the model expects an error."""
 

@@ -26,6 +26,8 @@ class Subject(Protocol):
 
     def collect(self) -> None: ...
 
+    def fault(self) -> str: ...
+
     def end(self) -> None: ...
 
 
@@ -151,6 +153,7 @@ def _check(
             product.collect()
             lake.gc()
             expected.settle(lake, [Operation(0, "gc")])
+    checked.violation, checked.at = product.fault(), len(operations)
 
 
 def _heads(lake: Lake, product: Subject, seen: Any) -> int:

@@ -460,7 +460,8 @@ class Lake:
                 run.ended = True
                 self._park(run, gone=run.drop or run.state == "PARKED")
 
-    def open(self, key: str, into: str, drop: bool) -> Handle:
+    def open(self, key: str, into: str, drop: bool, owned: bool = False) -> Handle:
+        del owned  # by an owner of its own
         self.reap()
         target = self.branch(into).head
         run = self.runs.get(key)
@@ -584,6 +585,14 @@ class Lake:
             raise Fails("FencedError")
         if alive:
             self._park(run)
+
+    def renew(self, who: int) -> None:
+        run, handle, alive = self._run(who)
+        over = run.state in ("PUBLISHED", "ROLLED_BACK")
+        if not alive and not (self._present(run, handle) and over):
+            raise Fails("FencedError")
+        if alive:
+            run.worked = self.hour
 
     def abandon(self, key: str) -> None:
         run = self._known(key)
