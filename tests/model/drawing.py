@@ -16,7 +16,12 @@ TEXTS = ("a", "bb", "ccc")
 """The contents; their sizes tell them apart."""
 LENGTH = 60
 HOURS = tuple(f"2013-01-01T{hour:02}:00Z" for hour in range(4, 16))
-POLICIES = (("hold", "refuse"), ("quarantine", "refuse"), ("hold", "target"), ("quarantine", "ingest"))
+POLICIES = (
+    ("hold", "refuse"),
+    ("quarantine", "refuse"),
+    ("hold", "target"),
+    ("quarantine", "ingest"),
+)
 """What ingestion does with refused hours, and with paths that others changed."""
 
 
@@ -81,7 +86,9 @@ class Drawer:
         self.lake = lake
         self.operations: list[Operation] = []
         self.retention = self.chance(0.4)
-        self.policies = dict(zip(("on_refusal", "on_conflict"), self.draw.choice(POLICIES), strict=True))
+        self.policies = dict(
+            zip(("on_refusal", "on_conflict"), self.draw.choice(POLICIES), strict=True)
+        )
         much = self.draw.choice((0.5, 1, 4))
         self.weights = {
             kind: weight * self.draw.choice((0.3, 1, 1, 2)) * (much if kind in INGESTING else 1)
@@ -422,7 +429,9 @@ class Drawer:
         if not names:
             return None
         name = self.draw.choice(names)
-        strategies = ("source-wins", "dest-wins", "") if self.lake.quarantines[name].policy else ("",)
+        strategies = (
+            ("source-wins", "dest-wins", "") if self.lake.quarantines[name].policy else ("",)
+        )
         return {"name": name, "strategy": self.draw.choice(strategies), **self.policies}
 
     def give_up(self) -> dict[str, Any] | None:
@@ -489,7 +498,18 @@ KINDS = {
 
 INGESTING = ("put", "tick", "mend", "release", "give_up")
 
-RACING = ("publish", "rollback", "commit", "merge", "revert", "open", "abandon", "undo_step")
+RACING = (
+    "tick",
+    "release",
+    "publish",
+    "rollback",
+    "commit",
+    "merge",
+    "revert",
+    "open",
+    "abandon",
+    "undo_step",
+)
 KILLED = (*RACING, "step", "close", "tick", "release")
 CHOSEN = ("pick", "join", "revert", "publish", "release")
 """Kinds whose arguments are drawn again, mostly, if the model expects an error."""

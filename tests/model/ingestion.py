@@ -233,9 +233,9 @@ class Ingesting(Lake):
                 lost[path] = ours
         draft = Draft(Version(files, target.version.claims))
         waiting = self.waiting()
-        for change in waiting:
-            equal = [path for path in self.written[change] if path not in lost]
-            draft.claim_equal(_WRITER, self._equal(equal, draft.files, target.version.files))
+        last = {path: text for change in waiting for path, text in self.written[change].items()}
+        theirs = contents(target.version.files)
+        draft.claim_equal(_WRITER, [path for path in last if last[path] == theirs.get(path)])
         if lost:
             hours: dict[str, list[str]] = {}
             for change in waiting:
@@ -420,13 +420,14 @@ class Ingesting(Lake):
         return next(one for one in line if one in self.begins).parents[0]
 
     def _changes_on(self, name: str) -> dict[str, str | None]:
-        old, new = (contents(one.files) for one in (self._base(name).version, self.branches[name].head.version))
+        old, new = (
+            contents(one.files)
+            for one in (self._base(name).version, self.branches[name].head.version)
+        )
         paths = old.keys() | new.keys()
         return {path: new.get(path) for path in sorted(paths) if old.get(path) != new.get(path)}
 
-    def _set_aside(
-        self, writes: Writes, hours: Mapping[str, list[str]], name: str = ""
-    ) -> None:
+    def _set_aside(self, writes: Writes, hours: Mapping[str, list[str]], name: str = "") -> None:
         """Put writes on the shelf, which is made again on the target."""
         name = next(iter([name] if name else self._open()), "")
         if not name:
@@ -511,7 +512,9 @@ class Ingesting(Lake):
             record.published = None
         if record.published is None and record.commits:
             last = record.commits[-1]
-            over = [one for one in self.quarantines.values() if one.released and last in one.commits]
+            over = [
+                one for one in self.quarantines.values() if one.released and last in one.commits
+            ]
             if over:
                 released = over[-1].released
                 record.published = released if released in target.ancestors else None
