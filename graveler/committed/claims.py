@@ -13,10 +13,12 @@ the commits. Keys and values, where ``h`` is SHA-256::
                           content identity, zeros for a deletion. A path that existed before has its
                           value record as data, after these 32 bytes, and h of the data as identity
     <writer>/             identity: h of the writer's paths and contents, data: name of the step
-    =<path>\0<writer>      finds the writers of a path. Identity: 32 zeros
+    =<path>\0<writer>      finds the writers of a path. Identity: the place of the claim, a number. The
+                          oldest claim of a path has the lowest
 
-The record id tells whose write stands at a path, because it covers address and time. A write of
-equal content leaves the record of the first writer in place.
+The claims of a path lie on each other in the order of their writes, and the file lies on the last one.
+The record id tells whether a claim wrote what stands above it, because it covers address and time. A
+write of equal content leaves the record of the first writer in place.
 """
 
 import re
@@ -33,12 +35,12 @@ from graveler.committed.metarange import EMPTY_METARANGE, get, prefix_end, read,
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.model import CLAIMS, Commit
+from graveler.process import batches
 from graveler.values import RECORD_ID_BYTES, decode_value, encode_value, record_id, value_identity
 
 _PATHS: Final = b"="
 _HALF: Final = RECORD_ID_BYTES // 2
 _NOTHING: Final = bytes(_HALF)
-_PRESENT: Final = encode_value(bytes(RECORD_ID_BYTES), b"")
 _RUN: Final = re.compile(r"run-.*?-[0-9a-f]{8}(?=\.|$)")
 _NEAR: Final = 64
 """The number of rows that are read over to reach the next path; farther ones are looked up."""
@@ -108,7 +110,7 @@ class Claims:
         self._splitting = splitting
         self._tree = tree
         self._changes: dict[bytes, bytes | None] = {}
-        self._writers: dict[bytes, set[str]] = {}  # of the paths that were looked up or changed
+        self._places: dict[bytes, dict[str, int]] = {}  # of the paths that were looked up
 
     def tree(self) -> str:
         """Store the changed claims, and return the metarange id."""
@@ -145,30 +147,79 @@ class Claims:
         """Look up the writers of paths, which come in key order, at once."""
         stop = prefix_end(_PATHS)
         rows: Iterator[tuple[bytes, bytes]] = iter(())
-        head: bytes | None = b""
+        head: tuple[bytes, bytes] | None = (b"", b"")
         for path in paths:
-            if path in self._writers:
+            if path in self._places:
                 continue
             start = _PATHS + path + b"\0"
-            if head is not None and head < start:
-                near = (key for key, _ in islice(rows, _NEAR) if key >= start)
-                head = next(near, b"")
-                if not head:
+            if head is not None and head[0] < start:
+                head = next((row for row in islice(rows, _NEAR) if row[0] >= start), None)
+                if head is None:
                     rows = scan(self._store, self._tree, start, stop)
-                    head = next((key for key, _ in rows), None)
-            found = self._writers.setdefault(path, set())
-            while head is not None and head.startswith(start):
-                found.add(head[len(start) :].decode())
-                head = next((key for key, _ in rows), None)
+                    head = next(rows, None)
+            found = self._places.setdefault(path, {})
+            while head is not None and head[0].startswith(start):
+                found[head[0][len(start) :].decode()] = int.from_bytes(decode_value(head[1])[0])
+                head = next(rows, None)
 
-    def writers(self, path: bytes) -> set[str]:
-        """Return the writers that claim a path."""
+    def writers(self, path: bytes) -> list[str]:
+        """Return the writers that claim a path, the oldest claim first."""
         self.look_up([path])
-        return self._writers[path]
+        places = self._places[path]
+        return sorted(places, key=lambda writer: (places[writer], writer))
 
-    def put(self, writer: str, path: bytes, claim: Claim) -> None:
-        """Set the claim of a writer at a path."""
+    def copy(self, path: bytes, other: "Claims") -> None:
+        """Replace the claims of a path by those in another tree."""
+        places = dict.fromkeys(self.writers(path)) | dict.fromkeys(other.writers(path))
+        for writer in places:
+            self.put_stored(writer, path, other.stored(writer, path))
+            self._set_place(path, writer, other._places[path].get(writer))
+
+    def put(self, writer: str, path: bytes, claim: Claim, over: str | None = None) -> None:
+        """Set the claim of a writer. A new one lies on the others of the path, or beneath one."""
         self.put_stored(writer, path, _encode(claim))
+        writers, places = self.writers(path), self._places[path]
+        if writer in places:
+            return
+        above = writers[writers.index(over) :] if over else []
+        place = places[over] if over else places[writers[-1]] + 1 if writers else 1
+        self._set_place(path, writer, place)
+        for other in above:
+            if places[other] > place:
+                break
+            place += 1
+            self._set_place(path, other, place)
+
+    def write(self, writer: str, path: bytes, was: bytes | None, now: bytes | None) -> Claim | None:
+        """Let a writer write, and return its claim; None if nothing is left of it.
+
+        Args:
+            writer: The writer.
+            path: The path.
+            was: The value record at the path before.
+            now: The value record afterwards.
+        """
+        stack = Stack(self, path, was)
+        stack.withdraw([writer])
+        if now is None is stack.value:
+            return None
+        claim = Claim.of(path, now, stack.value)
+        self.put(writer, path, claim)
+        return claim
+
+    def remove(self, writer: str, path: bytes) -> None:
+        """Remove the claim of a writer at a path."""
+        self.put_stored(writer, path, None)
+        self._set_place(path, writer, None)
+
+    def _set_place(self, path: bytes, writer: str, place: int | None) -> None:
+        self._changes[_PATHS + path + b"\0" + writer.encode()] = (
+            None if place is None else encode_value(place.to_bytes(RECORD_ID_BYTES), b"")
+        )
+        if place is None:
+            self._places[path].pop(writer, None)
+        else:
+            self._places[path][writer] = place
 
     def title(self, writer: str, step: str, claims: Mapping[bytes, Claim]) -> None:
         """Note the name of a step, and what identifies its work; nothing without claims."""
@@ -194,154 +245,6 @@ class Claims:
     def put_stored(self, writer: str, path: bytes, raw: bytes | None) -> None:
         """Set or remove a claim, or the title for the path b"", in its stored form."""
         self._changes[_key(writer, path)] = raw
-        if path:
-            present = None if raw is None else _PRESENT
-            self._changes[_PATHS + path + b"\0" + writer.encode()] = present
-            if path in self._writers:
-                change = self._writers[path].discard if raw is None else self._writers[path].add
-                change(writer)
-
-    def withdraw(self, writer: str, path: bytes, now: bytes | None) -> bytes | None:
-        """Remove a claim, and return the value record that is at the path afterwards.
-
-        If other writers claim the content of the path, too, it stays. If others have changed it, it
-        stays. A claim above the removed one gets what stood before the latter.
-
-        Args:
-            writer: The writer.
-            path: The path.
-            now: The value record at the path.
-        """
-        claim = self.get(writer, path)
-        if claim is None:
-            return now
-        others = self._others(path, {writer})
-        beneath = _beneath(path, claim, others)
-        heirs = {
-            other
-            for other, theirs in others.items()
-            if other not in beneath
-            and theirs.content == claim.content
-            and (claim.equals(theirs.before) or theirs.before == claim.before)
-        }
-        for other, theirs in others.items():
-            if other in heirs:
-                record = theirs.record if theirs.is_at(path, now) else claim.record
-                before = claim.before if claim.equals(theirs.before) else theirs.before
-                self.put(other, path, Claim(record, claim.content, before))
-            elif not heirs and other not in beneath and claim.is_at(path, theirs.before):
-                self.put(other, path, theirs._replace(before=claim.before))
-        self.put_stored(writer, path, None)
-        return claim.before if claim.is_at(path, now) and not heirs else now
-
-    def withdraw_all(self, writers: Iterable[str], path: bytes, now: bytes | None) -> bytes | None:
-        """Remove the claims of some writers at a path, the latest first; see `withdraw`."""
-        left = {writer: claim for writer in writers if (claim := self.get(writer, path))}
-        while left:
-            latest = max(
-                sorted(left), key=lambda each: (left[each].is_at(path, now), left[each].equals(now))
-            )
-            now = self.withdraw(latest, path, now)
-            del left[latest]
-        return now
-
-    def stack(
-        self,
-        path: bytes,
-        under: bytes | None,
-        value: bytes | None,
-        claims: Sequence[tuple[str, Claim]],
-    ) -> None:
-        """Put claims on top of those of a path.
-
-        Args:
-            path: The path.
-            under: The value record on which they stand.
-            value: The value record that they leave at the path.
-            claims: Writers and claims. The last one to write has the content of `value`.
-        """
-        for writer, claim in sorted(claims, key=lambda each: each[1].equals(value)):
-            beneath = (other.is_at(path, claim.before) for _, other in claims if other != claim)
-            before = claim.before if claim.before is not None and any(beneath) else under
-            final = claim.equals(value)
-            self.put(
-                writer,
-                path,
-                Claim.of(path, value, before) if final else claim._replace(before=before),
-            )
-
-    def pass_on(
-        self, path: bytes, now: bytes | None, to: bytes | None, earlier: Collection[str]
-    ) -> bool:
-        """Let later equal claims of a path stand on another value; return whether there are any.
-
-        Args:
-            path: The path.
-            now: The value record at the path.
-            to: The value record on which they stand from now on.
-            earlier: Writers whose claims are not later.
-        """
-        others = self._others(path, earlier)
-        later = {writer: claim for writer, claim in others.items() if claim.equals(now)}
-        for writer, claim in later.items():
-            self.put(writer, path, claim._replace(before=to))
-        return bool(later)
-
-    def lost(self, path: bytes, value: bytes | None, now: bytes | None, later: "Claims") -> bool:
-        """Return whether a path is as it was before a claim that was withdrawn.
-
-        Args:
-            path: The path.
-            value: The content that the claim has.
-            now: The present value record.
-            later: The present claims.
-        """
-        return any(
-            claim.equals(value)
-            and same_content(claim.before, now)
-            and later.get(writer, path) is None
-            for writer, claim in self._others(path, set()).items()
-        )
-
-    def value_of(self, path: bytes, claim: Claim, top: bytes | None) -> bytes | None:
-        """Return the value record of a claim: that at the path, or the one before a later claim."""
-        if claim.equals(top):
-            return top
-        others = self._others(path, set()).values()
-        return next((other.before for other in others if claim.equals(other.before)), top)
-
-    def top(
-        self, path: bytes, claims: Mapping[str, Claim], top: bytes | None, now: "Claims"
-    ) -> str | None:
-        """Return which of some claims is the latest; None if a later one of others still stands.
-
-        Args:
-            path: The path.
-            claims: The claims, by writer.
-            top: The value record at the path.
-            now: The present claims.
-        """
-        others = self._others(path, claims)
-        for writer, claim in sorted(claims.items(), key=lambda each: not each[1].equals(top)):
-            above = [
-                other
-                for other, theirs in others.items()
-                if claim.is_at(path, theirs.before) and not theirs.equals(theirs.before)
-            ]
-            standing = (now.get(other, path) for other in above)
-            if not any(
-                theirs is not None and theirs.content == others[other].content
-                for other, theirs in zip(above, standing, strict=True)
-            ):
-                return writer
-        return None
-
-    def insert(self, writer: str, path: bytes, claim: Claim, value: bytes | None) -> None:
-        """Put a claim beneath those that stood on what it wrote."""
-        for other, theirs in self._others(path, {writer}).items():
-            if same_content(theirs.before, claim.before):
-                self.put(other, path, theirs._replace(before=value))
-        self.put(writer, path, claim)
 
     def same_at(self, path: bytes, other: "Claims") -> bool:
         """Return whether a path has the same claims in another tree."""
@@ -350,16 +253,97 @@ class Claims:
             self.stored(writer, path) == other.stored(writer, path) for writer in writers
         )
 
-    def is_claimed(self, path: bytes, value: bytes | None) -> bool:
-        """Return whether any writer claims this content of a path."""
-        return any(claim.equals(value) for claim in self._others(path, set()).values())
 
-    def _others(self, path: bytes, writers: Collection[str]) -> dict[str, Claim]:
-        return {
-            other: theirs
-            for other in sorted(self.writers(path).difference(writers))
-            if (theirs := self.get(other, path)) is not None
-        }
+class Stack:
+    """The claims of a path, each on what stood before it, and the value record on the last one.
+
+    Args:
+        claims: The claims of all paths. They change with the stack.
+        path: The path.
+        value: The value record at the path.
+
+    Attributes:
+        value: The value record at the path.
+    """
+
+    def __init__(self, claims: Claims, path: bytes, value: bytes | None) -> None:
+        self.value = value
+        self._claims = claims
+        self._path = path
+
+    def writers(self) -> list[str]:
+        """Return the writers, the oldest claim first."""
+        return self._claims.writers(self._path)
+
+    def get(self, writer: str) -> Claim | None:
+        """Return the claim of a writer, or None."""
+        return self._claims.get(writer, self._path)
+
+    def over(self, writer: str) -> list[str]:
+        """Return the writers whose claims lie above that of a writer."""
+        writers = self.writers()
+        return writers[writers.index(writer) + 1 :]
+
+    def before(self, over: str | None) -> bytes | None:
+        """Return what stood before a claim; for None, the value."""
+        claim = None if over is None else self.get(over)
+        return self.value if claim is None else claim.before
+
+    def above(self, writer: str) -> bytes | None:
+        """Return what came upon a claim: what stood before the next one, or the value."""
+        return self.before(next(iter(self.over(writer)), None))
+
+    def set_before(self, over: str | None, value: bytes | None) -> None:
+        """Set what stood before a claim; for None, the value."""
+        claim = None if over is None else self.get(over)
+        if over is None or claim is None:
+            self.value = value
+        else:
+            self._claims.put(over, self._path, claim._replace(before=value))
+
+    def withdraw(self, writers: Collection[str]) -> None:
+        """Remove claims, the latest first.
+
+        What stood before each returns, unless something else came upon the claim, which then stays.
+        """
+        for writer in reversed(self.writers()):
+            claim = self.get(writer) if writer in writers else None
+            if claim is not None:
+                if claim.is_at(self._path, self.above(writer)):
+                    self.set_before(next(iter(self.over(writer)), None), claim.before)
+                self._claims.remove(writer, self._path)
+
+    def insert(
+        self, writer: str, claim: Claim, above: bytes | None, over: str | None = None
+    ) -> None:
+        """Put a claim on the others, or beneath one.
+
+        Args:
+            writer: The writer.
+            claim: What it wrote. What stands there already becomes what stood before.
+            above: The value record that came upon it.
+            over: The claim that lies above it.
+        """
+        before = self.before(over)
+        if claim.equals(before):
+            claim = Claim.of(self._path, before, before)
+        claim = claim._replace(before=before)
+        self._claims.put(writer, self._path, claim, over)
+        if not same_content(above, before):
+            self.set_before(over, above)
+
+    def without(self, other: "Stack") -> tuple[bool, bytes | None]:
+        """Return whether another stack has more claims, and the value without those that it has not."""
+        theirs = {writer: claim for writer in other.writers() if (claim := other.get(writer))}
+        value, lies_on_top = self.value, True
+        for writer in reversed(self.writers()):
+            claim, their = self.get(writer), theirs.get(writer)
+            if claim is None or (their is not None and their.content == claim.content):
+                lies_on_top = False
+                theirs.pop(writer, None)
+            elif lies_on_top and claim.is_at(self._path, value):
+                value = claim.before
+        return bool(theirs), value
 
 
 def spans_of(writer: str, path: bytes) -> tuple[tuple[bytes, bytes], ...]:
@@ -370,21 +354,6 @@ def spans_of(writer: str, path: bytes) -> tuple[tuple[bytes, bytes], ...]:
 
 def _key(writer: str, path: bytes) -> bytes:
     return writer.encode() + b"/" + path
-
-
-def _beneath(path: bytes, claim: Claim, others: Mapping[str, Claim]) -> set[str]:
-    """Return the writers whose claims lie below a claim, by what stood before each."""
-    found: set[str] = set()
-    below = [claim.before]
-    while below:
-        before = below.pop()
-        for name, theirs in others.items():
-            # a deletion of what the claim wrote lies above it, although nothing is left of both
-            above = before is None and claim.is_at(path, theirs.before)
-            if name not in found and theirs.is_at(path, before) and not above:
-                found.add(name)
-                below.append(theirs.before)
-    return found
 
 
 def claimed(  # noqa: PLR0913 - who wrote, and what
@@ -413,35 +382,27 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     """
     claims = Claims(store, splitting, known)
     stored = claims.of(writer) if step else None
-    own: dict[bytes, Claim] = dict(stored or {})
+    own: dict[bytes, Claim | None] = dict(stored or {})
     changed: set[bytes] = set()
-    for path, was, now in record_diff(store, before, tree) if step is not None else ():
-        changed.add(path)
-        mine = claims.get(writer, path) if stored is None else own.get(path)
-        under = was
-        if mine is not None:
-            under = claims.withdraw(writer, path, was)
-        if now is not None or under is not None:
-            own[path] = Claim.of(path, now, under)
-            claims.put(writer, path, own[path])
-        else:
-            own.pop(path, None)
+    for rows in batches(record_diff(store, before, tree) if step is not None else (), _NEAR):
+        claims.look_up(path for path, _, _ in rows)
+        for path, was, now in rows:
+            changed.add(path)
+            own[path] = claims.write(writer, path, was, now)
     unchanged = [path for path in equal if path not in changed]
+    claims.look_up(unchanged)
     if step is None:
-        claims.look_up(unchanged)
-        unchanged = [path for path in unchanged if claims.writers(path) - {writer}]
+        unchanged = [path for path in unchanged if set(claims.writers(path)) - {writer}]
         sides = (find_many(store, each, unchanged) for each in (before or tree, tree))
         unchanged = [path for path, was, now in zip(unchanged, *sides, strict=True) if was == now]
     for path, row in zip(unchanged, find_many(store, tree, unchanged), strict=True):
         mine = claims.get(writer, path) if stored is None else own.get(path)
         value = None if row is None else row[len(path) :]
         if value is not None and (mine is None or not mine.is_at(path, value)):
-            if mine is not None:
-                claims.withdraw(writer, path, value)
-            own[path] = Claim.of(path, value, value)
-            claims.put(writer, path, own[path])
-    if step and own != stored:
-        claims.title(writer, step, own)
+            own[path] = claims.write(writer, path, value, value)
+    left = {path: claim for path, claim in own.items() if claim}
+    if step and left != stored:
+        claims.title(writer, step, left)
     return claims.tree()
 
 

@@ -24,6 +24,7 @@ from graveler.committed.claims import (
     Claim,
     ClaimChange,
     Claims,
+    Stack,
     claim_changes,
     claims_of,
     claims_of_run,
@@ -41,7 +42,7 @@ from graveler.publishing.landing import merge_claims
 from graveler.reads.stores import Stores
 from graveler.repository.borrowed import Hold, rows_of
 from graveler.repository.strategies import Settlement
-from graveler.values import decode_entry, record_id
+from graveler.values import Replacement, decode_entry, record_id
 
 _Value = bytes | Literal[Unresolved.CONFLICT] | None
 
@@ -69,7 +70,7 @@ def values_at(stores: Stores, tree: str, paths: Sequence[bytes]) -> Iterator[byt
 def applied(stores: Stores, tree: str, files: Mapping[bytes, bytes | None]) -> str:
     """Return the tree with other value records at some paths; None removes a path."""
     changes = (
-        (path, None if value is None else record_id(path, value), value)
+        (path, None, None) if value is None else Replacement(path, record_id(path, value), value)
         for path, value in sorted(files.items())
     )
     return apply(stores.ranges, tree, changes, stores.splitting).metarange
@@ -192,9 +193,11 @@ class Reconciliation:
         values: dict[_Path, bytes | None] = {}
         conflicts = []
         for at in self._paths(files):
-            for writer in work.writers(at.path) | theirs.writers(at.path):
-                work.put_stored(writer, at.path, theirs.stored(writer, at.path))
-            values[at], conflict = self._replayed(work, before, source, at)
+            work.copy(at.path, theirs)
+            sides = (work, at.now), (before, at.was), (source, at.ours)
+            values[at], conflict = self._replayed(
+                at, *(Stack(each, at.path, value) for each, value in sides)
+            )
             if conflict or (at.path in changes.clashes and self.strategy.word is None):
                 conflicts.append(RawConflict(at.path, at.was, at.ours, at.now))
         for writer in {row.writer for rows in self.rows.values() for row in rows}:
@@ -215,61 +218,66 @@ class Reconciliation:
         return starmap(_Path, zip(paths, *sides, strict=True))
 
     def _replayed(
-        self, work: Claims, before: Claims, source: Claims, at: "_Path"
+        self, at: "_Path", work: Stack, base: Stack, source: Stack
     ) -> tuple[bytes | None, bool]:
         """Do the changes of the source at a path again on the destination's claims.
 
+        The claims of the source lie beneath those that lie on them there. What returns lies beneath
+        equal claims that came later. All else lies on top.
+
         Args:
-            work: The claims of the destination, which change.
-            before: The claims of the base.
-            source: The claims of the source.
             at: The path.
+            work: The claims of the destination, which change.
+            base: The claims of the base.
+            source: The claims of the source.
 
         Returns:
             The value record at the path, and whether it is a conflict.
         """
-        path, rows = at.path, self.rows[at.path]
-        earlier = before.writers(path) | source.writers(path)
-        if not rows:
-            stays = path in self.changes.kept or (
-                self.changes.returns and work.pass_on(path, at.now, at.ours, earlier)
-            )
-            return (at.now if stays else at.merged), False
-        present = {row.writer: work.get(row.writer, path) for row in rows}
-        rows = [row for row in rows if not _stands(row.right, present[row.writer], at.now)]
-        value = work.withdraw_all([row.writer for row in rows], path, at.now)
-        added = {row.writer: row.right for row in rows if row.right is not None}
-        if not added:
-            return value, False
-        if self.changes.returns and work.pass_on(path, value, at.ours, earlier):
-            for writer, claim in added.items():
-                work.put(writer, path, claim)
-            return value, False
-        top = source.top(path, added, at.ours, work)
-        if top is None:  # later claims of the source still stand above them
-            for writer, claim in added.items():
-                work.insert(writer, path, claim, source.value_of(path, claim, at.ours))
-            return value, False
-        final = source.value_of(path, added[top], at.ours)
-        if same_content(value, final):
-            final = value
-        elif not (self.strategy.word == "source-wins" or self._is_free(work, before, at, value)):
-            return at.merged, self.strategy == Settlement()
-        work.stack(path, value, final, list(added.items()))
-        return final, False
+        returns, rows = self.changes.returns, self.rows[at.path]
+        if not rows and not (returns and at.path not in self.changes.kept):
+            return (at.now if at.path in self.changes.kept else at.merged), False
+        more, rest = base.without(work)
+        is_free = (
+            self.strategy.word == "source-wins"
+            or same_content(at.now, at.was)
+            or same_content(at.merged, at.ours)
+            or (not more and same_content(rest, at.now))
+        )
+        more, rest = base.without(source)
+        edited = not more and not same_content(rest, at.ours)
+        claims = {row.writer: row.right for row in rows if not _stands(row, work)}
+        known = {*base.writers(), *source.writers()}
+        work.withdraw(claims)
+        under, above = work.value, set(source.writers()).difference(claims)
+        later = [
+            writer
+            for writer in work.writers()
+            if returns and writer not in known and _equals(work.get(writer), under)
+        ]
+        for writer in source.writers():
+            claim = claims.get(writer)
+            if claim is not None:
+                over = [
+                    one for one in work.writers() if one in above.intersection(source.over(writer))
+                ]
+                work.insert(writer, claim, source.above(writer), next(iter(over or later), None))
+        slot = next(iter(later), None)
+        if edited and not same_content(at.ours, work.before(slot)):
+            work.set_before(slot, at.ours)
+        if is_free or same_content(work.value, under):
+            return work.value, False
+        return at.merged, self.strategy == Settlement()
 
-    def _is_free(self, work: Claims, before: Claims, at: "_Path", value: bytes | None) -> bool:
-        """Return whether others have not changed a path, but only stopped claiming it."""
-        if same_content(at.now, at.was) or same_content(at.merged, at.ours):
-            return True
-        return not work.is_claimed(at.path, value) and before.lost(at.path, at.was, value, work)
+
+def _stands(row: ClaimChange, work: Stack) -> bool:
+    """Return whether a claim is there already with its content."""
+    claim = work.get(row.writer)
+    return row.right is not None and claim is not None and claim.content == row.right.content
 
 
-def _stands(claim: Claim | None, present: Claim | None, now: bytes | None) -> bool:
-    """Return whether a claim is there already, with its content at the path."""
-    if claim is None or present is None:
-        return False
-    return claim.content == present.content and claim.equals(now)
+def _equals(claim: Claim | None, value: bytes | None) -> bool:
+    return claim is not None and claim.equals(value)
 
 
 class _Path(NamedTuple):

@@ -92,11 +92,15 @@ class Branch:
 
 @dataclass(eq=False)
 class Publish:
-    """A publish: its commit, its target, and the publish whose claims it left there, or itself."""
+    """A publish: its commit, its target, the publish whose claims it left there, or itself.
+
+    The run's record notes its rollback.
+    """
 
     commit: Commit
     into: str
     on: "Publish | None" = None
+    noted: "Commit | None" = None
 
     @property
     def changed(self) -> bool:
@@ -185,10 +189,17 @@ class Lake:
         return self.made[label]
 
     def make(self, version: Version, *parents: Commit, **marks: object) -> Commit:
+        self._check_bytes(version, *(parent.version for parent in parents))
         number = len(self.commits)
         commit = Commit(version, parents, made=self.hour, number=number, **marks)  # type: ignore[arg-type]
         self.commits.append(commit)
         return commit
+
+    def _check_bytes(self, version: Version, *others: Version) -> None:
+        """Check that files which return are not lost."""
+        here = {value for other in others for value in other.files.values()}
+        if not self.lost.isdisjoint(set(version.files.values()) - here):
+            raise Fails("ExpiredError")
 
     def _named(self, *commits: Commit) -> None:
         if not self.expired.isdisjoint(commits):
@@ -309,7 +320,7 @@ class Lake:
                 [
                     path
                     for path, text in new.items()
-                    if old.get(path) != text == content(version.files.get(path))
+                    if old.get(path) != text == content(other.version.files.get(path))
                 ],
             )
             version = draft.version()
@@ -343,7 +354,11 @@ class Lake:
             for path, (text, *_) in found.items()
             if path not in unsure and (path, text) in values
         }
-        claims = {place: claim for one in best for place, claim in one.version.claims.items()}
+        claims = {
+            path: tuple({**first.at(path), **last.at(path)}.items())
+            for first, last in [(best[0].version, best[-1].version)]
+            for path in {**first.claims, **last.claims}
+        }
         return Version(files, claims), unsure
 
     def revert(self, commit: int, on: str) -> Commit:
@@ -480,7 +495,8 @@ class Lake:
     def begin(self, who: int, step: str) -> Try:
         run = self._working(who)
         start = Draft(run.head.version)
-        start.take_back_step(run.key, step)
+        start.withdraw_step(run.key, step)
+        self._check_bytes(start.version(), run.head.version)
         return Try(self.handles[who], step, run.head.version, start.version())
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
@@ -501,7 +517,7 @@ class Lake:
         draft.known = work.fork.files
         draft.write((run.key, work.step), writes)
         dest = Draft(head)
-        dest.take_back_step(run.key, work.step)
+        dest.withdraw_step(run.key, work.step)
         version = merged(work.start, draft.version(), dest.version(), join=True)
         earlier = head.of(run.key, work.step)
         if not earlier and version.same(head):
@@ -634,7 +650,7 @@ class Lake:
         publish = chosen or standing or last.on
         lost = last.commit not in head.ancestors
         if (
-            publish is not standing
+            (publish is None or publish is not standing)
             and not last.changed
             and (lost or (changed_before and not last.on))
         ):
@@ -647,18 +663,20 @@ class Lake:
                 raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
             reverts = standing_reverts(head)
             if publish.commit in reverts:
-                self._note(run, publish)
+                self._note(run, publish, reverts[publish.commit])
                 return reverts[publish.commit]
             if now != brought.work(run.key):
                 withdrawn = now == publish.commit.below.work(run.key)
                 raise Fails("RunStateError" if withdrawn else "MergeConflictError")
         self._named(publish.commit, *publish.commit.parents[:1])
         commit = self._pick(last.into, brought, publish.commit.below, reverts=publish.commit)
-        self._note(run, publish)
+        self._note(run, publish, commit)
         return commit
 
-    def _note(self, run: Run, publish: Publish) -> None:
-        run.parked, last = self.hour, run.publishes[-1]
+    def _note(self, run: Run, publish: Publish, commit: Commit) -> None:
+        if publish.noted is commit:
+            return
+        publish.noted, run.parked, last = commit, self.hour, run.publishes[-1]
         stands = last is publish or last.commit in self.branches[publish.into].head.ancestors
         if run.state == "PUBLISHED" and last.on is publish and stands:
             run.state = "ROLLED_BACK"

@@ -1,10 +1,11 @@
 """The core of the model: files, the claims of their writers, and how both are merged and withdrawn.
 
 A value is a content with a number that tells which write made it. A write of equal content leaves
-the value of the first writer in place.
+the value of the first writer in place. The claims of a path lie on each other in the order of the
+writes.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -32,7 +33,8 @@ class Claim(NamedTuple):
 
 
 Files = Mapping[str, Value]
-Claims = Mapping[tuple[Writer, str], Claim]
+Stack = tuple[tuple[Writer, Claim], ...]
+"""The claims of a path, the oldest first."""
 _numbers = count(1)
 
 
@@ -50,13 +52,14 @@ class Version:
     """What a commit has: files by path, and claims."""
 
     files: Files = field(default_factory=dict)
-    claims: Claims = field(default_factory=dict)
+    claims: Mapping[str, Stack] = field(default_factory=dict)
 
     def of(self, key: str, step: str | None = None) -> dict[tuple[Writer, str], Claim]:
         """Return the claims of a run, or of one of its steps."""
         return {
             (writer, path): claim
-            for (writer, path), claim in self.claims.items()
+            for path, stack in self.claims.items()
+            for writer, claim in stack
             if writer[0] == key and step in (None, writer[1])
         }
 
@@ -65,8 +68,16 @@ class Version:
         return {place: content(claim.value) for place, claim in self.of(key, step).items()}
 
     def at(self, path: str) -> dict[Writer, Claim]:
-        """Return the claims at a path."""
-        return {writer: claim for (writer, at), claim in self.claims.items() if at == path}
+        """Return the claims at a path, the oldest first."""
+        return dict(self.claims.get(path, ()))
+
+    def place(self, path: str) -> "Place":
+        """Return a path, to change."""
+        return Place(self.files.get(path), self.claims.get(path, ()))
+
+    def writers(self) -> set[Writer]:
+        """Return all writers with claims."""
+        return {writer for stack in self.claims.values() for writer, _ in stack}
 
     def changed(self, other: "Version", path: str) -> list[Writer]:
         """Return the writers who claim another content of a path in another version."""
@@ -80,15 +91,18 @@ class Version:
 
     def runs(self, other: "Version") -> set[str]:
         """Return the runs whose work differs in another version."""
-        keys = {writer[0] for side in (self, other) for writer, _ in side.claims}
-        return {key for key in keys if key and self.work(key) != other.work(key)}
+        keys = {writer[0] for writer in self.writers() | other.writers()} - {""}
+        return {key for key in keys if self.work(key) != other.work(key)}
 
     def same(self, other: "Version") -> bool:
         """Return whether both have the same content and claims."""
         sides = (
             {
-                place: [value if content(value) else None for value in claim]
-                for place, claim in side.claims.items()
+                path: [
+                    (writer, *(value if content(value) else None for value in claim))
+                    for writer, claim in stack
+                ]
+                for path, stack in side.claims.items()
             }
             for side in (self, other)
         )
@@ -118,6 +132,72 @@ def written(files: Files, writes: Mapping[str, str | None]) -> Files:
     return made
 
 
+class Place:
+    """A path: its value, and the claims beneath it, the oldest first."""
+
+    def __init__(self, value: Value | None, claims: Iterable[tuple[Writer, Claim]]) -> None:
+        self.value = value
+        self.claims = dict(claims)
+
+    def over(self, writer: Writer | None) -> list[Writer]:
+        """Return the writers whose claims lie above that of a writer."""
+        names = list(self.claims)
+        return names[names.index(writer) + 1 :] if writer else []
+
+    def before(self, over: Writer | None) -> Value | None:
+        """Return what stood before a claim, or the value."""
+        return self.claims[over].before if over else self.value
+
+    def above(self, writer: Writer) -> Value | None:
+        """Return what came upon a claim: what stood before the next one, or the value."""
+        return self.before(_first(self.over(writer)))
+
+    def set_before(self, over: Writer | None, value: Value | None) -> None:
+        """Set what stood before a claim, or the value."""
+        if over is None:
+            self.value = value
+        else:
+            self.claims[over] = self.claims[over]._replace(before=value)
+
+    def withdraw(self, writers: Iterable[Writer]) -> None:
+        """Remove claims, the latest first. What stood before each returns, if it was not replaced."""
+        names = set(writers)
+        for writer in [one for one in reversed(self.claims) if one in names]:
+            if _is_same(self.above(writer), self.claims[writer].value):
+                self.set_before(_first(self.over(writer)), self.claims[writer].before)
+            del self.claims[writer]
+
+    def insert(
+        self, writer: Writer, value: Value | None, above: Value | None, over: Writer | None = None
+    ) -> None:
+        """Put a claim on all others, or beneath one, and above it what came upon it."""
+        before = self.before(over)
+        later = {name: self.claims.pop(name) for name in ([over, *self.over(over)] if over else [])}
+        same = content(value) == content(before)
+        self.claims |= {writer: Claim(before if same else value, before)} | later
+        if content(above) != content(before):
+            self.set_before(over, above)
+
+    def without(self, other: "Place") -> tuple[bool, Value | None]:
+        """Return whether another place has more claims, and the value without those that it has not."""
+        kept = {
+            writer
+            for writer, claim in other.claims.items()
+            if writer in self.claims and self.claims[writer].equals(claim.value)
+        }
+        place = Place(self.value, self.claims.items())
+        place.withdraw(self.claims.keys() - kept)
+        return kept != other.claims.keys(), place.value
+
+
+def _first(writers: Iterable[Writer]) -> Writer | None:
+    return next(iter(writers), None)
+
+
+def _is_same(value: Value | None, other: Value | None) -> bool:
+    return value == other or content(value) is content(other) is None
+
+
 class Draft:
     """A version that is being changed."""
 
@@ -130,198 +210,84 @@ class Draft:
         """Return the result."""
         return Version(self.files, self.claims)
 
+    def put(self, path: str, place: Place) -> None:
+        """Set the file and the claims at a path."""
+        self.files.pop(path, None)
+        self.claims.pop(path, None)
+        if place.value is not None:
+            self.files[path] = place.value
+        if place.claims:
+            self.claims[path] = tuple(place.claims.items())
+
     def write(self, writer: Writer, writes: Mapping[str, str | None]) -> None:
         """Let a writer write, and claim what it wrote."""
         for path, text in writes.items():
-            was = self.files.get(path)
-            if text is None and content(was) is None:
+            place, was = self.version().place(path), self.files.get(path)
+            mine = place.claims.get(writer)
+            if content(was) == text and (text is None or (mine and mine.value == was)):
                 continue
-            under = self._without(writer, path, was)
-            now = written(self.files, {path: text}).get(path)
-            if text is not None and content(self.known.get(path)) == text != content(under):
-                now = self.known[path]  # the same file again
-            self._set(path, now)
-            if content(now) is not None or content(under) is not None:
-                self.claims[writer, path] = Claim(now, under)
-
-    def _without(self, writer: Writer, path: str, now: Value | None) -> Value | None:
-        """Return what would stand at a path without the writer's earlier claim, which is removed."""
-        if (writer, path) not in self.claims:
-            return now
-        self.take_back(writer, path)
-        return self.files.get(path)
+            place.withdraw([writer])
+            value = written({path: place.value} if place.value else {}, {path: text}).get(path)
+            if text is not None and content(self.known.get(path)) == text != content(place.value):
+                value = self.known[path]  # the same file again
+            if text is not None or content(place.value) is not None:
+                place.insert(writer, value, value)
+            self.put(path, place)
 
     def claim_equal(self, writer: Writer, paths: Iterable[str]) -> None:
         """Let a writer who is no run claim what stands at paths that runs claim, too."""
         for path in paths:
-            now = self.files.get(path)
-            others = {other for other, at in self.claims if at == path} - {writer}
-            if content(now) is None or not others:
+            place = self.version().place(path)
+            value, mine = place.value, place.claims.get(writer)
+            if content(value) is None or not place.claims.keys() - {writer}:
                 continue
-            if self.claims.get((writer, path), (None,))[0] != now:
-                if (writer, path) in self.claims:
-                    self.take_back(writer, path)
-                    self._set(path, now)
-                self.claims[writer, path] = Claim(now, now)
+            if mine is None or mine.value != value:
+                place.withdraw([writer])
+                place.value = value
+                place.insert(writer, value, value)
+                self.put(path, place)
 
-    def take_back(self, writer: Writer, path: str) -> None:
-        """Remove a claim, and its file if it stands and no other writer claims it."""
-        mine = self.claims.pop((writer, path))
-        now = self.files.get(path)
-        others = self.at(path)
-        for name in _beneath(mine, others):
-            del others[name]
-        above = {name for name in others if others[name].before == mine.value}
-        over = {name for name in above if not others[name].equals(mine.value)}
-        for _ in others:  # those that stand on other content above the claim
-            values = [others[name].value for name in over]
-            over |= {name for name in others if others[name].before in values}
-        heirs = {name for name in others.keys() - over if _together(mine, others[name])}
-        equal = {name for name in heirs | above | over if others[name].equals(mine.value)}
-        mine_now = now == mine.value or content(now) is None is content(mine.value)
-        for name, claim in others.items():
-            adopts = name in equal and (mine_now or (name in heirs and above))
-            under = claim.before
-            if (name in heirs and content(under) == content(mine.value)) or (
-                name in above and not heirs
-            ):
-                under = mine.before
-            self.claims[name, path] = Claim(mine.value if adopts else claim.value, under)
-        if mine_now and not equal:
-            self._set(path, mine.before)
-
-    def _set(self, path: str, value: Value | None) -> None:
-        self.files.pop(path, None)
-        if value is not None:
-            self.files[path] = value
-
-    def take_back_step(self, key: str, step: str) -> None:
+    def withdraw_step(self, key: str, step: str) -> None:
         """Remove the claims of a step, as its retry does."""
-        for writer, path in sorted(Version(self.files, self.claims).of(key, step)):
-            self.take_back(writer, path)
-
-    def take_back_all(self, writers: Iterable[Writer], path: str) -> None:
-        """Remove the claims of some writers at a path, the latest first."""
-        left = {writer for writer in writers if (writer, path) in self.claims}
-        while left:
-            now = self.files.get(path)
-            values = {writer: self.claims[writer, path].value for writer in sorted(left)}
-            writer = max(
-                values, key=lambda one: (values[one] == now, content(values[one]) == content(now))
-            )
-            left.remove(writer)
-            self.take_back(writer, path)
-
-    def at(self, path: str) -> dict[Writer, Claim]:
-        """Return the claims at a path."""
-        return Version(self.files, self.claims).at(path)
-
-    def put(self, path: str, value: Value | None, claims: Mapping[Writer, Claim]) -> None:
-        """Set the file and the claims at a path."""
-        for writer in self.at(path):
-            del self.claims[writer, path]
-        self.claims.update({(writer, path): claim for writer, claim in claims.items()})
-        self._set(path, value)
-
-    def replay_on(
-        self,
-        path: str,
-        rows: Collection[Writer],
-        base: Version,
-        source: Version,
-        plain: Value | None,
-        *,
-        revert: bool,
-    ) -> None:
-        """Do again what a source did at a path: the claims of these writers come from it."""
-        was, new, now = base.files.get(path), source.files.get(path), self.files.get(path)
-        added = {writer: claim for writer, claim in source.at(path).items() if writer in rows}
-        self.take_back_all(rows, path)
-        value = self.files.get(path)
-        if revert and added and self.pass_on(path, base, new):
-            self.claims.update({(writer, path): claim for writer, claim in added.items()})
-            return
-        if not added:
-            return
-        top = self._top(path, added, source)
-        if top is None:
-            for writer, claim in added.items():
-                for other, theirs in self.at(path).items():
-                    if content(theirs.before) == content(claim.before):
-                        self.claims[other, path] = theirs._replace(before=claim.value)
-                self.claims[writer, path] = claim
-            return
-        over = (theirs.before for theirs in source.at(path).values() if top.equals(theirs.before))
-        final = new if top.equals(new) else next(over, new)
-        if content(value) != content(final):
-            lost = {
-                writer
-                for writer, claim in base.at(path).items()
-                if claim.equals(was) and content(claim.before) == content(value)
-            }
-            claimed = any(claim.equals(value) for claim in self.at(path).values())
-            if not (
-                content(now) == content(was)
-                or content(plain) == content(new)
-                or (lost - self.at(path).keys() and not claimed)
-            ):
-                raise Conflict(path)
-        else:
-            final = value
-        for writer, claim in added.items():
-            inside = any(other.value == claim.before for other in added.values() if other != claim)
-            self.claims[writer, path] = Claim(
-                final if claim.equals(final) else claim.value,
-                claim.before if claim.before is not None and inside else value,
-            )
-        self._set(path, final)
-
-    def _top(self, path: str, added: Mapping[Writer, Claim], source: Version) -> Claim | None:
-        """Return the latest of some claims, unless later ones of the source still stand."""
-        at, here = source.at(path), self.at(path)
-        for claim in sorted(added.values(), key=lambda one: not one.equals(source.files.get(path))):
-            above = [
-                other
-                for other, theirs in at.items()
-                if other not in added
-                and theirs.before == claim.value
-                and not theirs.equals(theirs.before)
-            ]
-            if not any(here.get(other, claim).equals(at[other].value) for other in above):
-                return claim
-        return None
-
-    def pass_on(self, path: str, base: Version, new: Value | None) -> bool:
-        """Put a value beneath later equal claims; return whether there are any."""
-        later = {
-            writer: claim
-            for writer, claim in self.at(path).items()
-            if writer[0] and writer not in base.at(path) and claim.equals(self.files.get(path))
-        }
-        for writer, claim in later.items():
-            self.claims[writer, path] = claim._replace(before=new)
-        return bool(later)
+        for writer, path in self.version().of(key, step):
+            place = self.version().place(path)
+            place.withdraw([writer])
+            self.put(path, place)
 
 
-def _together(mine: Claim, claim: Claim) -> bool:
-    """Return whether two writers claim one content at one time."""
-    under = claim.before == mine.before or content(claim.before) is content(mine.before) is None
-    return claim.equals(mine.value) and (mine.equals(claim.before) or under)
+def replay(
+    place: Place,
+    rows: set[Writer],
+    base: Place,
+    source: Place,
+    plain: Value | None,
+    *,
+    revert: bool,
+) -> bool:
+    """Do again at a path what a source did; return whether the path allows it.
 
-
-def _beneath(mine: Claim, others: Mapping[Writer, Claim]) -> Iterable[Writer]:
-    """Return the writers whose claims lie below a claim, by what stood before each."""
-    found: list[Writer] = []
-    before = mine.before
-    while True:
-        below = next(
-            (name for name, claim in others.items() if name not in found and claim.value == before),
-            None,
-        )
-        if below is None or before is None:
-            return found
-        found.append(below)
-        before = others[below].before
+    The claims of the rows come from the source. Each lies beneath those that lie on it there. What a
+    revert returns lies beneath equal claims that came later. All else lies on top.
+    """
+    more, rest = base.without(place)
+    free = not more and content(rest) == content(place.value)
+    free = free or content(place.value) == content(base.value)
+    free = free or content(plain) == content(source.value)
+    more, rest = base.without(source)
+    place.withdraw(rows)
+    under = place.value
+    later = _first(
+        writer
+        for writer, claim in place.claims.items()
+        if revert and writer not in base.claims | source.claims and claim.equals(under)
+    )
+    for writer in [one for one in source.claims if one in rows]:
+        above = {one for one in source.over(writer) if one not in rows}
+        over = _first(one for one in place.claims if one in above) or later
+        place.insert(writer, source.claims[writer].value, source.above(writer), over)
+    if not more and content(rest) != content(source.value) != content(place.before(later)):
+        place.set_before(later, source.value)
+    return free or content(place.value) == content(under)
 
 
 def merged(  # noqa: C901 - one path after the other
@@ -344,24 +310,24 @@ def merged(  # noqa: C901 - one path after the other
     paths = {path for side in (base, source, dest) for path in side.files}
     moved = base.runs(dest)
     whole = set() if revert or join else moved & base.runs(source)
-    for writer in {writer for writer, _ in source.claims if writer[0] in whole and writer[1]}:
+    for writer in {one for one in source.writers() if one[0] in whole and one[1]}:
         works = [side.work(*writer) for side in (base, source, dest)]
         if works[2] and all(works.count(work) == 1 for work in works):
             raise Conflict(writer)  # a step has worked on both sides
-    for path in sorted(paths | {at for side in (base, source, dest) for _, at in side.claims}):
+    for path in sorted(paths.union(*(side.claims for side in (base, source, dest)))):
         was, new, now = (side.files.get(path) for side in (base, source, dest))
         changed = base.changed(source, path)
         rows = {*changed, *(one for one in source.at(path) if one[0] in whole)}
         same = was == now or content(was) is content(now) is None
-        same = same and base.at(path) == dest.at(path) and moved.isdisjoint(one[0] for one in rows)
+        same = (
+            same
+            and base.claims.get(path) == dest.claims.get(path)
+            and moved.isdisjoint(one[0] for one in rows)
+        )
         if revert and any(_worked_since(one, base, source, dest) for one in rows):
             rows = {one for one in rows if not _worked_since(one, base, source, dest)}
             if not rows:
                 continue  # a later work of the step stands there
-        again = revert and not rows and not same and content(was) != content(new)
-        again = again and content(now) in (content(was), content(new))
-        if again and draft.pass_on(path, base, new):
-            continue  # a run has written the same since
         plain = new if same or (content(new) == content(now) and now is None) else now
         if content(new) == content(now):
             pass
@@ -376,13 +342,12 @@ def merged(  # noqa: C901 - one path after the other
             for one in rows
             if one not in there or one not in ours or not ours[one].equals(there[one].value)
         }
-        if rows and not same:
-            try:
-                draft.replay_on(path, rows, base, source, plain, revert=revert)
-            except Conflict:
+        place = Place(plain, (source if same else dest).claims.get(path, ()))
+        if not same and (rows or revert):
+            place.value = now
+            if not replay(place, rows, base.place(path), source.place(path), plain, revert=revert):
                 conflicts.append(path)
-            continue
-        draft.put(path, plain, _merged_claims(*(side.at(path) for side in (base, source, dest))))
+        draft.put(path, place)
     if conflicts:
         raise Conflict(*conflicts)
     return draft.version()
@@ -392,16 +357,3 @@ def _worked_since(writer: Writer, base: Version, source: Version, dest: Version)
     """Return whether a step has other work now."""
     works = [side.work(*writer) for side in (base, source, dest)]
     return bool(writer[0] and writer[1] and works[2]) and works[2] not in works[:2]
-
-
-def _merged_claims(
-    base: Mapping[Writer, Claim], source: Mapping[Writer, Claim], dest: Mapping[Writer, Claim]
-) -> dict[Writer, Claim]:
-    claims = dict(dest)
-    for writer in {*base, *source}:
-        was, new, ours = (side.get(writer) for side in (base, source, dest))
-        if new is None and was is not None:
-            claims.pop(writer, None)
-        elif new is not None and new != was and (was is None or ours is not None):
-            claims[writer] = new
-    return claims

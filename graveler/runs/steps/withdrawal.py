@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Iterable
 
-from graveler.committed.claims import Claims
+from graveler.committed.claims import Claims, Stack
 from graveler.committed.metarange import prefix_end, scan
 from graveler.committed.units import log_of, name_of, units_of
 from graveler.errors import MergeConflictError
@@ -51,9 +51,10 @@ def without(
     claims.look_up(paths)
     files: dict[bytes, bytes | None] = {}
     for path, now in zip(paths, values_at(stores, trees.files, paths), strict=True):
-        value = claims.withdraw(writer, path, now)
-        if value is not now:
-            files[path] = value
+        stack = Stack(claims, path, now)
+        stack.withdraw([writer])
+        if stack.value is not now:
+            files[path] = stack.value
     if len(paths) == len(own):
         claims.put_stored(writer, b"", None)
     if any(files.values()):

@@ -364,3 +364,55 @@ def test_a_rollback_returns_what_the_revert_of_a_revert_brought(repo, main):
     repo.revert(revert)
     repo.runs.rollback(KEY)
     assert files(repo) == {"p": "1"}
+
+
+def test_a_deletion_stands_on_a_claim_that_lost_its_equal(repo):
+    repo.create_branch("pr", source="main")
+    brought = publish(repo, "07", {"latest": "x"}, into="pr")
+    run = repo.runs.open("05")
+    repo.cherry_pick(brought, "main")
+    with run.step("work") as step:
+        step.put("latest", b"x")
+    run.publish()
+    run = repo.runs.open("06")
+    repo.runs.rollback("05")
+    with run.step("work") as step:
+        step.delete("latest")
+    run.publish()
+    assert files(repo) == {}
+
+
+def test_a_deletion_returns_with_its_run(repo, main):
+    publish(repo, "06", {"S": "a"})
+    main.put("S", b"b")
+    main.commit("by hand")
+    publish(repo, "07", {"S": None})
+    rollback = repo.runs.rollback("07")
+    for text in (b"c", b"b"):
+        main.put("S", text)
+        main.commit("by hand")
+    repo.revert(rollback.commit, "main")
+    assert files(repo) == {}
+
+
+def test_nothing_returns_of_two_steps_that_were_rolled_back(repo):
+    run = repo.runs.open("05")
+    for name in ("one", "two"):
+        with run.step(name) as step:
+            step.put("latest", name.encode())
+    run.publish()
+    publish(repo, "07", {"latest": None})
+    repo.runs.rollback("05")
+    publish(repo, "07", {"other": "x"})
+    assert files(repo) == {"other": "x"}
+
+
+def test_a_merge_names_what_a_user_wrote_over_a_rolled_back_run(repo, main):
+    publish(repo, "05", {"S": "a"})
+    repo.create_branch("pr", source="main")
+    repo.runs.rollback("05")
+    publish(repo, "06", {"S": "b"}, into="pr")
+    main.put("S", b"c")
+    main.commit("by hand")
+    with pytest.raises(MergeConflictError):
+        repo.merge("main", into="pr")
