@@ -10,7 +10,7 @@ first, then the standing and the branch. A publisher therefore either lands befo
 looks for its change on the target, or loses its compare-and-set.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from graveler.gates import Candidate, Gate, RunContext
@@ -19,7 +19,7 @@ from graveler.ingest.hours import ARRIVED, hour_kinds
 from graveler.ingest.unpublished import IngestBranch
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
-from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit
+from graveler.publishing.landing import CommitSpec, Landed, Tip, claims_after, make_commit
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import diff_commits
 from graveler.refs import is_ancestor
@@ -40,6 +40,7 @@ class IngestCandidacy(Candidacy[Landed]):
         wanted: Called before each attempt; returns whether the commit is still to be published.
         strategy: The strategy for paths that conflict.
         tree: Returns the tree of the candidate for a head of the target; None: a merge makes it.
+        wrote: The paths that are published with `tree`, in key order.
     """
 
     def __init__(  # noqa: PLR0913 - a commit, and how it is joined
@@ -51,6 +52,7 @@ class IngestCandidacy(Candidacy[Landed]):
         wanted: Callable[[], bool] = lambda: True,
         strategy: Settlement | None = None,
         tree: Callable[[Commit], str] | None = None,
+        wrote: Sequence[bytes] = (),
     ) -> None:
         super().__init__(branch.stores, branch.into, gates, spec.message)
         self._name = branch.name
@@ -60,6 +62,7 @@ class IngestCandidacy(Candidacy[Landed]):
         self._wanted = wanted
         self._strategy = strategy
         self._tree = tree
+        self._wrote = wrote
 
     def publish(self) -> None:
         """Merge the commit into the target if every gate passes.
@@ -99,8 +102,10 @@ class IngestCandidacy(Candidacy[Landed]):
         gates = {"graveler.gates": names} if names else {}
         spec = replace(self._spec, metadata={**self._spec.metadata, **gates})
         if self._tree is not None:
-            parents = (tip.head, self._source)
-            return make_commit(self.stores, tree=self._tree(tip.head), parents=parents, spec=spec)
+            parents, tree = (tip.head, self._source), self._tree(tip.head)
+            by = (self._name, "", spec)
+            claims = claims_after(self.stores, by, tip.head, tree, self._wrote)
+            return make_commit(self.stores, tree=tree, parents=parents, spec=spec, claims=claims)
         return build_merge(
             self.stores,
             source=self._source,

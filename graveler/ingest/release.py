@@ -159,6 +159,7 @@ class Releases:
                     gates,
                     strategy=settled,
                     tree=settle if quarantine.policy else None,
+                    wrote=[change.key for change in changes_on(self.branch.stores, head)],
                 ).publish()
         except GravelerError:
             self._marked(quarantine, releasing=False)

@@ -103,7 +103,7 @@ class Drawer:
             operation = self.one(label, kind)
             if operation is None:
                 continue
-            if kind in CHOSEN and self.chance(0.6) and not self.succeeds(operation):
+            if kind in CHOSEN and self.chance(0.75) and not self.succeeds(operation):
                 continue
             if kind in RACING and self.chance(0.04):
                 other = self.one(label + 1, self.draw.choice(RACING))
@@ -113,6 +113,8 @@ class Drawer:
                         label, "race", {"first": operation, "second": other, "call": call}
                     )
             dies = 0.12 if kind in INGESTING else 0.04
+            if operation.arguments.get("hour") in self.lake.hour_of.values():
+                dies = 0  # a second tick of an hour may find more to do
             if kind in KILLED and self.chance(dies) and self.succeeds(operation):
                 return Operation(
                     label, "killed", {"what": operation, "call": self.draw.randint(1, 60)}

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from tests.model.adapter import Product, wrong
 from tests.model.drawing import Operation, drawn
 from tests.model.ingestion import Ingesting
-from tests.model.lake import Lake
 
 _KIND = 12
 """Characters of a violation that tell its kind."""
@@ -57,7 +56,9 @@ class Expected:
         self.lake = Ingesting()
         self._done: list[Operation] = []
 
-    def chances(self, operation: Operation) -> Iterator[tuple[Lake, list[str], list[Operation]]]:
+    def chances(
+        self, operation: Operation
+    ) -> Iterator[tuple[Ingesting, list[str], list[Operation]]]:
         """Yield each lake that may result, the errors of the parts, and the parts in their order."""
         orders = operation.orders()
         for parts, told in orders:
@@ -69,17 +70,17 @@ class Expected:
             errors = [_apply(lake, part) for part in parts]
             yield lake, [errors[number] for number in told], parts
 
-    def settle(self, lake: Lake, parts: list[Operation]) -> None:
+    def settle(self, lake: Ingesting, parts: list[Operation]) -> None:
         """Note what has become of an operation."""
         self.lake = lake
         self._done += parts
 
 
-def _apply(lake: Lake, operation: Operation) -> str:
+def _apply(lake: Ingesting, operation: Operation) -> str:
     return lake.apply(operation.label, operation.name, operation.arguments)
 
 
-def _packed(lake: Lake, parts: list[Operation], made: Container[int]) -> list[Operation]:
+def _packed(lake: Ingesting, parts: list[Operation], made: Container[int]) -> list[Operation]:
     """Take packs of well cut trees out, which make no commit."""
     (part,) = parts
     if part.name != "pack" or part.label in made or part.label not in lake.made:
@@ -156,7 +157,7 @@ def _check(
     checked.violation, checked.at = product.fault(), len(operations)
 
 
-def _heads(lake: Lake, product: Subject, seen: Any) -> int:
+def _heads(lake: Ingesting, product: Subject, seen: Any) -> int:
     """Return how many heads the repository and the model know by one label."""
     labels = {name: label for label, name in product.made.items()}
     return sum(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -102,7 +103,8 @@ class Ingesting(Lake):
 
     def _line(self) -> list[Commit]:
         """Return the commits of the branch that the target does not have, oldest first."""
-        line, known = [], self.target.ancestors
+        known = self.target.ancestors
+        line: list[Commit] = []
         for commit in self.branches[INGEST].head.line():
             if commit in known:
                 break
@@ -234,8 +236,8 @@ class Ingesting(Lake):
         draft = Draft(Version(files, target.version.claims))
         waiting = self.waiting()
         last = {path: text for change in waiting for path, text in self.written[change].items()}
-        theirs = contents(target.version.files)
-        draft.claim_equal(_WRITER, [path for path in last if last[path] == theirs.get(path)])
+        now = contents(target.version.files)
+        draft.claim_equal(_WRITER, [path for path in last if last[path] == now.get(path)])
         if lost:
             hours: dict[str, list[str]] = {}
             for change in waiting:
@@ -245,19 +247,14 @@ class Ingesting(Lake):
         self.taken[self._place(self.make(draft.version(), head, target))] = target
         return True
 
-    def _equal(
-        self, paths: Iterable[str], one: Mapping[str, Value], other: Mapping[str, Value]
-    ) -> list[str]:
-        return [path for path in paths if content(one.get(path)) == content(other.get(path))]
-
     def _change(self, parent: Commit, writes: Writes, hour: str) -> Commit:
         """Return a commit of writes."""
         files = parent.version.files
         draft = Draft(Version(written(files, writes), parent.version.claims))
-        equal = self._equal(writes, draft.files, files)
+        equal = _equal(writes, draft.files, files)
         draft.claim_equal(_WRITER, equal)
         commit = self.make(draft.version(), parent)
-        claimed = [path for path in equal if (_WRITER, path) in draft.claims]
+        claimed = [path for path in equal if _WRITER in draft.version().at(path)]
         self.hour_of[commit] = hour
         self.written[commit] = {
             path: text for path, text in writes.items() if path in claimed or path not in equal
@@ -292,7 +289,7 @@ class Ingesting(Lake):
                 self.sealed = head
             if record is None:
                 record = self.hours.setdefault(hour, Hour())
-                record.behind, record.ticked = (self.waiting() or [None])[-1], True
+                record.behind, record.ticked = next(reversed(self.waiting()), None), True
 
     def _conflicts(self, staged: Writes, since: Commit) -> dict[str, str]:
         """Return the staged paths that are set aside, each with the shelf that has it, or ""."""
@@ -364,21 +361,15 @@ class Ingesting(Lake):
         """Return the first change that the gate refuses on those before it, or all."""
         files = self.target.version.files
         for change in changes if len(changes) > 1 else ():
-            new = written(files, self._merged_change(change, files))
+            writes = self.written[change]
+            files = written(
+                files, {path: writes[path] for path in _equal(writes, files, change.below.files)}
+            )
             try:
-                self._judge(new)
+                self._judge(files)
             except Fails:
                 return [change]
-            files = new
         return changes
-
-    def _merged_change(self, change: Commit, files: Mapping[str, Value]) -> Writes:
-        was = change.below.files
-        return {
-            path: text
-            for path, text in self.written[change].items()
-            if content(files.get(path)) == content(was.get(path))
-        }
 
     def _free_name(self, hour: str) -> str:
         slug = "quarantine-" + hour.removesuffix("Z").replace(":", "-")
@@ -393,9 +384,7 @@ class Ingesting(Lake):
         files = base.version.files
         for change in changes:
             files = written(files, self.written[change])
-        first = self.make(Version(files, base.version.claims), base)
-        self.begins.add(first)
-        self._start(name, first)
+        self._start(name, self._begin(files, base))
         hour = max(self.hour_of[change] for change in changes)
         self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
         files = dict(head.version.files)
@@ -406,6 +395,12 @@ class Ingesting(Lake):
                     _set(files, path, was.get(path))
         mark = self.make(Version(files, head.version.claims), head)
         self.removed[self._place(mark)] = tuple(changes)
+
+    def _begin(self, files: Mapping[str, Value], base: Commit) -> Commit:
+        """Return the first commit of a quarantine."""
+        first = self.make(Version(files, base.version.claims), base)
+        self.begins.add(first)
+        return first
 
     def _open(self) -> list[str]:
         """Return the shelves that are neither released nor deleted."""
@@ -433,24 +428,19 @@ class Ingesting(Lake):
         if not name:
             name = self._free_name(max(hours))
             self.quarantines[name] = Quarantine(policy=self.policy)
-            self._start(name, self.make(self.target.version, self.target))
-            self.begins.add(self.branches[name].head)
+            self._start(name, self._begin(self.target.version.files, self.target))
             self.shelves = [name]
         for hour, paths in hours.items():
             record = self.hours.setdefault(hour, Hour())
             record.aside.update(dict.fromkeys(sorted(paths)))
             record.shelves = list(dict.fromkeys((*record.shelves, name)))
-        shelf, target = self.quarantines[name], self.target.version
+        shelf = self.quarantines[name]
         shelf.policy, shelf.hour = self.policy, max(hours)
-        files = written(target.files, {**self._changes_on(name), **writes})
-        self.move(name, self.make(Version(files, target.claims), self.target))
-        self.begins.add(self.branches[name].head)
+        files = written(self.target.version.files, {**self._changes_on(name), **writes})
+        self.move(name, self._begin(files, self.target))
 
-    def mend(self, branch: str, writes: Writes) -> None:
-        self.stage(branch, writes)
-
-    def give_up(self, branch: str) -> None:
-        self.delete(branch)
+    mend = Lake.stage
+    give_up = Lake.delete
 
     def release(self, name: str, strategy: str, on_refusal: str, on_conflict: str) -> Commit:
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
@@ -461,38 +451,38 @@ class Ingesting(Lake):
             raise Skip  # strategies of merges are not modelled
         if shelf.released is not None:
             return shelf.released
-        if self.branch(name).staged:
-            try:
-                self.commit(name)
-            except Fails:
-                pass  # nothing differs
-        head, target = self.branches[name].head, self.target.version
-        base = self._base(name)
-        writes, now = self._changes_on(name), contents(target.files)
-        if base not in self.target.ancestors:  # it is made again on the target
-            was = contents(base.version.files)
-            if not shelf.policy and any(
-                now.get(path) not in (was.get(path), text) for path, text in writes.items()
-            ):
-                raise Conflict
-            head = self.make(Version(written(target.files, writes), target.claims), self.target)
-            self.begins.add(head)
-            self.move(name, head)
-        if shelf.policy:
-            if not strategy and any(now.get(path) != text for path, text in writes.items()):
+        with suppress(Fails):  # nothing differs
+            self.commit(name)
+        self.branch(name)
+        self._bring_up(name)
+        head, target, writes = self.branches[name].head, self.target.version, self._changes_on(name)
+        if not shelf.policy:
+            version = self.merge_of(head, self.target)
+        else:
+            equal = _equal(writes, head.version.files, target.files)
+            if not strategy and len(equal) < len(writes):
                 raise Conflict
             draft = Draft(target)
             if strategy == "source-wins":
                 draft.files = dict(written(target.files, writes))
-            draft.claim_equal(_WRITER, self._equal(writes, draft.files, target.files))
+            draft.claim_equal(_WRITER, equal)
             version = draft.version()
-        else:
-            version = self.merge_of(head, self.target)
         shelf.released = self._land(head, version, shelf.hour)
         self._take()
         del self.branches[name]
         self.moves[name].append(None)
         return shelf.released
+
+    def _bring_up(self, name: str) -> None:
+        """Make a quarantine again on the target, if the target has lost what it is on."""
+        base, writes = self._base(name), self._changes_on(name)
+        if base in self.target.ancestors:
+            return
+        was, now = contents(base.version.files), contents(self.target.version.files)
+        clash = (now.get(path) not in (was.get(path), text) for path, text in writes.items())
+        if any(clash) and not self.quarantines[name].policy:
+            raise Conflict
+        self.move(name, self._begin(written(self.target.version.files, writes), self.target))
 
     # hours
 
@@ -585,6 +575,10 @@ class Ingesting(Lake):
         super().restore()
         self.hours, self.quarantines, self.shelves = {}, {}, []
         self.held, self.sealed = False, None
+
+
+def _equal(paths: Iterable[str], one: Mapping[str, Value], other: Mapping[str, Value]) -> list[str]:
+    return [path for path in paths if content(one.get(path)) == content(other.get(path))]
 
 
 def _set(files: dict[str, Value], path: str, value: Value | None) -> None:
