@@ -51,7 +51,7 @@ def test_a_tick_does_not_bring_back_what_was_below_the_branch(repo):
     assert tree(repo.ref("main")) == {"settled": "0", "mine": "1"}
 
 
-def test_a_tick_does_not_bring_back_what_was_below_a_branch_that_was_made_again(repo):
+def test_nor_what_was_below_a_branch_that_was_made_again(repo):
     commits = [commit(repo, theirs=text) for text in "012"]
     ingestion = repo.ingestion(gates=[nothing_bad])
     write(ingestion.branch, mine="bad")
@@ -84,7 +84,7 @@ def test_a_branch_is_published_on_a_target_of_another_history(world, repo, tmp_p
     assert tree(repo.ref("main")) == {"mine": "1", "bad": "bad", "more": "1"}
 
 
-def test_a_branch_made_by_hand_without_history_in_common_is_an_error(world, repo, tmp_path):
+def test_a_branch_without_history_in_common_is_an_error(world, repo, tmp_path):
     commit(repo, theirs="1")
     repo.create_branch("ingest")
     ingestion = undo_below_a_restored_dump(world, tmp_path).ingestion()
@@ -152,7 +152,7 @@ def test_what_a_release_sets_aside_is_not_released(repo):
     assert tree(repo.branch(kept.name))["two"] == "1"
 
 
-def test_a_publish_of_the_branch_that_returns_is_no_change_of_others(repo):
+def test_a_publish_that_returns_is_no_change_of_others(repo):
     ingestion = repo.ingestion(gates=[nothing_bad])
     before = commit(repo, settled="0")
     write(ingestion.branch, mine="1")
@@ -168,7 +168,7 @@ def test_a_publish_of_the_branch_that_returns_is_no_change_of_others(repo):
     assert tree(repo.ref("main")) == {"settled": "0", "mine": "2", "other": "1"}
 
 
-def test_an_equal_write_survives_that_the_target_loses_the_other_one(repo):
+def test_an_equal_write_outlives_that_of_others(repo):
     """Both went with the undo, and only the write of the branch is published again."""
     first = commit(repo, settled="0")
     ingestion = repo.ingestion()
