@@ -152,6 +152,8 @@ class Releases:
             with settling(self.branch.stores, strategy) as settled:
                 head = self._on_target(quarantine, head, settled)
                 settle = partial(self._settled, quarantine, head, settled)
+                writes = changes_on(self.branch.stores, head) if quarantine.policy else ()
+                wrote = [change.key for change in writes]
                 IngestCandidacy(
                     self.branch,
                     head,
@@ -159,7 +161,7 @@ class Releases:
                     gates,
                     strategy=settled,
                     tree=settle if quarantine.policy else None,
-                    wrote=[change.key for change in changes_on(self.branch.stores, head)],
+                    wrote=wrote,
                 ).publish()
         except GravelerError:
             self._marked(quarantine, releasing=False)
