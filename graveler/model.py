@@ -324,6 +324,7 @@ class BranchRecord:
         moves: The latest moves, oldest first. The last one is the move to ``commit_id``.
         pages: Number of pages of older moves in the log.
         voided: How many times staged writes gave way to a commit of their paths.
+        rewound: How many times it moved to a commit that was not made on top of its head.
     """
 
     name: str
@@ -338,3 +339,9 @@ class BranchRecord:
     moves: tuple[Move, ...] = ()
     pages: int = 0
     voided: int = 0
+    rewound: int = 0
+
+    @property
+    def line(self) -> str:
+        """While it stays the same, every later head has every earlier one in its history."""
+        return f"{self.born}.{self.rewound}"

@@ -293,6 +293,11 @@ class Stack:
         """Return what came upon a claim: what stood before the next one, or the value."""
         return self.before(next(iter(self.over(writer)), None))
 
+    def is_bare(self, writer: str) -> bool:
+        """Return whether nothing came upon a claim but the next claim."""
+        claim = self.get(writer)
+        return claim is not None and claim.is_at(self._path, self.above(writer))
+
     def set_before(self, over: str | None, value: bytes | None) -> None:
         """Set what stood before a claim; for None, the value."""
         claim = None if over is None else self.get(over)
@@ -309,7 +314,7 @@ class Stack:
         for writer in reversed(self.writers()):
             claim = self.get(writer) if writer in writers else None
             if claim is not None:
-                if claim.is_at(self._path, self.above(writer)):
+                if self.is_bare(writer):
                     self.set_before(next(iter(self.over(writer)), None), claim.before)
                 self._claims.remove(writer, self._path)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice
 
 from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
 from graveler.committed.diff import diff, same_content
@@ -27,18 +26,19 @@ class Theirs:
         self._stores, self._name = branch.stores, branch.name
         self._since, self._target = since, target
         commits = self._stores.refs.commits
-        new = line_outside(commits, target.id, last_seen(commits, since))
-        line = list(islice(new, FAR))
+        seen = last_seen(commits, since)
+        far = target.generation - commits.get(seen).generation > FAR
+        line = [] if far else list(line_outside(commits, target.id, seen))
         mine = [commit for commit in line if commit.metadata.get(INGEST) == branch.name]
-        self.exist = len(line) == FAR or len(mine) < len(line)
-        others = (one for one in line if not self._is_mine(one))
-        self._others = None if len(line) == FAR else list(others)
+        self.exist = far or len(mine) < len(line)
+        self._others = None if far else [one for one in line if not self._is_mine(one)]
 
     @cached_property
     def _line(self) -> list[Commit]:
-        """The commits of the target that the branch does not have, newest first."""
-        new = line_outside(self._stores.refs.commits, self._target.id, self._since.id)
-        return list(islice(new, FAR))
+        """The commits of the target that the branch does not have, newest first, if they are few."""
+        if self._target.generation - self._since.generation > FAR:
+            return []
+        return list(line_outside(self._stores.refs.commits, self._target.id, self._since.id))
 
     def is_own(self, key: bytes) -> bool:
         """Return whether a publish of the branch, or a revert of one, was the last change of a path."""
@@ -105,9 +105,9 @@ class Theirs:
         return any(self._changed(values, change.key, change.right_value) for change in changes)
 
     def _is_mine(self, commit: Commit) -> bool:
-        reverted = self._stores.refs.commits.find(commit.metadata.get(REVERT, ""))
-        own = (one.metadata.get(INGEST) == self._name for one in (commit, reverted) if one)
-        return any(own)
+        reverted = commit.metadata.get(REVERT)
+        made = self._stores.refs.commits.find(reverted) if reverted else None
+        return self._name in (one.metadata.get(INGEST) for one in (commit, made) if one)
 
     def _changes(self, commit: Commit, key: bytes) -> bool:
         refs, ranges = self._stores.refs, self._stores.ranges

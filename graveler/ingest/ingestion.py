@@ -17,6 +17,7 @@ from graveler.ingest.shelves import Shelves
 from graveler.ingest.taking import Taking
 from graveler.ingest.ticker import Ticker
 from graveler.ingest.unpublished import IngestBranch, published_by
+from graveler.model import Commit
 from graveler.names import check_branch, check_caller_pairs
 from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
@@ -275,32 +276,33 @@ class Ingestion:
         commit to the hour, and the returned record has it. A commit that the target has no more, or
         never had, is forgotten.
         """
-        refs, target = self._stores.refs, self._branch.target()
-        if record.published and not is_ancestor(refs.commits, record.published, target.id):
+        refs = self._stores.refs
+        now = refs.branches.get(self.into)
+        target = refs.commits.get(now.commit_id)
+        lost = record.published and record.line != now.line
+        if lost and not is_ancestor(refs.commits, record.published, target.id):
             record = self._records.change_hour(record.hour, lambda now: replace(now, published=""))
         while record.commits and not record.published:
-            published = self._published(record.commits[-1], quarantines)
+            published = self._published(record.commits[-1], quarantines, target)
             if published is None:
                 return record
             last = record.commits[-1]
 
-            def change(now: HourRecord) -> HourRecord:
-                same = now.commits[-1:] == (last,) and not now.published  # noqa: B023 - called at once
-                return replace(now, published=published) if same else now  # noqa: B023
+            def change(stored: HourRecord) -> HourRecord:
+                same = stored.commits[-1:] == (last,) and not stored.published  # noqa: B023 - called at once
+                return replace(stored, published=published, line=now.line) if same else stored  # noqa: B023
 
             record = self._records.change_hour(record.hour, change)
         return record
 
-    def _published(self, identifier: str, quarantines: list[Quarantine]) -> str | None:
+    def _published(
+        self, identifier: str, quarantines: list[Quarantine], target: Commit
+    ) -> str | None:
         """Return the id of the target's commit that contains a commit of the branch, or None."""
         commits = self._stores.refs.commits
-        released = [
-            quarantine.released
-            for quarantine in quarantines
-            if quarantine.released and identifier in quarantine.commits
-        ]
-        if released:
-            there = is_ancestor(commits, released[-1], self._branch.target().id)
-            return released[-1] if there else None
-        published = published_by(commits, commits.get(identifier), self._branch.target())
+        for quarantine in quarantines[::-1]:
+            if quarantine.released and identifier in quarantine.commits:
+                there = is_ancestor(commits, quarantine.released, target.id)
+                return quarantine.released if there else None
+        published = published_by(commits, commits.get(identifier), target)
         return None if published is None else published.id

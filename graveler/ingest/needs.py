@@ -32,7 +32,7 @@ def needed_commits(stores: Stores) -> Iterator[tuple[str, str]]:
 
 
 def _waiting(branch: IngestBranch, sealed: str) -> Iterator[str]:
-    commits, head, target = branch.stores.refs.commits, branch.head(), branch.target()
+    commits, (head, target) = branch.stores.refs.commits, branch.tips()
     for commit in unpublished_line(commits, head, target):
         yield from _with_parents(commit)
     since = last_sealed(commits, head, lambda: sealed)

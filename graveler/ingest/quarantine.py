@@ -5,7 +5,7 @@ continues it, in steps that may be repeated. If a publisher of the change has la
 decision, the decision is dropped. Otherwise the publisher never lands.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -125,7 +125,7 @@ class Quarantines:
                 QUARANTINE: name,
             },
         )
-        tree = _with_changes(stores, base.metarange, changes)
+        tree = with_changes(stores, base.metarange, changes)
         return make_commit(stores, tree=tree, parents=(base,), spec=spec)
 
     def _stands(self, taking: Quarantine) -> bool:
@@ -154,9 +154,7 @@ class Quarantines:
             return
         stores, name, head = self.branch.stores, quarantine.name, quarantine.head
         try:
-            stores.refs.branches.create(
-                BranchRecord(name=name, commit_id=head, staging_token=stores.ids.unique())
-            )
+            stores.refs.branches.start(name, head)
         except AlreadyExistsError:
             record = stores.refs.branches.find(name)
             now = None if record is None else stores.refs.commits.get(record.commit_id)
@@ -180,7 +178,7 @@ class Quarantines:
         def build(tip: Tip) -> BranchRecord | None:
             if find_removal(commits, tip.head, taking.commits) != "":
                 return None
-            tree = _without_changes(stores, tip.head.metarange, changes)
+            tree = with_changes(stores, tip.head.metarange, changes, "dest-wins", back=True)
             return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
 
         land(stores, name, "revert", build)
@@ -227,7 +225,7 @@ def _refused(
     tree = target.metarange
     for change in point.changes:
         try:
-            tree = _with_changes(stores, tree, (change,), strategy="dest-wins")
+            tree = with_changes(stores, tree, (change,), "dest-wins")
             work.judge(make_commit(stores, tree=tree, parents=(target,), spec=spec), target)
         except GateFailedError:
             return (change,)
@@ -239,18 +237,24 @@ def before(stores: Stores, change: Commit) -> Commit:
     return stores.refs.commits.get(change.parents[0])
 
 
-def _with_changes(
-    stores: Stores, tree: str, changes: Iterable[Commit], strategy: str = "source-wins"
+def with_changes(
+    stores: Stores,
+    tree: str,
+    changes: Sequence[Commit],
+    strategy: str = "source-wins",
+    *,
+    back: bool = False,
 ) -> str:
-    """Return `tree` with the changes applied in order; by default they win over the tree."""
-    for change in changes:
+    """Return `tree` with the changes applied in order; by default they win over the tree.
+
+    With `back`, they are reverted, the newest first.
+    """
+    for change in changes[::-1] if back else changes:
+        sides = before(stores, change).metarange, change.metarange
+        base, source = sides[::-1] if back else sides
+        what = f"commit {change.id[:12]}"
         tree = merge_trees(
-            stores,
-            base=before(stores, change).metarange,
-            source=change.metarange,
-            dest=tree,
-            strategy=strategy,
-            what=f"commit {change.id[:12]}",
+            stores, base=base, source=source, dest=tree, strategy=strategy, what=what
         )
     return tree
 
@@ -274,20 +278,3 @@ def _logs(stores: Stores, change: Commit) -> set[bytes]:
     """Return the logs of the tables that a commit changes."""
     changes = diff(stores.ranges, before(stores, change).metarange, change.metarange)
     return {log for key, _, _ in changes if (log := log_of(key)) is not None}
-
-
-def _without_changes(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:
-    """Return `tree` with the changes reverted, the newest first.
-
-    A path that a later commit has changed keeps its later version.
-    """
-    for change in reversed(tuple(changes)):
-        tree = merge_trees(
-            stores,
-            base=change.metarange,
-            source=before(stores, change).metarange,
-            dest=tree,
-            strategy="dest-wins",
-            what=f"commit {change.id[:12]} quarantined",
-        )
-    return tree

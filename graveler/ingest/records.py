@@ -42,6 +42,7 @@ class HourRecord:
         commits: Commits of the ticks on the ingestion branch, oldest first.
         late: Earlier hours that have files in these commits, at most a thousand.
         published: The commit that published the last of them to the target; "" until it is seen.
+        line: The line of the target that has it, see `graveler.model.BranchRecord.line`.
         behind: If nothing was staged, the newest commit that waited to be published then, or "".
         shelves: Quarantines to which conflicting writes of the hour were set aside.
         aside: The first paths that were set aside, at most a hundred.
@@ -53,6 +54,7 @@ class HourRecord:
     commits: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     published: str = ""
+    line: str = ""
     behind: str = ""
     shelves: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
@@ -234,6 +236,7 @@ def decode_hour(raw: bytes) -> HourRecord:
         commits=fields.digests("commits"),
         late=fields.texts("late"),
         published=fields.digest("published", ""),
+        line=fields.text("line", ""),
         behind=fields.digest("behind", ""),
         shelves=fields.texts("shelves", ()),
         aside=fields.texts("aside", ()),

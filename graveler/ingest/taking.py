@@ -16,6 +16,7 @@ from graveler.committed.merge import staged
 from graveler.committed.units import log_of, units_of
 from graveler.ingest.conflicts import Theirs
 from graveler.ingest.hours import commit_hour
+from graveler.ingest.quarantine import before, with_changes
 from graveler.ingest.records import HourRecord
 from graveler.ingest.shelves import Shelves
 from graveler.ingest.unpublished import (
@@ -47,9 +48,8 @@ class Taking:
         head = self._mark(target.metarange, (target,), target)
         create_branch(branch.stores, branch.name, head.id, exist_ok=True)
 
-    def bring_up(self, target: Commit) -> None:
+    def bring_up(self, head: Commit, target: Commit) -> None:
         """Take what others changed on the target, if the branch has work for it."""
-        head = self.branch.head()
         if self._is_lost(head, target):
             self._follow_back()
         elif self._is_due(head, target):
@@ -126,22 +126,15 @@ class Taking:
     def _again(self, change: Commit, head: Commit, target: Commit) -> Commit:
         """Return a commit with the same change on `head`; paths that conflict are set aside."""
         stores, ranges = self.branch.stores, self.branch.stores.ranges
-        before = stores.refs.commits.get(change.parents[0])
-        tree = merge_trees(
-            stores,
-            base=before.metarange,
-            source=change.metarange,
-            dest=head.metarange,
-            strategy="source-wins" if self.branch.policy == "ingest" else "dest-wins",
-            what=f"commit {change.id[:12]}",
-        )
+        strategy = "source-wins" if self.branch.policy == "ingest" else "dest-wins"
+        tree = with_changes(stores, head.metarange, (change,), strategy)
         lost = {
             key: ours
-            for key, _, ours in diff(ranges, before.metarange, change.metarange)
+            for key, _, ours in diff(ranges, before(stores, change).metarange, change.metarange)
             if not same_content(ours, get(ranges, tree, key))
         }
         self._keep(lost, change, tree, (change,))
-        equal = self._asserted(before, change)
+        equal = self._asserted(before(stores, change), change)
         values = [(key, get(ranges, change.metarange, key)) for key in equal]
         writes = [staged(RawChange(key, None, value)) for key, value in values]
         tree = apply(ranges, tree, writes, stores.splitting).metarange
@@ -208,8 +201,7 @@ class Taking:
         """Return the paths by the hours that changed them."""
         ranges, hours = self.branch.stores.ranges, dict[str, list[bytes]]()
         for change in changes:
-            before = self.branch.stores.refs.commits.get(change.parents[0])
-            trees = (before.metarange, change.metarange)
+            trees = (before(self.branch.stores, change).metarange, change.metarange)
             for key in sorted(lost):
                 if not same_content(*(get(ranges, tree, key) for tree in trees)):
                     hours.setdefault(commit_hour(change), []).append(key)

@@ -74,8 +74,8 @@ class Ticker:
     def tick(self, hour: str, metadata: Mapping[str, str]) -> None:
         """Commit staged writes once as `hour`, and publish everything that can be published."""
         self._settle()
-        target = self.branch.target()
-        self.taking.bring_up(target)
+        head, target = self.branch.tips()
+        self.taking.bring_up(head, target)
         self._commit(hour, {**metadata, TARGET: target.id})
         self._publish()
 

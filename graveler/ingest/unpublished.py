@@ -10,12 +10,14 @@ by commit.
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Final
 
+from graveler.ingest.hours import commit_hour
 from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor
+from graveler.refs import is_ancestor, log
 from graveler.refs.commits import Commits
 
 INGEST: Final = "graveler.ingest"
@@ -37,8 +39,8 @@ CAUGHT_UP: Final = "graveler.caught-up"
 """Key in a commit that merges the target into the branch: the target's commit. With that commit as
 its only parent, it begins the branch: what is below it is not of the branch."""
 
-FAR: Final = 250
-"""The most commits of the target that are looked at one by one."""
+FAR: Final = 500
+"""The most generations of commits that are looked at one by one; a run takes two or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,26 @@ class IngestBranch:
         refs = self.stores.refs
         return refs.commits.get(refs.branches.get(name).commit_id)
 
+    def tips(self) -> tuple[Commit, Commit]:
+        """Return the heads of the branch and of its target.
+
+        If they are far apart, the record of an hour may tell that the target has the branch: it did
+        when it was on the line on which it is now. Then no walk between them is needed.
+        """
+        head, target, refs = self.head(), self.target(), self.stores.refs
+        apart = target.generation - head.generation > FAR
+        if apart and INGEST in head.metadata and (head.id, target.id) not in refs.commits.known:
+            record = self.records.hour(commit_hour(head))
+            now = refs.branches.get(self.into)  # read after the record
+            target = refs.commits.get(now.commit_id)
+            there = record is not None and record.line == now.line and record.published
+            if there and is_ancestor(refs.commits, head.id, there):
+                refs.commits.known.add((head.id, target.id))
+        return head, target
+
     def unpublished(self) -> tuple[Point, ...]:
         """Return the commits that are not published, as points, oldest first."""
-        return points(self.stores.refs.commits, self.head(), self.target())
+        return points(self.stores.refs.commits, *self.tips())
 
 
 def points(commits: Commits, head: Commit, target: Commit) -> tuple[Point, ...]:
@@ -123,13 +142,13 @@ def find_removal(commits: Commits, head: Commit, names: tuple[str, ...]) -> str 
     if not changes:
         return None
     floor = min(change.generation for change in changes)
-    commit: Commit | None = head
     present = False
-    while commit is not None and commit.generation >= floor:
+    for commit in log(commits, head.id, first_parent=True):
+        if commit.generation < floor:
+            break
         if not set(names).isdisjoint(_removed(commit)):
             return commit.metadata.get(TAKEN_TO, "?")
         present = present or commit.id in names
-        commit = _before(commits, commit)
     return "" if present else None
 
 
@@ -137,9 +156,8 @@ def published_by(commits: Commits, commit: Commit, target: Commit) -> Commit | N
     """Return the commit on the target's own line that published `commit`, or None."""
     if not is_ancestor(commits, commit.id, target.id):
         return None
-    line = [target]
-    while (older := _before(commits, line[-1])) and older.generation >= commit.generation:
-        line.append(older)
+    newer = log(commits, target.id, first_parent=True)
+    line = list(takewhile(lambda one: one.generation >= commit.generation, newer))
     # along the line, newest first, the commits that contain it precede those that do not
     without = bisect_left(line, 1, key=lambda later: 1 - is_ancestor(commits, commit.id, later.id))
     return line[without - 1]
@@ -151,9 +169,8 @@ def last_sealed(commits: Commits, head: Commit, known: Callable[[], str]) -> Com
     It is the last one of staged writes, or `known()`, if a tick found then that nothing was left.
     """
     ended = known() if _is_ours(head) else ""
-    while head.id != ended and _is_ours(head) and (older := _before(commits, head)):
-        head = older
-    return head
+    line = log(commits, head.id, first_parent=True)
+    return next(one for one in line if one.id == ended or not _is_ours(one))
 
 
 def last_seen(commits: Commits, head: Commit) -> str:
@@ -161,14 +178,10 @@ def last_seen(commits: Commits, head: Commit) -> str:
 
     Without a tick, it is `head` itself: its own history is known.
     """
-    commit: Commit | None = head
-    for _ in range(FAR):
-        if commit is None:
-            break
+    for commit in islice(log(commits, head.id, first_parent=True), FAR):
         mark = commit.metadata.get(CAUGHT_UP) or commit.metadata.get(TARGET)
         if mark is not None and commits.find(mark) is not None:
             return mark
-        commit = _before(commits, commit)
     return head.id
 
 
@@ -180,16 +193,13 @@ def _is_ours(commit: Commit) -> bool:
     return TAKEN_OFF in commit.metadata or CAUGHT_UP in commit.metadata
 
 
-def _before(commits: Commits, commit: Commit) -> Commit | None:
-    return commits.get(commit.parents[0]) if commit.parents else None
-
-
 def unpublished_line(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
     """Return the commits of the line that the target does not have, oldest first."""
-    line = []
-    commit: Commit | None = head
-    while commit and commit.parents and not is_ancestor(commits, commit.id, target.id):
+    line: list[Commit] = []
+    for commit in log(commits, head.id, first_parent=True):
+        if not commit.parents or is_ancestor(commits, commit.id, target.id):
+            break
         line.append(commit)
-        begins = CAUGHT_UP in commit.metadata and len(commit.parents) == 1
-        commit = None if begins else _before(commits, commit)
+        if CAUGHT_UP in commit.metadata and len(commit.parents) == 1:
+            break
     return line[::-1]

@@ -23,7 +23,6 @@ from graveler.kv.store import KVStore
 from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
 from graveler.lake.storages import Storages, absolute
-from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
@@ -205,9 +204,7 @@ class Lake:
             created=self._clock.now(),
             metadata={},
         )
-        refs.branches.create(
-            BranchRecord(default_branch, commit_id=root.id, staging_token=self._ids.unique())
-        )
+        refs.branches.start(default_branch, root.id)
         if not self._catalogue.add(name, record):  # the last write: it makes all of it visible
             return self._taken(name, exist_ok=exist_ok)
         repository = self._open(name, record, check=False)

@@ -32,7 +32,7 @@ _OF_RUNS: Final = b"branch/~"
 _SEALED_ORDER: Final = "oldest-first"
 _TRIES: Final = 3
 _REMEMBERED: Final = 1_000
-_MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
+_MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick", "pack"})
 
 
 def encode_branch(record: BranchRecord) -> bytes:
@@ -52,6 +52,7 @@ def encode_branch(record: BranchRecord) -> bytes:
             "moves": record.moves,
             "pages": record.pages,
             **({"voided": record.voided} if record.voided else {}),
+            **({"rewound": record.rewound} if record.rewound else {}),
         }
     )
 
@@ -75,6 +76,7 @@ def decode_branch(raw: bytes) -> BranchRecord:
         moves=fields.moves("moves"),
         pages=fields.number("pages"),
         voided=fields.number("voided", 0),
+        rewound=fields.number("rewound", 0),
     )
 
 
@@ -179,9 +181,11 @@ class Branches:
         """
         refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
+        rewinds = action not in _MAKES_A_COMMIT and written.moves is not record.moves
+        written = replace(written, rewound=record.rewound + rewinds)
         seen = Seen(written, self._write(written, predicate))
         self.remember(seen)
-        if action not in _MAKES_A_COMMIT and written.moves is not record.moves:
+        if rewinds:
             (named or self._named)(written.commit_id)
         return seen
 

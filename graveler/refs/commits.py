@@ -101,9 +101,14 @@ def _wrong_generation(commit: Commit, why: str) -> CorruptionError:
 
 
 class Commits:
-    """The commit records of one repository."""
+    """The commit records of one repository.
+
+    Attributes:
+        known: Pairs of a commit and one that has it in its history. No walk looks for them.
+    """
 
     def __init__(self, kv: KVStore, partition: str) -> None:
+        self.known: set[tuple[str, str]] = set()
         self._kv = kv
         self._partition = partition
         self._cache: OrderedDict[str, Commit] = OrderedDict()

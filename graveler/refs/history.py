@@ -51,6 +51,8 @@ def walk(commits: Commits, start: str, visit: Visit) -> Iterator[Commit]:
 
 def is_ancestor(commits: Commits, ancestor: str, of: str) -> bool:
     """Return whether `ancestor` is `of` or one of its ancestors."""
+    if (ancestor, of) in commits.known:
+        return True
     floor = commits.get(ancestor).generation
     pending, seen = [of], {of}
     while pending:
@@ -82,9 +84,13 @@ def merge_bases(
     Returns:
         The ancestors by decreasing generation, then by id. Empty if the histories are disjoint.
     """
+    tips = [(side,) if isinstance(side, str) else tuple(side) for side in (left, right)]
+    for one, other in (tips, tips[::-1]):
+        if (*one, *other) in commits.known:
+            return (commits.get(one[0]),)
     heap = _Heap(commits)
-    for side, tips in ((_LEFT, left), (_RIGHT, right)):
-        for tip in (tips,) if isinstance(tips, str) else tips:
+    for side, some in zip((_LEFT, _RIGHT), tips, strict=True):
+        for tip in some:
             heap.reach(commits.get(tip), side)
     best: list[Commit] = []
     while heap.is_open():

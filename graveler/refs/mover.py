@@ -71,7 +71,9 @@ def moved(  # noqa: PLR0913 - how to read, change and settle
             return seen
         record = seen.record
         # the identity of the branch stays for any result of `change`: its log continues
-        new = replace(new, born=record.born, moves=record.moves, pages=record.pages)
+        new = replace(
+            new, born=record.born, moves=record.moves, pages=record.pages, rewound=record.rewound
+        )
         try:
             return refs.branches.replace(new, seen.predicate, action=action)
         except PreconditionFailedError:

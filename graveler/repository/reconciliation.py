@@ -271,9 +271,12 @@ class Reconciliation:
 
 
 def _stands(row: ClaimChange, work: Stack) -> bool:
-    """Return whether a claim is there already with its content."""
+    """Return whether a claim is there already with its content, and nothing came upon the claims."""
     claim = work.get(row.writer)
-    return row.right is not None and claim is not None and claim.content == row.right.content
+    if row.right is None or claim is None or claim.content != row.right.content:
+        return False
+    is_new = row.left is None or row.left.content != row.right.content
+    return not is_new or work.is_bare(work.writers()[-1])
 
 
 def _equals(claim: Claim | None, value: bytes | None) -> bool:

@@ -10,7 +10,6 @@ from itertools import takewhile
 from typing import Final
 
 from graveler.committed import same_records
-from graveler.committed.claims import claims_of
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
@@ -184,9 +183,8 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             lines=lines,
         )
         tree, claims = reconciled(stores, both, tree, what=what, lines=lines)
-        same = claims == claims_of(tip.head) and same_records(
-            stores.ranges, tip.head.metarange, tree
-        )
+        pairs = zip(trees_of(tip.head), (tree, claims), strict=True)
+        same = all(same_records(stores.ranges, *pair) for pair in pairs)
         if same and not pick.allow_empty:
             raise NoChangesError(f"{what}: it would change nothing")
         made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)

@@ -189,13 +189,14 @@ def _published(
             f"run {key!r} is {record.state} and has published nothing{where}: there is nothing to "
             "roll back"
         )
+    into = mine[-1].into
     latest = latest_change(mine)
     if latest is not None and has_work(records.stores, record, latest):
         return record, latest
     if mine[-1].changed:
         return record, mine[-1]
     present = Targets(records.stores).publishes(record)
-    mine = [publish for publish in present if into in (None, publish.into)]
+    mine = [publish for publish in present if publish.into == into]
     # a round that changed nothing and was undone says nothing about the earlier ones
     publish = last_change([publish for publish in mine if publish.changed or not publish.lost])
     if publish is None:

@@ -160,10 +160,7 @@ def _fill(place: Path, size: int) -> None:
             refs.commits.add_all(chunk)
             last = chunk[-1]
         record, predicate = refs.branches.get_for_update("main")
-        refs.branches.replace(replace(record, commit_id=last.id), predicate)
-        # the first tick that publishes reads the commits of others since the previous one
-        repo.ingestion().branch.put("input/2013/01/01/06:00/f", b"1")
-        repo.ingestion().tick("2013-01-01T06:00Z")
+        refs.branches.replace(replace(record, commit_id=last.id), predicate, action="commit")
 
 
 def _more(last: Commit, size: int) -> Iterator[Commit]:

@@ -1,11 +1,15 @@
 """Paths that the branch and others on the target change: they are set aside, and stop no other file."""
 
+from dataclasses import replace
+
 import pytest
 
 from graveler.errors import InvalidInputError, MergeConflictError
-from graveler.ingest import HourState
+from graveler.ingest import HourState, conflicts, unpublished
+from graveler.refs import move
+from graveler.refs.commits import id_of
 from graveler.repository import commits
-from tests.harness.worlds import FAULTS, Points, struck_worlds, tree
+from tests.harness.worlds import FAULTS, Points, ScriptedWorld, struck_worlds, tree
 from tests.ingest.many_hours import play
 
 FIVE = "2013-01-01T05:00Z"
@@ -49,7 +53,7 @@ def state_of(options):
 
 @pytest.mark.parametrize("options", POLICIES)
 @pytest.mark.parametrize("meanwhile", ["nothing", "unrelated-revert", "many-commits", "release"])
-def test_a_correction_on_the_target_is_not_overwritten(repo, options, meanwhile):
+def test_a_correction_on_the_target_is_not_overwritten(repo, monkeypatch, options, meanwhile):
     """The branch was brought up to the target, and the staged older version won."""
     ingestion = first_hour(repo, **options)
     ingestion.branch.put(P, b"2")
@@ -59,8 +63,9 @@ def test_a_correction_on_the_target_is_not_overwritten(repo, options, meanwhile)
         run_of_others(repo, "unrelated", elsewhere="1")
         repo.revert(repo.commit("main").id, parent=1)
     elif meanwhile == "many-commits":
+        monkeypatch.setattr(conflicts, "FAR", 20)
         repo.protection.remove("main")
-        for number in range(260):
+        for number in range(30):
             repo.branch("main").put("other", b"%d" % number)
             repo.branch("main").commit("other")
     elif meanwhile == "release":
@@ -305,6 +310,57 @@ def test_a_tick_does_not_bring_back_what_an_undo_dropped(repo, published_first):
     assert bad not in {one.id for one in repo.log("main")}
     assert ingestion.hour(SIX).state is HourState.PUBLISHED
     assert ingestion.tick(SIX).state is HourState.PUBLISHED
+    assert ingestion.hour(FIVE).state is HourState.PUBLISHED
+
+
+def others(repo, count):
+    """Put commits of others on main, each a publish of a run that changed nothing."""
+    last, plain = repo.commit("main"), {"graveler.published": "1"}
+    made = []
+    for number in range(count):
+        run = replace(last, parents=(last.id,), generation=last.generation + 1, metadata={})
+        run = replace(run, message=f"run {number}", id="")
+        run = replace(run, id=id_of(run))
+        last = replace(run, parents=(last.id, run.id), generation=run.generation + 1, id="")
+        last = replace(last, metadata=plain)
+        last = replace(last, id=id_of(last))
+        made += [run, last]
+    refs = repo.stores.refs
+    refs.commits.add_all(made)
+    move(refs, "main", lambda now: replace(now, commit_id=last.id), action="publish")
+
+
+def test_a_tick_above_many_commits_makes_as_many_calls():
+    """It read all commits that others made on the target since the previous tick."""
+    calls = []
+    for count in (5, 2_000):
+        world = ScriptedWorld()
+        repo = world.repo(scripted=False)
+        first_hour(repo).branch.put(Q, b"q")
+        others(repo, count)
+        ingestion = world.repo().ingestion()  # a new process with empty caches
+        before = len(world.script.calls)
+        assert ingestion.tick(SIX).state is HourState.PUBLISHED
+        calls.append(len(world.script.calls) - before)
+        assert published(repo) == {P: "1", Q: "q"}
+    assert calls[1] <= calls[0] + 5, calls
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_publish_that_was_undone_is_in_no_long_history(repo, monkeypatch, back):
+    monkeypatch.setattr(unpublished, "FAR", 20)
+    before = repo.commit("main").id
+    ingestion = first_hour(repo)
+    there = repo.commit("main").id
+    ingestion.branch.put(Q, b"q")
+    repo.protection.remove("main")
+    repo.branch("main").reset(before)
+    if back:
+        repo.branch("main").reset(there)
+    others(repo, 30)
+    assert ingestion.hour(FIVE).state is (HourState.PUBLISHED if back else HourState.COMMITTED)
+    assert ingestion.tick(SIX).state is HourState.PUBLISHED
+    assert published(repo) == {P: "1", Q: "q"}
     assert ingestion.hour(FIVE).state is HourState.PUBLISHED
 
 

@@ -124,21 +124,6 @@ def _check(
         if operation.name == "pack":
             lake, errors, parts = chances[0]
             chances = [(lake, errors, _packed(lake, parts, product.made))]
-        if (
-            operation.name in ("revert", "pick")
-            and found == [""]
-            and chances[0][1] == ["NoChangesError"]
-        ):
-            # a revert whose claims are there already may commit them again; its files are compared
-            lake, _, parts = chances[0]
-            names = operation.arguments
-            lake.commit_nothing(operation.label, names.get("on") or names["onto"])
-            empty = Operation(
-                operation.label,
-                "commit_nothing",
-                {"label": operation.label, "branch": names.get("on") or names["onto"]},
-            )
-            chances = [(lake, [""], [empty])]
         seen = product.seen()
         for part, error in zip(operation.parts(), found, strict=False):
             checked.attempts[part.name] += 1

@@ -100,7 +100,7 @@ class Publish:
     commit: Commit
     into: str
     on: "Publish | None" = None
-    noted: "Commit | None" = None
+    noted: "tuple[Commit, int] | None" = None
 
     @property
     def changed(self) -> bool:
@@ -291,11 +291,6 @@ class Lake:
         there = self.branch(branch)
         self.move(branch, self.make(there.head.version, there.head))
         return there.head
-
-    def commit_nothing(self, label: int, branch: str) -> None:
-        head = self.branches[branch].head
-        self.made[label] = self.make(head.version, head)
-        self.move(branch, self.made[label])
 
     def unpack(self, label: int, branch: str) -> None:
         del self.made[label]
@@ -674,9 +669,10 @@ class Lake:
         return commit
 
     def _note(self, run: Run, publish: Publish, commit: Commit) -> None:
-        if publish.noted is commit:
+        now = commit, len(run.publishes)
+        if publish.noted == now:
             return
-        publish.noted, run.parked, last = commit, self.hour, run.publishes[-1]
+        publish.noted, run.parked, last = now, self.hour, run.publishes[-1]
         stands = last is publish or last.commit in self.branches[publish.into].head.ancestors
         if run.state == "PUBLISHED" and last.on is publish and stands:
             run.state = "ROLLED_BACK"

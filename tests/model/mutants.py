@@ -52,8 +52,9 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a revert does not withdraw claims",
         "repository.reverts:_land",
-        "same = claims == claims_of(tip.head) and",
-        "claims = claims_of(tip.head)\n        same = claims == claims_of(tip.head) and",
+        "pairs = zip(trees_of(tip.head), (tree, claims), strict=True)",
+        "claims = trees_of(tip.head).claims\n"
+        "        pairs = zip(trees_of(tip.head), (tree, claims), strict=True)",
     ),
     one_edit(
         "a write of equal content is no claim",

@@ -337,11 +337,13 @@ def merged(  # noqa: C901 - one path after the other
                 conflicts.append(path)
             plain = now if clash else new
         there, ours = dest.at(path), source.at(path)
-        rows = {
+        standing = {
             one
-            for one in rows
-            if one not in there or one not in ours or not ours[one].equals(there[one].value)
+            for one in rows & there.keys() & ours.keys()
+            if ours[one].equals(there[one].value)
+            and (one not in changed or _is_same(now, list(there.values())[-1].value))
         }
+        rows -= standing
         place = Place(plain, (source if same else dest).claims.get(path, ()))
         if not same and (rows or revert):
             place.value = now

@@ -416,3 +416,25 @@ def test_a_merge_names_what_a_user_wrote_over_a_rolled_back_run(repo, main):
     main.commit("by hand")
     with pytest.raises(MergeConflictError):
         repo.merge("main", into="pr")
+
+
+def test_a_rollback_reverts_no_publish_on_another_target(repo):
+    publish(repo, "06", {"latest": "a"})
+    repo.create_branch("pr", source="main")
+    publish(repo, "06", {"latest": "a"}, into="pr")
+    repo.delete_branch("pr")
+    with pytest.raises(NoChangesError):
+        repo.runs.rollback("06")
+    assert files(repo) == {"latest": "a"}
+
+
+def test_a_pick_brings_a_file_that_a_user_has_deleted(repo, main):
+    published = publish(repo, "07", {"S": "x"})
+    repo.create_branch("pr", source=f"{published.id}~1")
+    brought = repo.cherry_pick(published, "pr")
+    main.delete("S")
+    main.commit("by hand")
+    repo.cherry_pick(brought, "main")
+    assert files(repo) == {"S": "x"}
+    repo.runs.rollback("07")
+    assert files(repo) == {}
