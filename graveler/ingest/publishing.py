@@ -39,8 +39,8 @@ class IngestCandidacy(Candidacy[Landed]):
         gates: The gates of the publisher; those that the target requires are added.
         wanted: Called before each attempt; returns whether the commit is still to be published.
         strategy: The strategy for paths that conflict.
-        tree: Returns the tree of the candidate for a head of the target; None: a merge makes it.
-        wrote: The paths that are published with `tree`, in key order.
+        tree: Returns the tree of the candidate for a head of the target, and the paths that are
+            published although they are equal there; None: a merge makes it.
     """
 
     def __init__(  # noqa: PLR0913 - a commit, and how it is joined
@@ -51,8 +51,7 @@ class IngestCandidacy(Candidacy[Landed]):
         gates: tuple[Gate, ...],
         wanted: Callable[[], bool] = lambda: True,
         strategy: Settlement | None = None,
-        tree: Callable[[Commit], str] | None = None,
-        wrote: Sequence[bytes] = (),
+        tree: Callable[[Commit], tuple[str, Sequence[bytes]]] | None = None,
     ) -> None:
         super().__init__(branch.stores, branch.into, gates, spec.message)
         self._name = branch.name
@@ -62,7 +61,6 @@ class IngestCandidacy(Candidacy[Landed]):
         self._wanted = wanted
         self._strategy = strategy
         self._tree = tree
-        self._wrote = wrote
 
     def publish(self) -> None:
         """Merge the commit into the target if every gate passes.
@@ -102,9 +100,9 @@ class IngestCandidacy(Candidacy[Landed]):
         gates = {"graveler.gates": names} if names else {}
         spec = replace(self._spec, metadata={**self._spec.metadata, **gates})
         if self._tree is not None:
-            parents, tree = (tip.head, self._source), self._tree(tip.head)
+            parents, (tree, equal) = (tip.head, self._source), self._tree(tip.head)
             by = (self._name, "", spec)
-            claims = claims_after(self.stores, by, tip.head, tree, self._wrote)
+            claims = claims_after(self.stores, by, tip.head, tree, equal)
             return make_commit(self.stores, tree=tree, parents=parents, spec=spec, claims=claims)
         return build_merge(
             self.stores,

@@ -152,8 +152,6 @@ class Releases:
             with settling(self.branch.stores, strategy) as settled:
                 head = self._on_target(quarantine, head, settled)
                 settle = partial(self._settled, quarantine, head, settled)
-                writes = changes_on(self.branch.stores, head) if quarantine.policy else ()
-                wrote = [change.key for change in writes]
                 IngestCandidacy(
                     self.branch,
                     head,
@@ -161,7 +159,6 @@ class Releases:
                     gates,
                     strategy=settled,
                     tree=settle if quarantine.policy else None,
-                    wrote=wrote,
                 ).publish()
         except GravelerError:
             self._marked(quarantine, releasing=False)
@@ -227,13 +224,15 @@ class Releases:
 
     def _settled(
         self, quarantine: Quarantine, head: Commit, settlement: Settlement, target: Commit
-    ) -> str:
+    ) -> tuple[str, list[bytes]]:
         """Return the target's tree with the writes of the shelf that the strategy chooses.
+
+        The second value has the paths of the shelf that equal the target.
 
         Every write conflicts that differs from the target: others changed the path before the write
         was set aside. A table is one conflict.
         """
-        stores, tree = self.branch.stores, target.metarange
+        stores, tree, ranges = self.branch.stores, target.metarange, self.branch.stores.ranges
         writes = list(changes_on(stores, head))
         units = units_of({log for key, _, _ in writes if (log := log_of(key)) is not None})
         conflicts: list[RawConflict] = []
@@ -244,8 +243,9 @@ class Releases:
                 chosen += map(staged, diff(stores.ranges, tree, head.metarange, prefix=unit))
             elif not (whole or settlement.word):
                 conflicts.append(RawConflict(name_of(unit), None, None, None))
+        equal = [one.key for one in writes if same_content(one[2], get(ranges, tree, one.key))]
         for key, before, ours in writes:
-            now = get(stores.ranges, tree, key)
+            now = get(ranges, tree, key)
             if key.startswith(units) or same_content(ours, now):
                 continue
             value = settlement.resolve(key, before, ours, now) if settlement.resolve else CONFLICT
@@ -258,7 +258,7 @@ class Releases:
         if conflicts:
             shown = describe(stores, sorted(conflicts)[:_SHOWN], source=head, dest=target)
             raise conflict_error(f"release of {quarantine.name}", shown, len(conflicts))
-        return apply(stores.ranges, tree, sorted(chosen), stores.splitting).metarange
+        return apply(stores.ranges, tree, sorted(chosen), stores.splitting).metarange, equal
 
     def _close(self, name: str, head: str) -> BranchRecord | None:
         """Refuse further writes if the branch is still at `head`."""

@@ -192,3 +192,18 @@ def test_a_write_that_ends_a_conflict_is_a_write(repo):
     assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
     repo.runs.rollback("others")
     assert tree(repo.ref("main")) == {"path": "1"}
+
+
+@pytest.mark.parametrize(("text", "stays"), [("1", {"path": "1"}), ("2", {})])
+def test_a_release_writes_what_is_equal_and_not_what_loses(repo, text, stays):
+    """Afterwards the run that wrote the path is rolled back."""
+    ingestion = repo.ingestion()
+    write(ingestion.branch, path=text)
+    commit(repo, path="3", other="1")
+    ingestion.tick(FIVE)
+    repo.branch("main").delete("path")
+    repo.branch("main").commit("others")
+    publish(repo, "others", path="1")
+    ingestion.release(SHELF, strategy="dest-wins")
+    repo.runs.rollback("others")
+    assert tree(repo.ref("main")) == {"other": "1", **stays}

@@ -60,7 +60,7 @@ class Quarantine:
 
     commits: tuple[Commit, ...] = ()
     policy: str = ""
-    hour: str = ""
+    hours: dict[str, None] = field(default_factory=dict)
     released: Commit | None = None
 
 
@@ -386,7 +386,7 @@ class Ingesting(Lake):
             files = written(files, self.written[change])
         self._start(name, self._begin(files, base))
         hour = max(self.hour_of[change] for change in changes)
-        self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
+        self.quarantines[name] = Quarantine(tuple(changes), hours={hour: None})
         files = dict(head.version.files)
         for change in reversed(changes):
             was = change.below.files
@@ -435,7 +435,8 @@ class Ingesting(Lake):
             record.aside.update(dict.fromkeys(sorted(paths)))
             record.shelves = list(dict.fromkeys((*record.shelves, name)))
         shelf = self.quarantines[name]
-        shelf.policy, shelf.hour = self.policy, max(hours)
+        shelf.policy = self.policy
+        shelf.hours[max(hours)] = None
         files = written(self.target.version.files, {**self._changes_on(name), **writes})
         self.move(name, self._begin(files, self.target))
 
@@ -467,7 +468,7 @@ class Ingesting(Lake):
                 draft.files = dict(written(target.files, writes))
             draft.claim_equal(_WRITER, equal)
             version = draft.version()
-        shelf.released = self._land(head, version, shelf.hour)
+        shelf.released = self._land(head, version, list(shelf.hours)[-1])
         self._take()
         del self.branches[name]
         self.moves[name].append(None)
