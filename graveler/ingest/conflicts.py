@@ -1,6 +1,7 @@
 """Changes of others on the target, and the staged writes that conflict with them."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
 from graveler.committed.diff import diff, same_content
@@ -22,7 +23,7 @@ class Theirs:
     """
 
     def __init__(self, branch: IngestBranch, since: Commit, target: Commit) -> None:
-        self._stores = branch.stores
+        self._stores, self._name = branch.stores, branch.name
         self._since, self._target = since, target
         commits = self._stores.refs.commits
         seen = last_seen(commits, since)
@@ -30,12 +31,22 @@ class Theirs:
         line = [] if far else list(line_outside(commits, target.id, seen))
         mine = [commit for commit in line if commit.metadata.get(INGEST) == branch.name]
         self.exist = far or len(mine) < len(line)
-        self._own = [*mine, *(one for one in line if self._takes_back(branch.name, one))]
-        self._others = None if far else [one for one in line if one not in self._own]
+        self._others = None if far else [one for one in line if not self._is_mine(one)]
 
-    def is_own(self, key: bytes, now: bytes | None) -> bool:
-        """Return whether the target has this value by a publish of the branch or a revert of one."""
-        return any(self._is_of(commit, key, now) for commit in self._own)
+    @cached_property
+    def _line(self) -> list[Commit]:
+        """The commits of the target that the branch does not have, newest first, if they are few."""
+        if self._target.generation - self._since.generation > FAR:
+            return []
+        return list(line_outside(self._stores.refs.commits, self._target.id, self._since.id))
+
+    def is_own(self, key: bytes) -> bool:
+        """Return whether a publish of the branch, or a revert of one, was the last change of a path."""
+        try:
+            last = next((one for one in self._line if self._changes(one, key)), None)
+        except ExpiredError:
+            return False
+        return last is not None and self._is_mine(last)
 
     def sift(
         self, shelves: Shelves, hour: str, changes: Iterator[StagedChange]
@@ -60,7 +71,8 @@ class Theirs:
             key, _, value = change
             while there is not None and there.key < key:
                 there = next(theirs, None)
-            name = next((shelf.name for shelf in shelved if shelf.takes(key)), None)
+            shelf = next((one for one in shelved if one.takes(key)), None)
+            name = None if shelf is None else shelf.name
             if name is None and key.startswith(units):
                 name = ""
             elif name is None and there is not None and there.key == key:
@@ -69,8 +81,11 @@ class Theirs:
                     name = ""
             if name is None:
                 yield change
-            else:
-                aside.setdefault(name, []).append(change)
+                continue
+            aside.setdefault(name, []).append(change)
+            single = shelf is not None and not key.startswith(shelf.units)
+            if single and same_content(get(ranges, right, key), value):
+                yield change  # it ends the conflict: the branch has written it, too
         for name, writes in aside.items():
             keys = [key for key, _, _ in writes]
             new = [unit for unit in units if any(key.startswith(unit) for key in keys)]
@@ -81,7 +96,7 @@ class Theirs:
             return False
         base = values.at(key)
         same = base is not CONFLICT and same_content(base, now)
-        return not same and not self.is_own(key, now)
+        return not same and not self.is_own(key)
 
     def _is_new(self, values: BaseValues, log: bytes) -> bool:
         """Return whether others changed the log of a table."""
@@ -89,21 +104,19 @@ class Theirs:
         changes = diff(ranges, self._since.metarange, target, prefix=log)
         return any(self._changed(values, change.key, change.right_value) for change in changes)
 
-    def _takes_back(self, name: str, commit: Commit) -> bool:
+    def _is_mine(self, commit: Commit) -> bool:
         reverted = commit.metadata.get(REVERT)
         made = self._stores.refs.commits.find(reverted) if reverted else None
-        return made is not None and made.metadata.get(INGEST) == name
+        return self._name in (one.metadata.get(INGEST) for one in (commit, made) if one)
 
-    def _is_of(self, commit: Commit, key: bytes, now: bytes | None) -> bool:
+    def _changes(self, commit: Commit, key: bytes) -> bool:
         refs, ranges = self._stores.refs, self._stores.ranges
-        before = refs.commits.get(commit.parents[0])
-        try:
-            refs.expired.check_readable(commit.id)
-            refs.expired.check_readable(before.id)
-        except ExpiredError:
+        if not (_covers(commit, key) and commit.parents):
             return False
-        then, after = (get(ranges, tree.metarange, key) for tree in (before, commit))
-        return same_content(after, now) and not same_content(then, after)
+        before = refs.commits.get(commit.parents[0])
+        for one in (before, commit):
+            refs.expired.check_readable(one.id)
+        return not same_content(*(get(ranges, tree.metarange, key) for tree in (before, commit)))
 
 
 def _covers(commit: Commit, key: bytes) -> bool:

@@ -22,7 +22,6 @@ from graveler.names import check_branch, check_caller_pairs
 from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
 from graveler.refs import is_ancestor
-from graveler.repository import branches
 from graveler.repository.branch import Branch
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler.retries import retry
@@ -83,7 +82,7 @@ class Ingestion:
         self._branch = IngestBranch(stores, self._records, branch, into, policy)
         quarantines = Quarantines(self._branch)
         self._shelves = Shelves(self._branch, quarantines)
-        taking = Taking(self._branch, self._shelves)
+        self._taking = taking = Taking(self._branch, self._shelves)
         self._releases = Releases(self._branch, quarantines, taking)
         self._ticker = Ticker(
             self._branch,
@@ -218,7 +217,7 @@ class Ingestion:
 
     def _ensure(self) -> None:
         if self._stores.refs.branches.find(self.name) is None:
-            branches.create_branch(self._stores, self.name, self.into, exist_ok=True)
+            self._taking.begin()
 
     def _settled(self, name: str) -> Hour | None:
         """Return the state of an hour after a tick; None if a concurrent tick left work to do.

@@ -10,7 +10,7 @@ first, then the standing and the branch. A publisher therefore either lands befo
 looks for its change on the target, or loses its compare-and-set.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from graveler.gates import Candidate, Gate, RunContext
@@ -19,7 +19,7 @@ from graveler.ingest.hours import ARRIVED, hour_kinds
 from graveler.ingest.unpublished import IngestBranch
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
-from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit
+from graveler.publishing.landing import CommitSpec, Landed, Tip, claims_after, make_commit
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import diff_commits
 from graveler.refs import is_ancestor
@@ -39,7 +39,8 @@ class IngestCandidacy(Candidacy[Landed]):
         gates: The gates of the publisher; those that the target requires are added.
         wanted: Called before each attempt; returns whether the commit is still to be published.
         strategy: The strategy for paths that conflict.
-        tree: Returns the tree of the candidate for a head of the target; None: a merge makes it.
+        tree: Returns the tree of the candidate for a head of the target, and the paths that are
+            published although they are equal there; None: a merge makes it.
     """
 
     def __init__(  # noqa: PLR0913 - a commit, and how it is joined
@@ -50,7 +51,7 @@ class IngestCandidacy(Candidacy[Landed]):
         gates: tuple[Gate, ...],
         wanted: Callable[[], bool] = lambda: True,
         strategy: Settlement | None = None,
-        tree: Callable[[Commit], str] | None = None,
+        tree: Callable[[Commit], tuple[str, Sequence[bytes]]] | None = None,
     ) -> None:
         super().__init__(branch.stores, branch.into, gates, spec.message)
         self._name = branch.name
@@ -99,8 +100,10 @@ class IngestCandidacy(Candidacy[Landed]):
         gates = {"graveler.gates": names} if names else {}
         spec = replace(self._spec, metadata={**self._spec.metadata, **gates})
         if self._tree is not None:
-            parents = (tip.head, self._source)
-            return make_commit(self.stores, tree=self._tree(tip.head), parents=parents, spec=spec)
+            parents, (tree, equal) = (tip.head, self._source), self._tree(tip.head)
+            by = (self._name, "", spec)
+            claims = claims_after(self.stores, by, tip.head, tree, equal)
+            return make_commit(self.stores, tree=tree, parents=parents, spec=spec, claims=claims)
         return build_merge(
             self.stores,
             source=self._source,

@@ -33,11 +33,11 @@ from graveler.ingest.shelves import changes_on
 from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import INGEST, IngestBranch, published_by
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec
+from graveler.publishing.landing import CommitSpec, land, make_commit
 from graveler.reads.changes import diff_commits
-from graveler.refs import move, remove
+from graveler.refs import is_ancestor, move, remove
 from graveler.repository import commits
-from graveler.repository.merges import conflict_error, describe
+from graveler.repository.merges import conflict_error, describe, merge_trees
 from graveler.repository.strategies import Settlement, Strategy, settling
 
 _ROUNDS: Final = 200
@@ -112,7 +112,6 @@ class Releases:
         landed = published_by(history, history.get(record.commit_id), self.branch.target())
         if landed is None:
             return
-        self.taking.take()
         closed = self._close(quarantine.name, record.commit_id)
         if closed is None:
             return
@@ -120,6 +119,7 @@ class Releases:
         if not all(stores.staging.is_empty(token) for token in tokens):
             self._reopen(closed)
             return
+        self.taking.take()  # the quarantine is closed, so what this sets aside is not released
         quarantine = self.branch.records.change_quarantine(
             quarantine,
             lambda now: now if now.released else replace(now, released=landed.id),
@@ -150,6 +150,7 @@ class Releases:
         )
         try:
             with settling(self.branch.stores, strategy, head.id, self.branch.into) as settled:
+                head = self._on_target(quarantine, head, settled)
                 settle = partial(self._settled, quarantine, head, settled)
                 IngestCandidacy(
                     self.branch,
@@ -195,15 +196,43 @@ class Releases:
             "released": quarantine.name,
         }
 
+    def _on_target(self, quarantine: Quarantine, head: Commit, settlement: Settlement) -> Commit:
+        """Make a quarantine again on the target, if the target has lost what it is on.
+
+        Otherwise its release would bring back what an undo or a reset of the target has dropped.
+        """
+        stores, target = self.branch.stores, self.branch.target()
+        base = shelf_base(stores.refs.commits, head)
+        if is_ancestor(stores.refs.commits, base.id, target.id):
+            return head
+        first = stores.refs.commits.get(quarantine.head)
+        tree = merge_trees(
+            stores,
+            base=base.metarange,
+            source=head.metarange,
+            dest=target.metarange,
+            strategy="source-wins" if quarantine.policy else settlement,
+            what=f"release of {quarantine.name}",
+            lines=(head, target),
+        ).metarange
+        spec = CommitSpec(first.message, first.metadata)
+        made = make_commit(stores, tree=tree, parents=(target,), spec=spec)
+        name = quarantine.name
+        return land(
+            stores, name, "reset", lambda tip: tip.at(made) if tip.head.id == head.id else None
+        ).head
+
     def _settled(
         self, quarantine: Quarantine, head: Commit, settlement: Settlement, target: Commit
-    ) -> str:
+    ) -> tuple[str, list[bytes]]:
         """Return the target's tree with the writes of the shelf that the strategy chooses.
+
+        The second value has the paths of the shelf that equal the target.
 
         Every write conflicts that differs from the target: others changed the path before the write
         was set aside. A table is one conflict.
         """
-        stores, tree = self.branch.stores, target.metarange
+        stores, tree, ranges = self.branch.stores, target.metarange, self.branch.stores.ranges
         writes = list(changes_on(stores, head))
         units = units_of({log for key, _, _ in writes if (log := log_of(key)) is not None})
         conflicts: list[RawConflict] = []
@@ -214,8 +243,9 @@ class Releases:
                 chosen += map(staged, diff(stores.ranges, tree, head.metarange, prefix=unit))
             elif not (whole or settlement.word):
                 conflicts.append(RawConflict(name_of(unit), None, None, None))
+        equal = [one.key for one in writes if same_content(one[2], get(ranges, tree, one.key))]
         for key, before, ours in writes:
-            now = get(stores.ranges, tree, key)
+            now = get(ranges, tree, key)
             if key.startswith(units) or same_content(ours, now):
                 continue
             value = settlement.resolve(key, before, ours, now) if settlement.resolve else CONFLICT
@@ -228,7 +258,7 @@ class Releases:
         if conflicts:
             shown = describe(stores, sorted(conflicts)[:_SHOWN], source=head, dest=target)
             raise conflict_error(f"release of {quarantine.name}", shown, len(conflicts))
-        return apply(stores.ranges, tree, sorted(chosen), stores.splitting).metarange
+        return apply(stores.ranges, tree, sorted(chosen), stores.splitting).metarange, equal
 
     def _close(self, name: str, head: str) -> BranchRecord | None:
         """Refuse further writes if the branch is still at `head`."""

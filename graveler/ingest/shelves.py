@@ -25,6 +25,7 @@ from graveler.ingest.unpublished import INGEST, QUARANTINE, IngestBranch
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
+from graveler.refs import is_ancestor
 from graveler.repository.merges import merge_trees
 from graveler.runs.record import Refusal
 
@@ -80,6 +81,29 @@ class Shelves:
                 if not same_content(*values):
                     waiting[path] = quarantine
         return waiting
+
+    def return_lost(self, target: Commit) -> None:
+        """Bring back the quarantines whose releases the target has no more."""
+        records, commits = self.branch.records, self.branch.stores.refs.commits
+        for quarantine in tuple(records.quarantines()):
+            lost = quarantine.released
+            if lost and not is_ancestor(commits, lost, target.id):
+                source = commits.get(lost).parents[1]
+                self.quarantines.make_branch(replace(quarantine, released="", head=source))
+                records.change_quarantine(
+                    quarantine,
+                    lambda now: replace(now, released="") if now.released == lost else now,  # noqa: B023
+                )
+                if quarantine.policy:
+                    self._list(quarantine.name)
+
+    def _list(self, name: str) -> None:
+        def change(standing: Standing) -> Standing:
+            if name in standing.shelves:
+                return standing
+            return replace(standing, shelves=(*standing.shelves, name))
+
+        self.branch.records.change_standing(change)
 
     def put(
         self,

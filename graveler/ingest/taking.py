@@ -8,7 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graveler.committed import CONFLICT, Bases, BaseValues, get
+from graveler.committed.apply import apply
 from graveler.committed.bases import Unresolved
+from graveler.committed.claims import claim_changes, claims_of
 from graveler.committed.diff import RawChange, diff, same_content
 from graveler.committed.merge import staged
 from graveler.committed.units import log_of, units_of
@@ -26,8 +28,9 @@ from graveler.ingest.unpublished import (
     unpublished_line,
 )
 from graveler.model import BranchRecord, Commit
-from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, claims_after, land, make_commit
 from graveler.refs import is_ancestor
+from graveler.repository.branches import create_branch
 from graveler.repository.merges import find_bases, merge_trees
 from graveler.repository.strategies import Settlement
 
@@ -38,6 +41,12 @@ class Taking:
 
     branch: IngestBranch
     shelves: Shelves
+
+    def begin(self) -> None:
+        """Make the branch on the target, unless it exists."""
+        branch, target = self.branch, self.branch.target()
+        head = self._mark(target.metarange, (target,), target)
+        create_branch(branch.stores, branch.name, head.id, exist_ok=True)
 
     def bring_up(self, head: Commit, target: Commit) -> None:
         """Take what others changed on the target, if the branch has work for it."""
@@ -84,6 +93,7 @@ class Taking:
         """
         branch, stores, commits = self.branch, self.branch.stores, self.branch.stores.refs.commits
         made: list[Commit] = []
+        self.shelves.return_lost(branch.target())
 
         def build(tip: Tip) -> BranchRecord | None:
             made.clear()
@@ -124,8 +134,19 @@ class Taking:
             if not same_content(ours, get(ranges, tree, key))
         }
         self._keep(lost, change, tree, (change,))
+        equal = self._asserted(before(stores, change), change)
+        values = [(key, get(ranges, change.metarange, key)) for key in equal]
+        writes = [staged(RawChange(key, None, value)) for key, value in values]
+        tree = apply(ranges, tree, writes, stores.splitting).metarange
         spec = CommitSpec(change.message, {**change.metadata, TARGET: target.id}, change.committer)
-        return make_commit(stores, tree=tree, parents=(head,), spec=spec)
+        claims = claims_after(stores, (self.branch.name, "", spec), head, tree, equal)
+        return make_commit(stores, tree=tree, parents=(head,), spec=spec, claims=claims)
+
+    def _asserted(self, before: Commit, change: Commit) -> list[bytes]:
+        """Return the paths that a commit of the branch wrote although they were equal."""
+        sides = (claims_of(before), claims_of(change))
+        changes = claim_changes(self.branch.stores.ranges, *sides)
+        return sorted(one.path for one in changes if one.writer == self.branch.name and one.right)
 
     def _merged(self, head: Commit, target: Commit, bases: Bases) -> str:
         """Return the merged tree, and set aside the changes of the branch that it does not have."""
@@ -135,7 +156,7 @@ class Taking:
         def settle(
             key: bytes, _base: object, source: bytes | None, dest: bytes | None
         ) -> bytes | Unresolved | None:
-            return dest if ours_win or theirs.is_own(key, source) else CONFLICT
+            return dest if ours_win or theirs.is_own(key) else CONFLICT
 
         tree = merge_trees(
             self.branch.stores,

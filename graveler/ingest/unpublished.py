@@ -36,7 +36,8 @@ TARGET: Final = "graveler.target"
 """Key in a tick's commit: the head of the target when the tick looked for changes of others."""
 
 CAUGHT_UP: Final = "graveler.caught-up"
-"""Key in a commit that merges the target into the branch: the target's commit."""
+"""Key in a commit that merges the target into the branch: the target's commit. With that commit as
+its only parent, it begins the branch: what is below it is not of the branch."""
 
 FAR: Final = 500
 """The most generations of commits that are looked at one by one; a run takes two or more."""
@@ -194,5 +195,11 @@ def _is_ours(commit: Commit) -> bool:
 
 def unpublished_line(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
     """Return the commits of the line that the target does not have, oldest first."""
-    line = log(commits, head.id, first_parent=True)
-    return list(takewhile(lambda one: not is_ancestor(commits, one.id, target.id), line))[::-1]
+    line: list[Commit] = []
+    for commit in log(commits, head.id, first_parent=True):
+        if not commit.parents or is_ancestor(commits, commit.id, target.id):
+            break
+        line.append(commit)
+        if CAUGHT_UP in commit.metadata and len(commit.parents) == 1:
+            break
+    return line[::-1]

@@ -305,7 +305,8 @@ def test_an_hour_that_was_rolled_back_can_be_written_again(repo, holding, body):
     holding.branch.put(path(7), b"7")
     holding.tick(SEVEN)
     assert published(repo) == {path(5): body.decode(), path(7): "7"}
-    assert sum("graveler.caught-up" in one.metadata for one in repo.log("ingest")) == 1
+    taken = [one for one in repo.log("ingest") if "graveler.caught-up" in one.metadata]
+    assert len(taken) == 2  # one of them began the branch
 
 
 def test_a_hole_left_by_a_rollback_stays_until_it_is_written(repo, holding):

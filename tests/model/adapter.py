@@ -8,25 +8,35 @@ from contextvars import Context
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from graveler.errors import GravelerError, NoChangesError
+from graveler.errors import ExpiredError, GravelerError, NoChangesError
 from graveler.gates import gate
+from graveler.ingest import HourKind, commit_hours
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.runs import RunHandle, Step
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.worlds import ScriptedWorld
-from tests.model.drawing import TEXTS, Operation
-from tests.model.lake import Lake, Run
+from tests.model.drawing import HOURS, TEXTS, Operation
+from tests.model.ingestion import BAD, INGEST, Ingesting
+from tests.model.lake import Run
 from tests.model.versions import contents
 
-_TEXT_OF_SIZE = {len(text): text for text in TEXTS}
+_TEXT_OF_SIZE = {len(text): text for text in (*TEXTS, BAD)}
 
 
 @gate
 def never(candidate):
     """Refuses."""
     return "never"
+
+
+@gate
+def clean(candidate):
+    """Refuses new bad files."""
+    changed = (*candidate.added(), *candidate.changed())
+    return [entry.path for entry in changed if entry.size == len(BAD)] == []
 
 
 class _TaskError(Exception):
@@ -105,6 +115,11 @@ class Product:
         """Collect garbage."""
         self.gc()
 
+    def fault(self) -> str:
+        """Return what fsck finds, or ""."""
+        report = self.repo.fsck(objects="checksum")
+        return "" if report.sound else f"fsck: {report}"
+
     def end(self) -> None:
         """Close the lake."""
 
@@ -166,10 +181,12 @@ class Product:
 
     # runs
 
-    def open(self, key: str, into: str, drop: bool):
+    def open(self, key: str, into: str, drop: bool, owned: bool = False):
         self.reap()
-        run = self.repo.runs.open(key, into=into, on_failure="drop" if drop else "park")
-        return run.handle
+        options = {"into": into, "on_failure": "drop" if drop else "park"}
+        if owned:
+            return self.repo.runs.open_or_attach(key, owner=uuid4().hex, **options).handle
+        return self.repo.runs.open(key, **options).handle
 
     def reap(self):
         self.repo.runs.reap(dry_run=False)
@@ -219,6 +236,9 @@ class Product:
     def park(self, who: int):
         self._run(who).park("why")
 
+    def renew(self, who: int):
+        self._run(who).renew()
+
     def abandon(self, key: str):
         self.repo.runs.abandon(key)
 
@@ -227,6 +247,27 @@ class Product:
 
     def rollback_commit(self, commit: int):
         return self.repo.runs.rollback(self.made[commit]).commit
+
+    # ingestion
+
+    def _ingestion(self, **policies: str):
+        return self.repo.ingestion(INGEST, gates=[clean], **policies)
+
+    def put(self, writes: Mapping[str, str | None]):
+        self._put(self._ingestion().branch, writes)
+
+    def tick(self, hour: str, on_refusal: str, on_conflict: str):
+        return self._ingestion(on_refusal=on_refusal, on_conflict=on_conflict).tick(hour).published
+
+    def mend(self, branch: str, writes: Mapping[str, str | None]):
+        self.stage(branch, writes)
+
+    def give_up(self, branch: str):
+        self.delete(branch)
+
+    def release(self, name: str, strategy: str, on_refusal: str, on_conflict: str):
+        ingestion = self._ingestion(on_refusal=on_refusal, on_conflict=on_conflict)
+        return ingestion.release(name, strategy=strategy or None).commit
 
     # the lake
 
@@ -263,6 +304,8 @@ class Product:
                 "heads": {record.name: record.commit_id for record in records},
                 "branches": {name: self.files(repo.branch(name)) for name in names},
                 "runs": dict(self._runs()),
+                "hours": dict(self._hours()),
+                "announced": self._announced(),
             }
         except Exception:  # noqa: BLE001 - told like a wrong answer
             return traceback.format_exc()
@@ -278,12 +321,27 @@ class Product:
                 joined = {name for name, step in steps.items() if step.changed}
             yield key, (str(record.state), record.attempt, files, joined)
 
+    def _hours(self):
+        for name in HOURS:
+            hour = self._ingestion().hour(name)
+            if hour is not None:
+                aside, names = sorted(hour.set_aside), sorted(hour.quarantined)
+                yield name, (str(hour.state), list(hour.late), aside, names)
+
+    def _announced(self):
+        head = self.repo.branch("main").head
+        try:
+            found = commit_hours(self.repo.stores, head, kinds=list(HourKind))
+        except ExpiredError:
+            return None
+        return {f"{hour:%Y-%m-%dT%H:%MZ}": str(kind) for hour, kind in found.items()}
+
     def files(self, view: Any):
         """Return the content of a view by path."""
         return {entry.path: _TEXT_OF_SIZE[entry.size] for entry in view.entries()}
 
 
-def wrong(seen: Any, lake: Lake) -> str:
+def wrong(seen: Any, lake: Ingesting) -> str:
     """Return how what was seen differs from the model, or ""."""
     if isinstance(seen, str):
         return seen
@@ -295,6 +353,15 @@ def wrong(seen: Any, lake: Lake) -> str:
         for name, there in lake.branches.items()
     ]
     told += [_wrong_run(run, *seen["runs"][key]) for key, run in lake.runs.items() if run.attempt]
+    states, hours = lake.states(), seen["hours"]
+    told += [
+        f"hour {hour}: {hours.get(hour)}, expected {states.get(hour)}"
+        for hour in sorted({*states, *hours})
+        if hours.get(hour) != states.get(hour)
+    ]
+    announced = lake.announced()
+    if seen["announced"] != announced:
+        told.append(f"announced: {seen['announced']}, expected {announced}")
     return next(filter(None, told), "")
 
 

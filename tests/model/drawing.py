@@ -1,11 +1,12 @@
 """The drawing of histories: operations with arguments that are likely valid."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from tests.model.lake import Commit, Lake, Run
+from tests.model.ingestion import BAD, INGEST, Ingesting
+from tests.model.lake import Commit, Run
 from tests.model.versions import contents
 
 KEYS = ("05", "06", "07")
@@ -14,6 +15,14 @@ SHARED = ("out/_SUCCESS", "latest", "out/all")
 TEXTS = ("a", "bb", "ccc")
 """The contents; their sizes tell them apart."""
 LENGTH = 60
+HOURS = tuple(f"2013-01-01T{hour:02}:00Z" for hour in range(4, 16))
+POLICIES = (
+    ("hold", "refuse"),
+    ("quarantine", "refuse"),
+    ("hold", "target"),
+    ("quarantine", "ingest"),
+)
+"""What ingestion does with refused hours, and with paths that others changed."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +74,25 @@ class Operation:
         return ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
 
 
+def _file(key: str, name: str) -> str:
+    return f"out/2013/01/01/{key}:00/{name}"
+
+
 class Drawer:
     """Draws the operations of one history."""
 
-    def __init__(self, seed: int, lake: Lake) -> None:
+    def __init__(self, seed: int, lake: Ingesting) -> None:
         self.draw = Random(seed)
         self.lake = lake
         self.operations: list[Operation] = []
         self.retention = self.chance(0.4)
+        self.policies = dict(
+            zip(("on_refusal", "on_conflict"), self.draw.choice(POLICIES), strict=True)
+        )
+        much = self.draw.choice((0.5, 1, 4))
         self.weights = {
-            kind: weight * self.draw.choice((0.3, 1, 1, 2)) for kind, weight in KINDS.items()
+            kind: weight * self.draw.choice((0.3, 1, 1, 2)) * (much if kind in INGESTING else 1)
+            for kind, weight in KINDS.items()
         }
 
     def next(self, label: int) -> Operation:
@@ -85,7 +103,7 @@ class Drawer:
             operation = self.one(label, kind)
             if operation is None:
                 continue
-            if kind in CHOSEN and self.chance(0.5) and not self.succeeds(operation):
+            if kind in CHOSEN and self.chance(0.75) and not self.succeeds(operation):
                 continue
             if kind in RACING and self.chance(0.04):
                 other = self.one(label + 1, self.draw.choice(RACING))
@@ -94,7 +112,10 @@ class Drawer:
                     return Operation(
                         label, "race", {"first": operation, "second": other, "call": call}
                     )
-            if kind in KILLED and self.chance(0.04) and self.succeeds(operation):
+            dies = 0.12 if kind in INGESTING else 0.04
+            if operation.arguments.get("hour") in self.lake.hour_of.values():
+                dies = 0  # a second tick of an hour may find more to do
+            if kind in KILLED and self.chance(dies) and self.succeeds(operation):
                 return Operation(
                     label, "killed", {"what": operation, "call": self.draw.randint(1, 60)}
                 )
@@ -102,7 +123,7 @@ class Drawer:
 
     def succeeds(self, operation: Operation) -> bool:
         """Return whether the model expects an operation to succeed."""
-        lake = Lake()
+        lake = Ingesting()
         for part in (part for earlier in self.operations for part in earlier.parts()):
             lake.apply(part.label, part.name, part.arguments)
         return not lake.apply(operation.label, operation.name, operation.arguments)
@@ -128,7 +149,7 @@ class Drawer:
     def path(self, key: str) -> str:
         """Return a path of a run, or one that runs share."""
         return self.draw.choice(
-            (*SHARED, f"out/{key}/a", f"out/{key}/b", f"out/{self.draw.choice(KEYS)}/a")
+            (*SHARED, _file(key, "a"), _file(key, "b"), _file(self.draw.choice(KEYS), "a"))
         )
 
     def writes(self, key: str, files: Any, most: int = 3) -> dict[str, str | None]:
@@ -154,8 +175,12 @@ class Drawer:
 
     def branch(self) -> str:
         """Return a branch of users."""
-        names = list(self.lake.branches)
+        names = self.users(self.lake.branches)
         return "main" if self.chance(0.5) else self.draw.choice(names)
+
+    def users(self, names: Iterable[str]) -> list[str]:
+        """Return those of some branches that are not of ingestion."""
+        return [name for name in names if name in ("main", "pr", "dev")]
 
     def commit_of(self, branch: str, wanted: Callable[[Commit], bool]) -> int | None:
         """Return the label of a commit of a branch, likely a late one."""
@@ -185,7 +210,8 @@ class Drawer:
             into = run.into
         if into not in self.lake.branches and self.chance(0.9):
             return None
-        return {"key": key, "into": into, "drop": self.chance(0.1)}
+        owner = {"owned": True} if self.chance(0.2) else {}
+        return {"key": key, "into": into, "drop": self.chance(0.1), **owner}
 
     def _at_work(self) -> tuple[Run, int] | None:
         run = self.run("OPEN") or (self.run("PARKED") if self.chance(0.05) else None)
@@ -255,10 +281,10 @@ class Drawer:
         run = self.run("OPEN", "PARKED", "PUBLISHED")
         return {"who": self.who(run)} if run else None
 
-    park = close
+    park = renew = close
 
     def abandon(self) -> dict[str, Any] | None:
-        run = self.run("OPEN", "PARKED") or self.run("PUBLISHED")
+        run = self.run("OPEN", "PARKED") or (self.run("PUBLISHED") if self.chance(0.3) else None)
         return {"key": run.key} if run else None
 
     def rollback(self) -> dict[str, Any] | None:
@@ -294,7 +320,8 @@ class Drawer:
     write = stage
 
     def commit(self) -> dict[str, Any] | None:
-        staged = [name for name, there in self.lake.branches.items() if there.staged]
+        branches = self.lake.branches
+        staged = [name for name in self.users(branches) if branches[name].staged]
         return {"branch": self.draw.choice(staged)} if staged else None
 
     def copy(self) -> dict[str, Any] | None:
@@ -322,11 +349,12 @@ class Drawer:
         return {"branch": self.draw.choice(free), "source": self.branch()} if free else None
 
     def delete(self) -> dict[str, Any] | None:
-        names = [name for name in self.lake.branches if name != "main"]
+        names = [name for name in self.users(self.lake.branches) if name != "main"]
         return {"branch": self.draw.choice(names)} if names else None
 
     def undo(self) -> dict[str, Any] | None:
-        names = [name for name, moves in self.lake.moves.items() if len(moves) > 1 and moves[-2]]
+        moves = self.lake.moves
+        names = [name for name in self.users(moves) if len(moves[name]) > 1 and moves[name][-2]]
         return (
             {"branch": "main" if self.chance(0.5) else self.draw.choice(names)}
             if "main" in names
@@ -360,6 +388,58 @@ class Drawer:
         )
         return None if label is None else {"commit": label, "onto": onto}
 
+    # ingestion
+
+    def put(self) -> dict[str, Any]:
+        there = self.lake.branches.get(INGEST)
+        writes = self.writes(self.draw.choice(KEYS), there.files() if there else {})
+        main = contents(self.lake.target.version.files)
+        writes = {
+            path: main.get(path) if self.chance(0.2) and path in main else text
+            for path, text in writes.items()
+        }
+        if self.chance(0.15):
+            writes[self.draw.choice(list(writes))] = BAD
+        return {"writes": writes}
+
+    def tick(self) -> dict[str, Any] | None:
+        if INGEST not in self.lake.branches and self.chance(0.9):
+            return None
+        done = [hour for hour in HOURS if hour in self.lake.hours]
+        left = [hour for hour in HOURS if hour not in self.lake.hours]
+        again = done and (self.chance(0.15) or not left)
+        late = self.chance(0.1)
+        hour = self.draw.choice(done if again else left if late else left[:1])
+        return {"hour": hour, **self.policies}
+
+    def _quarantines(self) -> list[str]:
+        return [name for name in self.lake.quarantines if name in self.lake.branches]
+
+    def mend(self) -> dict[str, Any] | None:
+        name = self.draw.choice(self._quarantines() or [""])
+        files = self.lake.branches[name].files() if name else {}
+        paths = [path for path, text in files.items() if text == BAD] or list(files)
+        if not paths:
+            return None
+        text = self.draw.choice((*TEXTS, None))
+        return {"branch": name, "writes": {self.draw.choice(paths): text}}
+
+    def release(self) -> dict[str, Any] | None:
+        names = self._quarantines()
+        if not names or self.chance(0.02):
+            names = list(self.lake.quarantines)
+        if not names:
+            return None
+        name = self.draw.choice(names)
+        strategies = (
+            ("source-wins", "dest-wins", "") if self.lake.quarantines[name].policy else ("",)
+        )
+        return {"name": name, "strategy": self.draw.choice(strategies), **self.policies}
+
+    def give_up(self) -> dict[str, Any] | None:
+        names = self._quarantines()
+        return {"branch": self.draw.choice(names)} if names else None
+
     # the lake
 
     def time(self) -> dict[str, Any]:
@@ -388,6 +468,7 @@ KINDS = {
     "publish": 9.0,
     "close": 0.4,
     "park": 0.5,
+    "renew": 0.3,
     "abandon": 0.4,
     "rollback": 4.0,
     "rollback_commit": 1.2,
@@ -405,6 +486,11 @@ KINDS = {
     "merge": 2.5,
     "revert": 2.5,
     "pick": 1.5,
+    "put": 5.0,
+    "tick": 4.5,
+    "mend": 1.0,
+    "release": 2.5,
+    "give_up": 0.2,
     "time": 0.6,
     "gc": 0.5,
     "new_lake": 0.5,
@@ -412,16 +498,26 @@ KINDS = {
     "restore": 0.3,
 }
 
+INGESTING = ("put", "tick", "mend", "release", "give_up")
 
-RACING = ("publish", "rollback", "commit", "merge", "revert", "open", "abandon", "undo_step")
-KILLED = ("publish", "rollback", "merge", "revert", "open", "abandon", "undo_step", "step", "close")
-CHOSEN = ("pick", "join", "revert", "publish")
+RACING = (  # a tick or a release makes several moves, and others may come between them
+    "publish",
+    "rollback",
+    "commit",
+    "merge",
+    "revert",
+    "open",
+    "abandon",
+    "undo_step",
+)
+KILLED = (*RACING, "step", "close", "tick", "release")
+CHOSEN = ("pick", "join", "revert", "publish", "release")
 """Kinds whose arguments are drawn again, mostly, if the model expects an error."""
 
 
 def drawn(seed: int, length: int = LENGTH) -> list[Operation]:
     """Return the history of a seed."""
-    lake = Lake()
+    lake = Ingesting()
     drawer = Drawer(seed, lake)
     for label in range(10, 10 * length + 1, 10):
         operation = drawer.next(label)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tests.model.adapter import Product, wrong
 from tests.model.drawing import Operation, drawn
-from tests.model.lake import Lake
+from tests.model.ingestion import Ingesting
 
 _KIND = 12
 """Characters of a violation that tell its kind."""
@@ -24,6 +24,8 @@ class Subject(Protocol):
     def seen(self) -> object: ...
 
     def collect(self) -> None: ...
+
+    def fault(self) -> str: ...
 
     def end(self) -> None: ...
 
@@ -51,32 +53,34 @@ class Expected:
     """What the model expects after the operations until now."""
 
     def __init__(self) -> None:
-        self.lake = Lake()
+        self.lake = Ingesting()
         self._done: list[Operation] = []
 
-    def chances(self, operation: Operation) -> Iterator[tuple[Lake, list[str], list[Operation]]]:
+    def chances(
+        self, operation: Operation
+    ) -> Iterator[tuple[Ingesting, list[str], list[Operation]]]:
         """Yield each lake that may result, the errors of the parts, and the parts in their order."""
         orders = operation.orders()
         for parts, told in orders:
             lake = self.lake
             if len(orders) > 1:
-                lake = Lake()
+                lake = Ingesting()
                 for earlier in self._done:
                     _apply(lake, earlier)
             errors = [_apply(lake, part) for part in parts]
             yield lake, [errors[number] for number in told], parts
 
-    def settle(self, lake: Lake, parts: list[Operation]) -> None:
+    def settle(self, lake: Ingesting, parts: list[Operation]) -> None:
         """Note what has become of an operation."""
         self.lake = lake
         self._done += parts
 
 
-def _apply(lake: Lake, operation: Operation) -> str:
+def _apply(lake: Ingesting, operation: Operation) -> str:
     return lake.apply(operation.label, operation.name, operation.arguments)
 
 
-def _packed(lake: Lake, parts: list[Operation], made: Container[int]) -> list[Operation]:
+def _packed(lake: Ingesting, parts: list[Operation], made: Container[int]) -> list[Operation]:
     """Take packs of well cut trees out, which make no commit."""
     (part,) = parts
     if part.name != "pack" or part.label in made or part.label not in lake.made:
@@ -135,9 +139,10 @@ def _check(
             product.collect()
             lake.gc()
             expected.settle(lake, [Operation(0, "gc")])
+    checked.violation, checked.at = product.fault(), len(operations)
 
 
-def _heads(lake: Lake, product: Subject, seen: Any) -> int:
+def _heads(lake: Ingesting, product: Subject, seen: Any) -> int:
     """Return how many heads the repository and the model know by one label."""
     labels = {name: label for label, name in product.made.items()}
     return sum(

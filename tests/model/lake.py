@@ -307,6 +307,11 @@ class Lake:
         one, other = self.branch(source).head, self.branch(into).head
         if one in other.ancestors:
             return other
+        version = self.merge_of(one, other)
+        self.move(into, self.make(version, other, one))
+        return self.branches[into].head
+
+    def merge_of(self, one: Commit, other: Commit) -> Version:
         bases, unsure = self.bases(one, other)
         version = merged(bases, one.version, other.version, unsure=unsure)
         if one.version.claims == bases.claims:
@@ -320,11 +325,10 @@ class Lake:
                 ],
             )
             version = draft.version()
-        self.move(into, self.make(version, other, one))
-        return self.branches[into].head
+        return version
 
     def bases(self, source: Commit, dest: Commit) -> tuple[Version, set[str]]:
-        best = _best([source], dest)
+        best = best_of([source], dest)
         if not best:
             raise Fails("ConflictError")
         for commit in best:
@@ -388,7 +392,7 @@ class Lake:
         if self.keep_hours is None:
             kept.update(*(head.ancestors for head in heads))
         else:
-            kept.update(*(_best([one], other) for one in heads for other in heads))
+            kept.update(*(best_of([one], other) for one in heads for other in heads))
             firsts = {commit.parents[0] for commit in self.commits if commit.parents}
             merged_in = frozenset[Commit]().union(*(head.ancestors for head in heads)) - firsts
             old = self.hour - self.keep_hours
@@ -397,7 +401,7 @@ class Lake:
                     kept.add(commit)
                     if commit.made <= old:
                         break
-        kept -= self.expired
+        kept = (kept | self.needed()) - self.expired
         trees = {tree(commit.version.files) for commit in kept}
         named = {value for files in trees for _, value in files}
         claims = [commit.version.claims for commit in kept]
@@ -408,6 +412,9 @@ class Lake:
             elif commit not in kept and commit.packed:
                 self.doubtful.add(commit)
             self.lost.update({value for _, value in files} - named)
+
+    def needed(self) -> set[Commit]:
+        return set()
 
     def keep(self, hours: int) -> None:
         self.keep_hours = hours
@@ -471,7 +478,8 @@ class Lake:
                 run.ended = True
                 self._park(run, gone=run.drop or run.state == "PARKED")
 
-    def open(self, key: str, into: str, drop: bool) -> Handle:
+    def open(self, key: str, into: str, drop: bool, owned: bool = False) -> Handle:
+        del owned  # by an owner of its own
         self.reap()
         target = self.branch(into).head
         run = self.runs.get(key)
@@ -597,6 +605,14 @@ class Lake:
         if alive:
             self._park(run)
 
+    def renew(self, who: int) -> None:
+        run, handle, alive = self._run(who)
+        over = run.state in ("PUBLISHED", "ROLLED_BACK")
+        if not alive and not (self._present(run, handle) and over):
+            raise Fails("FencedError")
+        if alive:
+            run.worked = self.hour
+
     def abandon(self, key: str) -> None:
         run = self._known(key)
         if run.state in ("PUBLISHED", "ROLLED_BACK"):
@@ -673,7 +689,7 @@ class Lake:
             run.state = "ROLLED_BACK"
 
 
-def _best(several: list[Commit], other: Commit) -> list[Commit]:
+def best_of(several: list[Commit], other: Commit) -> list[Commit]:
     common = other.ancestors.intersection(frozenset().union(*(one.ancestors for one in several)))
     return sorted(
         (

@@ -189,6 +189,12 @@ class Processes:
         """Collect garbage."""
         self.apply(Operation(0, "gc"))
 
+    def fault(self) -> str:
+        """Return what fsck finds, or ""."""
+        with self._open() as lake:
+            report = lake.repository("flights").fsck(objects="checksum")
+        return "" if report.sound else f"fsck: {report}"
+
     def end(self) -> None:
         """End the processes, and remove the files."""
         for child in self._steps.values():
