@@ -174,7 +174,7 @@ class S3Client:
                 if body is not None:
                     body.seek(0)
                 reply = getattr(self._client, operation)(Bucket=self._bucket, **parameters)
-        self.date = reply["ResponseMetadata"].get("HTTPHeaders", {}).get("date", "")
+        self.date = reply.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
         return reply
 
     def close(self) -> None:

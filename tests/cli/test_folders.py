@@ -159,7 +159,7 @@ def test_a_signal_ends_the_program_and_the_same_command_goes_on(folder, tmp_path
     call = [sys.executable, "-m", "graveler.cli", "put", "-r", str(source), "main:", "--json"]
     program = subprocess.Popen(call, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     objects = folder / "objects"
-    while sum(1 for _ in objects.rglob("data/*")) < 20:
+    while sum(1 for _ in objects.rglob("data/*/*")) < 20:
         SystemClock().sleep(0.02)
         assert program.poll() is None
     program.send_signal(signal.SIGINT)

@@ -159,6 +159,11 @@ RULES = {
         lambda repo: (start(repo), repo.gc.keep("main", days=7)),
         lambda repo: repo.gc.forget("main"),
     ),
+    "adopt": (
+        lambda repo: (start(repo), repo.gc.adopt()),
+        lambda repo: repo.gc.adopt(agree=True),
+    ),
+    "expire missing": (start, lambda repo: repo.expire_missing()),
 }
 """Operations that set rules of garbage collection: they change no branch, tag or staged write."""
 
@@ -359,6 +364,8 @@ LOOKS = {
 ELSEWHERE = {
     ("GarbageCollector", "run"),  # a mark and several sweeps
     ("Lake", "import_lakefs"),  # tests.lakefs.test_repeating
+    ("Lake", "delete_repository"),  # tests.engine.storage.test_making
+    ("Lake", "undelete_repository"),
     ("Lake", "accept"),  # needs lasting stores: tests.engine.storage.test_forgetful_kv
     (
         "Lake",

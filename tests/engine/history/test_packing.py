@@ -15,7 +15,7 @@ from graveler.repository import packing
 from graveler.repository.packing import PACK_PAIR
 from tests.harness.worlds import tree
 
-RULE = Splitting(min_bytes=800, max_bytes=2_400, raggedness=2, hard=8)
+RULE = Splitting(min_bytes=1_000, max_bytes=3_000, raggedness=2, hard=8)
 
 
 @pytest.fixture

@@ -94,7 +94,10 @@ def test_a_storage_that_is_lost_can_be_accepted(location, away, cli):  # noqa: F
         assert said.code
         assert "Is its volume mounted" in said.err
         assert "accept" not in said.err
-        assert cli("--lake", location, "repo", "accept").code == 0
+        said = cli("--lake", location, "repo", "accept")
+        assert said.code
+        assert "`--missing 2`" in said.err
+        assert cli("--lake", location, "repo", "accept", "--missing", "2").code == 0
         assert cli("--lake", location, "log").code == 0
         with graveler.open(location) as lake:
             lake.repository("flights").branch("main").put("d", b"4")

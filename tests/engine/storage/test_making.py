@@ -1,6 +1,7 @@
 """Repositories that several processes make at once, that were not finished, and that are deleted."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -16,6 +17,7 @@ from graveler.repository.witness.marker import MARKER, read_marker
 from graveler.repository.witness.witness import Witness
 from graveler.testing.faults import ProcessDied
 from tests.harness.gc_lakes import commit, keys
+from tests.harness.worlds import FAULTS, struck_worlds
 
 
 @pytest.fixture
@@ -134,3 +136,33 @@ def test_a_deleted_repository_comes_back_until_it_is_purged(folder):
                 act("flights")
         lake.create_repository("flights", adopt=True)
         assert MARKER in keys(repo)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("act", ["discard", "undelete", "purge"])
+def test_a_deletion_is_repeated_after_a_fault_at_any_call(act, fault):
+    def prepare(repo):
+        commit(repo, "main", a="1")
+
+    def finish(lake):
+        lake.delete_repository("flights")
+        if act == "undelete":
+            lake.undelete_repository("flights")
+        elif act == "purge":
+            lake.delete_repository("flights", purge=True)
+
+    for world, what, _ in struck_worlds(fault, prepare, lambda repo: finish(repo.lake), step=1):
+        lake = world.lake(scripted=False)
+        with suppress(RepositoryNotFoundError):  # a part is done
+            finish(lake)
+        if act == "discard":
+            assert lake.repositories() == [], what
+            lake.undelete_repository("flights")
+        if act == "purge":
+            with suppress(RepositoryNotFoundError):
+                lake.delete_repository("flights", purge=True)
+            with pytest.raises(RepositoryNotFoundError):
+                lake.undelete_repository("flights")
+            lake.create_repository("flights", adopt=True)  # a lake in memory has no marker
+        else:
+            assert lake.repository("flights").ref("main").get("a") == b"1", what

@@ -64,22 +64,22 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a listing settles each row by itself",
         "reads.view:branch_snapshot",
-        "        if spool.is_empty:\n"
-        "            yield committed\n"
-        "        else:\n"
-        "            yield Scan(lambda start: overlay(spool.rows(start), committed(start)))\n",
+        "            if spool.is_empty:\n"
+        "                yield Scan(committed, committed.runs, name)\n"
+        "            else:\n"
+        "                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=name)\n",
         """
-        def settled_rows(position):
-            def read(record):
-                tree = stores.refs.commits.get(record.commit_id).metarange
-                staged = stores.staging.scan(newest_first(record), position)
-                return next(overlay(staged, scan(stores.ranges, tree, position)), None)
+            def settled_rows(position):
+                def read(record):
+                    tree = stores.refs.commits.get(record.commit_id).metarange
+                    staged = stores.staging.scan(newest_first(record), position)
+                    return next(overlay(staged, scan(stores.ranges, tree, position)), None)
 
-            while (row := settled(stores, name, read)) is not None:
-                yield row
-                position = row[0] + b"\\0"
+                while (row := settled(stores, name, read)) is not None:
+                    yield row
+                    position = row[0] + b"\\0"
 
-        yield Scan(settled_rows)
+            yield Scan(settled_rows)
 """,
         "spooled-listing",
     ),
