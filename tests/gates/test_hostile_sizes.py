@@ -67,7 +67,7 @@ def one_row(path):
 def many_rows(path):
     with gzip.open(path, "wb", compresslevel=9) as file:
         file.write(b"n\n")
-        for _ in range(400):
+        for _ in range(220):
             file.write(b"12345\n" * 170_000)
 
 
