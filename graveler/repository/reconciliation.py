@@ -259,9 +259,8 @@ class Reconciliation:
         for writer in source.writers():
             claim = claims.get(writer)
             if claim is not None:
-                over = [
-                    one for one in work.writers() if one in above.intersection(source.over(writer))
-                ]
+                lying = above.intersection(source.over(writer))
+                over = [one for one in work.writers() if one in lying]
                 work.insert(writer, claim, source.above(writer), next(iter(over or later), None))
         slot = next(iter(later), None)
         if edited and not same_content(at.ours, work.before(slot)):
