@@ -161,12 +161,12 @@ class Attempts:
     def again(self, error: Exception) -> bool:
         """Wait and return True if the call that failed with `error` should be repeated."""
         retrier = self._retrier
-        self._spent += min(monotonic() - self._began, retrier.counted_s)
+        took = self._count()
         longest = longest_pause(self._number - 1, retrier.first_wait_s, retrier.longest_wait_s)
         wait = retrier.ids.jitter() * longest
         left = retrier.limit_s - self._spent - wait
         if self._number >= _RACES or left < retrier.try_s:
-            self._note()
+            self._note(took)
             return False
         self._number += 1
         report(RETRIES, 1, {"error.type": type(error).__name__})
@@ -185,11 +185,19 @@ class Attempts:
 
     def gave_up(self) -> None:
         """Note that the call failed and will not be repeated."""
-        self._spent += min(monotonic() - self._began, self._retrier.counted_s)
-        self._note()
+        self._note(self._count())
 
-    def _note(self) -> None:
-        self._retrier.earlier.silence = (self._spent, monotonic())
+    def _count(self) -> float:
+        took = monotonic() - self._began
+        self._spent += min(took, self._retrier.counted_s)
+        return took
+
+    def _note(self, took: float) -> None:
+        # A store that fails at once costs no wait: the next call, such as one that removes what
+        # this call left, has one attempt.
+        retrier = self._retrier
+        most = retrier.limit_s - retrier.try_s if took < _AT_ONCE_S else self._spent
+        retrier.earlier.silence = (min(self._spent, most), monotonic())
 
     def succeeded(self) -> None:
         """Note that the store answered."""

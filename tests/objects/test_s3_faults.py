@@ -259,3 +259,24 @@ def test_waits_grow_are_spread_and_end():
     assert all(0 <= wait <= most for wait, most in zip(waits, longest, strict=True))
     assert len(set(waits)) == len(waits)
     assert 200 < sum(waits) <= 300
+
+
+@pytest.mark.parametrize(("took", "tried"), [(0.5, True), (9.5, False)])
+def test_a_call_after_a_quick_failure_is_tried(monkeypatch, took, tried):
+    clock = FakeClock()
+    monkeypatch.setattr("graveler.retries.monotonic", lambda: clock.now().timestamp())
+    made = []
+
+    def fail():
+        made.append(None)
+        clock.advance(seconds=took)
+        raise BackendUnavailableError("no answer")
+
+    for seed in range(20):
+        retrier = Retrier(clock, SequenceIds(seed=seed), limit_s=30, whole=True)
+        with pytest.raises(BackendUnavailableError):
+            retrier.run("it", fail)
+        made.clear()
+        with pytest.raises(BackendUnavailableError):
+            retrier.run("what it left", fail)
+        assert bool(made) is tried, seed
