@@ -158,7 +158,7 @@ class Quarantines:
         except AlreadyExistsError:
             record = stores.refs.branches.find(name)
             now = None if record is None else stores.refs.commits.get(record.commit_id)
-            if now is None or _shelf_commit(stores.refs.commits, now, name) is not None:
+            if now is None or shelf_commit(stores.refs.commits, now, name) is not None:
                 return
             raise AlreadyExistsError(
                 f"branch {name!r} was made by another process just when a refused change of "
@@ -261,11 +261,11 @@ def with_changes(
 
 def shelf_base(commits: Commits, head: Commit) -> Commit:
     """Return the commit that a quarantine's branch begins with the changes of."""
-    first = _shelf_commit(commits, head)
+    first = shelf_commit(commits, head)
     return commits.get((first or head).parents[0])
 
 
-def _shelf_commit(commits: Commits, head: Commit, name: str = "") -> Commit | None:
+def shelf_commit(commits: Commits, head: Commit, name: str = "") -> Commit | None:
     """Return the newest commit of the line that begins a quarantine, or the one of that name."""
     for commit in log(commits, head.id, first_parent=True):
         found = commit.metadata.get(QUARANTINE)

@@ -27,7 +27,7 @@ from graveler.errors import (
 from graveler.gates import Gate
 from graveler.ingest.hours import commit_hour, hour_kinds, hour_pairs, hours_text, user_pairs
 from graveler.ingest.publishing import IngestCandidacy
-from graveler.ingest.quarantine import Quarantines, shelf_base
+from graveler.ingest.quarantine import Quarantines, shelf_base, shelf_commit
 from graveler.ingest.records import Quarantine
 from graveler.ingest.shelves import changes_on
 from graveler.ingest.taking import Taking
@@ -187,7 +187,8 @@ class Releases:
     ) -> Mapping[str, str]:
         stores = self.branch.stores
         first = stores.refs.commits.get(quarantine.head)
-        hour = quarantine.hours[-1] if quarantine.hours else commit_hour(first)
+        latest = shelf_commit(stores.refs.commits, head) or first
+        hour = latest.metadata.get("hour") or (quarantine.hours or (commit_hour(first),))[-1]
         base = shelf_base(stores.refs.commits, head)
         return {
             **user_pairs(first.metadata if metadata is None else metadata),
@@ -205,7 +206,7 @@ class Releases:
         base = shelf_base(stores.refs.commits, head)
         if is_ancestor(stores.refs.commits, base.id, target.id):
             return head
-        first = stores.refs.commits.get(quarantine.head)
+        first = shelf_commit(stores.refs.commits, head) or stores.refs.commits.get(quarantine.head)
         tree = merge_trees(
             stores,
             base=base.metarange,

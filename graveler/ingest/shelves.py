@@ -142,7 +142,7 @@ class Shelves:
             parent, tree, pairs = tip.head, tip.head.metarange, {INGEST: self.branch.name}
             if common:
                 base, parent = shelf_base(stores.refs.commits, tip.head), self.branch.target()
-                pairs[QUARANTINE] = name
+                pairs |= {QUARANTINE: name, "hour": max(hours)}
                 tree = merge_trees(
                     stores,
                     base=base.metarange,

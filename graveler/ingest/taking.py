@@ -198,11 +198,12 @@ class Taking:
     def _hours(
         self, changes: Sequence[Commit], lost: Collection[bytes]
     ) -> Mapping[str, Sequence[bytes]]:
-        """Return the paths by the hours that changed them."""
+        """Return the paths by the hours that wrote them."""
         ranges, hours = self.branch.stores.ranges, dict[str, list[bytes]]()
         for change in changes:
-            trees = (before(self.branch.stores, change).metarange, change.metarange)
+            parent = before(self.branch.stores, change)
+            trees, equal = (parent.metarange, change.metarange), self._asserted(parent, change)
             for key in sorted(lost):
-                if not same_content(*(get(ranges, tree, key) for tree in trees)):
+                if key in equal or not same_content(*(get(ranges, tree, key) for tree in trees)):
                     hours.setdefault(commit_hour(change), []).append(key)
         return hours or {commit_hour(changes[-1]): sorted(lost)}

@@ -207,3 +207,17 @@ def test_a_release_writes_what_is_equal_and_not_what_loses(repo, text, stays):
     ingestion.release(SHELF, strategy="dest-wins")
     repo.runs.rollback("others")
     assert tree(repo.ref("main")) == {"other": "1", **stays}
+
+
+def test_each_hour_that_wrote_a_path_says_that_it_is_set_aside(repo):
+    """The second hour repeats the bytes of the first one, then a run on the target goes."""
+    publish(repo, "others", path="1")
+    ingestion = repo.ingestion(gates=[nothing_bad], on_conflict="target")
+    write(ingestion.branch, bad="bad")
+    ingestion.tick(FIVE)
+    for hour in (SIX, SEVEN):
+        write(ingestion.branch, path="2")
+        ingestion.tick(hour)
+    repo.revert(repo.branch("main").head)
+    ingestion.tick(SEVEN)
+    assert [ingestion.hour(hour).set_aside for hour in (SIX, SEVEN)] == [("path",)] * 2

@@ -14,6 +14,7 @@ from tests.model.versions import (
     Version,
     content,
     contents,
+    tree,
     written,
 )
 
@@ -60,7 +61,7 @@ class Quarantine:
 
     commits: tuple[Commit, ...] = ()
     policy: str = ""
-    hours: dict[str, None] = field(default_factory=dict)
+    hour: str = ""
     released: Commit | None = None
 
 
@@ -386,7 +387,7 @@ class Ingesting(Lake):
             files = written(files, self.written[change])
         self._start(name, self._begin(files, base))
         hour = max(self.hour_of[change] for change in changes)
-        self.quarantines[name] = Quarantine(tuple(changes), hours={hour: None})
+        self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
         files = dict(head.version.files)
         for change in reversed(changes):
             was = change.below.files
@@ -436,8 +437,9 @@ class Ingesting(Lake):
             record.shelves = list(dict.fromkeys((*record.shelves, name)))
         shelf = self.quarantines[name]
         shelf.policy = self.policy
-        shelf.hours[max(hours)] = None
         files = written(self.target.version.files, {**self._changes_on(name), **writes})
+        if tree(files) != tree(self.branches[name].head.version.files):
+            shelf.hour = max(hours)
         self.move(name, self._begin(files, self.target))
 
     mend = Lake.stage
@@ -468,7 +470,7 @@ class Ingesting(Lake):
                 draft.files = dict(written(target.files, writes))
             draft.claim_equal(_WRITER, equal)
             version = draft.version()
-        shelf.released = self._land(head, version, list(shelf.hours)[-1])
+        shelf.released = self._land(head, version, shelf.hour)
         self._take()
         del self.branches[name]
         self.moves[name].append(None)

@@ -425,7 +425,7 @@ class Lake:
         known = frozenset[Commit]().union(*(one.head.ancestors for one in self.branches.values()))
         self.made = {label: commit for label, commit in self.made.items() if commit in known}
         self.runs, self.handles, self.tries = {}, {}, {}
-        self.keep_hours, self.moves = None, {}
+        self.moves = {}
         for name, there in self.branches.items():
             there.staged = {}
             self.moves[name] = [root, there.head] if name == "main" else [there.head]
