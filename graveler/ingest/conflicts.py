@@ -34,19 +34,21 @@ class Theirs:
         self._others = None if far else [one for one in line if not self._is_mine(one)]
 
     @cached_property
-    def _line(self) -> list[Commit]:
+    def _line(self) -> list[Commit] | None:
         """The commits of the target that the branch does not have, newest first, if they are few."""
         if self._target.generation - self._since.generation > FAR:
-            return []
+            return None
         return list(line_outside(self._stores.refs.commits, self._target.id, self._since.id))
 
     def is_own(self, key: bytes) -> bool:
-        """Return whether a publish of the branch, or a revert of one, was the last change of a path."""
+        """Return whether only publishes of the branch, or reverts of them, changed a path lately."""
+        if self._line is None:
+            return False
         try:
             last = next((one for one in self._line if self._changes(one, key)), None)
         except ExpiredError:
             return False
-        return last is not None and self._is_mine(last)
+        return last is None or self._is_mine(last)
 
     def sift(
         self, shelves: Shelves, hour: str, changes: Iterator[StagedChange]

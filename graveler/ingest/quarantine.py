@@ -13,11 +13,13 @@ from graveler.committed.diff import diff
 from graveler.committed.units import log_of, units_of
 from graveler.errors import AlreadyExistsError, GateFailedError, RefNotFoundError
 from graveler.gates import Gate
-from graveler.ingest.hours import user_pairs
+from graveler.ingest.hours import commit_hour, user_pairs
 from graveler.ingest.publishing import IngestCandidacy
-from graveler.ingest.records import Quarantine, Standing
+from graveler.ingest.records import IngestRecords, Quarantine, Standing
 from graveler.ingest.unpublished import (
+    CHANGES,
     INGEST,
+    POLICY,
     QUARANTINE,
     TAKEN_OFF,
     TAKEN_TO,
@@ -63,7 +65,7 @@ class Quarantines:
             head=self._first_commit(name, changes, hours, point).id,
             refusal=refusal,
             created=stores.clock.now(),
-            units=tuple(unit.decode("utf-8", "surrogateescape") for unit in units),
+            units=tuple(map(_text, units)),
         )
 
         def change(standing: Standing) -> Standing:
@@ -123,6 +125,8 @@ class Quarantines:
                 **user_pairs(changes[-1].metadata),
                 INGEST: self.branch.name,
                 QUARANTINE: name,
+                CHANGES: ",".join(change.id for change in changes),
+                "hour": hours[-1],
             },
         )
         tree = with_changes(stores, base.metarange, changes)
@@ -272,6 +276,40 @@ def shelf_commit(commits: Commits, head: Commit, name: str = "") -> Commit | Non
         if found is not None:
             return commit if name in ("", found) else None
     return None
+
+
+def record_restored(stores: Stores) -> None:
+    """Record the ingestion branches and quarantines of a restored dump, which has no records."""
+    commits = stores.refs.commits
+    for branch in tuple(stores.refs.branches.list()):
+        head = commits.get(branch.commit_id)
+        ingestion = head.metadata.get(INGEST)
+        if ingestion == branch.name:  # what waits on it is kept
+            IngestRecords(stores, ingestion).change_standing(replace)
+        first = shelf_commit(commits, head, branch.name)
+        if first is None:
+            continue
+        pairs, records = first.metadata, IngestRecords(stores, first.metadata[INGEST])
+        quarantine = Quarantine(
+            name=branch.name,
+            hours=(commit_hour(first),),
+            commits=tuple(filter(None, pairs.get(CHANGES, "").split(","))),
+            head=first.id,
+            refusal=Refusal(first.created, first.message, ()),
+            created=first.created,
+            policy=pairs.get(POLICY, ""),
+            units=tuple(map(_text, units_of(_logs(stores, first)))) * (POLICY not in pairs),
+        )
+        records.change_quarantine(quarantine)
+        if quarantine.policy or quarantine.units:
+            names = (*records.standing().shelves, branch.name)
+            records.change_standing(
+                lambda now: replace(now, shelves=tuple(dict.fromkeys(names)))  # noqa: B023
+            )
+
+
+def _text(unit: bytes) -> str:
+    return unit.decode("utf-8", "surrogateescape")
 
 
 def _logs(stores: Stores, change: Commit) -> set[bytes]:

@@ -21,7 +21,7 @@ from graveler.committed.units import log_of, units_of
 from graveler.errors import FencedError, RefNotFoundError
 from graveler.ingest.quarantine import Quarantines, shelf_base
 from graveler.ingest.records import HourRecord, Quarantine, Standing
-from graveler.ingest.unpublished import INGEST, QUARANTINE, IngestBranch
+from graveler.ingest.unpublished import INGEST, POLICY, QUARANTINE, IngestBranch
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
@@ -142,7 +142,7 @@ class Shelves:
             parent, tree, pairs = tip.head, tip.head.metarange, {INGEST: self.branch.name}
             if common:
                 base, parent = shelf_base(stores.refs.commits, tip.head), self.branch.target()
-                pairs |= {QUARANTINE: name, "hour": max(hours)}
+                pairs |= {QUARANTINE: name, POLICY: self.branch.policy, "hour": max(hours)}
                 tree = merge_trees(
                     stores,
                     base=base.metarange,
@@ -196,7 +196,7 @@ class Shelves:
         if self._find(name) is None:
             spec = CommitSpec(
                 f"{self.branch.name} {hour}: set aside",
-                {INGEST: self.branch.name, QUARANTINE: name},
+                {INGEST: self.branch.name, QUARANTINE: name, POLICY: self.branch.policy},
             )
             head = make_commit(stores, tree=target.metarange, parents=(target,), spec=spec)
             now = stores.clock.now()

@@ -32,6 +32,12 @@ TAKEN_TO: Final = "graveler.taken-to"
 QUARANTINE: Final = "graveler.quarantine"
 """Key in the first commit of that branch: its name."""
 
+CHANGES: Final = "graveler.changes"
+"""Key in the same commit: the commits of a refused change."""
+
+POLICY: Final = "graveler.policy"
+"""Key in the same commit: the policy by which conflicting writes were set aside."""
+
 TARGET: Final = "graveler.target"
 """Key in a tick's commit: the head of the target when the tick looked for changes of others."""
 

@@ -684,11 +684,15 @@ class Repository:
             ObjectNotFoundError: The storage lacks more than is accepted.
             AlreadyExistsError: Branches or tags of the same names are at other commits.
         """
+        from graveler.ingest.quarantine import record_restored  # noqa: PLC0415 - rarely needed
+
         file = file_path(file, "file")
         optional(count, missing, "missing")
-        return use_cases.dumps.restore(
+        contents = use_cases.dumps.restore(
             self.stores, Path(file), settings=self._dumped_settings(), missing=missing
         )
+        record_restored(self.stores)
+        return contents
 
     def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> "Why":
         """Return the provenance of a path: commit, run, step, gates and inputs.

@@ -67,10 +67,15 @@ def test_nor_what_was_below_a_branch_that_was_made_again(repo):
 
 def undo_below_a_restored_dump(world, tmp_path):
     """A target that was restored from a dump can be undone to one without the earlier history."""
+    repo = restored(world, tmp_path)
+    repo.undo("main")
+    return repo
+
+
+def restored(world, tmp_path):
     world.repo(scripted=False).dump_refs(tmp_path / "refs")
     world.kv = MemoryKVStore()
     world.lake(scripted=False).restore_repository(tmp_path / "refs", take_over=True)
-    world.repo(scripted=False).undo("main")
     return world.repo(scripted=False)
 
 
@@ -221,3 +226,29 @@ def test_each_hour_that_wrote_a_path_says_that_it_is_set_aside(repo):
     repo.revert(repo.branch("main").head)
     ingestion.tick(SEVEN)
     assert [ingestion.hour(hour).set_aside for hour in (SIX, SEVEN)] == [("path",)] * 2
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "hold"])
+def test_a_restored_quarantine_is_released(world, repo, tmp_path, policy):
+    ingestion = repo.ingestion(gates=[nothing_bad], on_refusal=policy)
+    write(ingestion.branch, mine="bad" if policy == "quarantine" else "1")
+    commit(repo, mine="2")
+    ingestion.tick(FIVE)
+    repo = restored(world, tmp_path)
+    ingestion = repo.ingestion()
+    assert [one.name for one in ingestion.quarantined()] == [SHELF]
+    ingestion.release(SHELF, strategy="source-wins")
+    assert tree(repo.ref("main"))["mine"] in ("bad", "1")
+
+
+def test_what_waits_on_a_restored_branch_is_kept(world, repo, tmp_path):
+    ingestion = repo.ingestion(gates=[nothing_bad])
+    write(ingestion.branch, mine="bad")
+    ingestion.tick(FIVE)
+    write(ingestion.branch, more="1")
+    ingestion.tick(SIX)
+    repo = restored(world, tmp_path)
+    repo.gc.keep(count=1)
+    repo.gc.run(grace="0s", window="0s")
+    repo.ingestion(gates=[nothing_bad], on_refusal="quarantine").tick(SEVEN)
+    assert tree(repo.ref("main")) == {"more": "1"}

@@ -14,7 +14,6 @@ from tests.model.versions import (
     Version,
     content,
     contents,
-    tree,
     written,
 )
 
@@ -151,7 +150,7 @@ class Ingesting(Lake):
             was, now = (content(side.files.get(path)) for side in (base, self.target.version))
             sides = ((one, one.version.files.get(path), one.below.files.get(path)) for one in new)
             last = next((one for one, new, old in sides if content(new) != content(old)), None)
-            return (path in unsure or was != now) and last not in own
+            return (path in unsure or was != now) and last is not None and last not in own
 
         return changed
 
@@ -438,7 +437,7 @@ class Ingesting(Lake):
         shelf = self.quarantines[name]
         shelf.policy = self.policy
         files = written(self.target.version.files, {**self._changes_on(name), **writes})
-        if tree(files) != tree(self.branches[name].head.version.files):
+        if contents(files) != contents(self.branches[name].head.version.files):
             shelf.hour = max(hours)
         self.move(name, self._begin(files, self.target))
 
@@ -576,8 +575,13 @@ class Ingesting(Lake):
 
     def restore(self) -> None:
         super().restore()
-        self.hours, self.quarantines, self.shelves = {}, {}, []
-        self.held, self.sealed = False, None
+        self.hours, self.held, self.sealed = {}, False, None
+        self.quarantines = {
+            name: one
+            for name, one in sorted(self.quarantines.items())
+            if one.released is None and name in self.branches
+        }
+        self.shelves = [name for name, one in self.quarantines.items() if one.policy]
 
 
 def _equal(paths: Iterable[str], one: Mapping[str, Value], other: Mapping[str, Value]) -> list[str]:

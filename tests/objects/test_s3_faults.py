@@ -265,7 +265,7 @@ def test_waits_grow_are_spread_and_end():
 def test_a_call_after_a_quick_failure_is_tried(monkeypatch, took, tried):
     clock = FakeClock()
     monkeypatch.setattr("graveler.retries.monotonic", lambda: clock.now().timestamp())
-    made = []
+    made: list[None] = []
 
     def fail():
         made.append(None)
