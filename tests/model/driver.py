@@ -133,7 +133,7 @@ def _check(
             checked.violation, checked.at = " / ".join(told), number
             return
         fitting = [chance for chance, fault in zip(chances, told, strict=True) if not fault]
-        lake, _, parts = max(fitting, key=lambda chance: _heads(chance[0], product, seen))
+        lake, _, parts = max(fitting, key=lambda chance: _known(chance[0], product, seen))
         expected.settle(lake, parts)
         if every_gc:
             product.collect()
@@ -142,12 +142,15 @@ def _check(
     checked.violation, checked.at = product.fault(), len(operations)
 
 
-def _heads(lake: Ingesting, product: Subject, seen: Any) -> int:
-    """Return how many heads the repository and the model know by one label."""
+def _known(lake: Ingesting, product: Subject, seen: Any) -> int:
+    """Return how many heads and labels mean the same commit in the repository and the model."""
     labels = {name: label for label, name in product.made.items()}
-    return sum(
+    heads = sum(
         lake.made.get(labels.get(head, 0)) is lake.branches[name].head
         for name, head in seen["heads"].items()
+    )
+    return heads + sum(
+        lake.made.get(label) is lake.made.get(labels[name]) for label, name in product.made.items()
     )
 
 
