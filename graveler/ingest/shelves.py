@@ -155,7 +155,7 @@ class Shelves:
                 table = map(staged, diff(stores.ranges, tree, whole[0], prefix=unit))
                 tree = apply(stores.ranges, tree, table, stores.splitting).metarange
             tree = apply(stores.ranges, tree, changes, stores.splitting).metarange
-            if tree == tip.head.metarange:
+            if tree == tip.head.metarange and parent.id in {tip.head.id, *tip.head.parents}:
                 return None
             spec = CommitSpec(what, pairs)
             return tip.at(make_commit(stores, tree=tree, parents=(parent,), spec=spec))

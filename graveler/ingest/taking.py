@@ -7,7 +7,7 @@ here fails because of a conflict, so no other file waits.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graveler.committed import CONFLICT, Bases, BaseValues, get
+from graveler.committed import CONFLICT, EMPTY_METARANGE, Bases, BaseValues, get
 from graveler.committed.apply import apply
 from graveler.committed.bases import Unresolved
 from graveler.committed.claims import claim_changes, claims_of
@@ -74,8 +74,7 @@ class Taking:
             bases = find_bases(stores, target, tip.head)
             if bases is None:
                 return None  # no history in common: publishing reports it
-            tree = self._merged(tip.head, target, bases)
-            return tip.at(self._mark(tree, (tip.head, target), target))
+            return tip.at(self._merged(tip.head, target, bases))
 
         return land(stores, branch.name, "merge", build).commit is not None
 
@@ -115,13 +114,16 @@ class Taking:
 
             branch.records.change_hour(commit_hour(commit), change)
 
-    def _mark(self, tree: str, parents: tuple[Commit, ...], target: Commit) -> Commit:
-        """Return a commit that has everything of the target."""
-        name = self.branch.name
+    def _mark(
+        self, tree: str, parents: tuple[Commit, ...], target: Commit, equal: Sequence[bytes] = ()
+    ) -> Commit:
+        """Return a commit that has everything of the target, and claims what is equal there."""
+        name, stores = self.branch.name, self.branch.stores
         spec = CommitSpec(
             f"{name}: merge of {self.branch.into}", {INGEST: name, CAUGHT_UP: target.id}
         )
-        return make_commit(self.branch.stores, tree=tree, parents=parents, spec=spec)
+        claims = claims_after(stores, (name, "", spec), target, tree, equal)
+        return make_commit(stores, tree=tree, parents=parents, spec=spec, claims=claims)
 
     def _again(self, change: Commit, head: Commit, target: Commit) -> Commit:
         """Return a commit with the same change on `head`; paths that conflict are set aside."""
@@ -134,7 +136,7 @@ class Taking:
             if not same_content(ours, get(ranges, tree, key))
         }
         self._keep(lost, change, tree, (change,))
-        equal = self._asserted(before(stores, change), change)
+        equal = self._asserted(change)
         values = [(key, get(ranges, change.metarange, key)) for key in equal]
         writes = [staged(RawChange(key, None, value)) for key, value in values]
         tree = apply(ranges, tree, writes, stores.splitting).metarange
@@ -142,14 +144,25 @@ class Taking:
         claims = claims_after(stores, (self.branch.name, "", spec), head, tree, equal)
         return make_commit(stores, tree=tree, parents=(head,), spec=spec, claims=claims)
 
-    def _asserted(self, before: Commit, change: Commit) -> list[bytes]:
+    def _asserted(self, change: Commit) -> list[bytes]:
         """Return the paths that a commit of the branch wrote although they were equal."""
-        sides = (claims_of(before), claims_of(change))
+        sides = (claims_of(before(self.branch.stores, change)), claims_of(change))
         changes = claim_changes(self.branch.stores.ranges, *sides)
         return sorted(one.path for one in changes if one.writer == self.branch.name and one.right)
 
-    def _merged(self, head: Commit, target: Commit, bases: Bases) -> str:
-        """Return the merged tree, and set aside the changes of the branch that it does not have."""
+    def _written(self, changes: Sequence[Commit]) -> list[bytes]:
+        """Return the paths that commits of the branch wrote, if claims can depend on them."""
+        stores = self.branch.stores
+        paths = {
+            key
+            for one in changes
+            for trees in ((before(stores, one).metarange, one.metarange),)
+            for key in (*self._asserted(one), *(each.key for each in diff(stores.ranges, *trees)))
+        }
+        return sorted(paths)
+
+    def _merged(self, head: Commit, target: Commit, bases: Bases) -> Commit:
+        """Return the merge of the target, and set aside the changes of the branch that it lacks."""
         theirs, ranges = Theirs(self.branch, head, target), self.branch.stores.ranges
         ours_win = self.branch.policy == "ingest"
 
@@ -166,17 +179,28 @@ class Taking:
             strategy=Settlement("dest-wins" if ours_win else "source-wins", resolve=settle),
             what=f"{self.branch.into} into {self.branch.name}",
         ).metarange
-        if bases.trees != (head.metarange,):
-            values = BaseValues(ranges, bases)
-            lost = {
-                key: ours
-                for key, ours, _ in diff(ranges, head.metarange, tree)
-                if (base := values.at(key)) is CONFLICT or not same_content(base, ours)
-            }
-            waiting = points(self.branch.stores.refs.commits, head, target)
-            changes = [change for point in waiting for change in point.changes]
-            self._keep(lost, head, tree, changes or (head,))
-        return tree
+        if bases.trees == (head.metarange,) and claims_of(head) == EMPTY_METARANGE:
+            return self._mark(tree, (head, target), target)
+        waiting = points(self.branch.stores.refs.commits, head, target)
+        changes = [change for point in waiting for change in point.changes]
+        asserted = {key for one in changes for key in self._asserted(one)}
+        values, lost, kept = BaseValues(ranges, bases), dict[bytes, bytes | None](), []
+        for key, ours, now in diff(ranges, head.metarange, tree):
+            if (base := values.at(key)) is CONFLICT or not same_content(base, ours):
+                lost[key] = ours
+            elif key in asserted and (ours_win or theirs.is_own(key)):
+                kept.append(staged(RawChange(key, now, ours)))
+            elif key in asserted:
+                lost[key] = ours
+        tree = apply(ranges, tree, kept, self.branch.stores.splitting).metarange if kept else tree
+        self._keep(lost, head, tree, changes or (head,))
+        trees = (head.metarange, target.metarange)
+        equal = [
+            key
+            for key in self._written(changes)
+            if same_content(*(get(ranges, side, key) for side in trees))
+        ]
+        return self._mark(tree, (head, target), target, equal)
 
     def _keep(
         self,
@@ -202,7 +226,7 @@ class Taking:
         ranges, hours = self.branch.stores.ranges, dict[str, list[bytes]]()
         for change in changes:
             parent = before(self.branch.stores, change)
-            trees, equal = (parent.metarange, change.metarange), self._asserted(parent, change)
+            trees, equal = (parent.metarange, change.metarange), self._asserted(change)
             for key in sorted(lost):
                 if key in equal or not same_content(*(get(ranges, tree, key) for tree in trees)):
                     hours.setdefault(commit_hour(change), []).append(key)

@@ -252,3 +252,38 @@ def test_what_waits_on_a_restored_branch_is_kept(world, repo, tmp_path):
     repo.gc.run(grace="0s", window="0s")
     repo.ingestion(gates=[nothing_bad], on_refusal="quarantine").tick(SEVEN)
     assert tree(repo.ref("main")) == {"more": "1"}
+
+
+@pytest.mark.parametrize("settled", ["1", None])
+def test_an_equal_write_conflicts_with_a_later_change(repo, settled):
+    """The write was acknowledged while the target had it, and waits behind a bad file."""
+    publish(repo, "first", path="0")
+    ingestion = repo.ingestion(gates=[nothing_bad])
+    write(ingestion.branch, path="0", bad="bad")
+    ingestion.tick(FIVE)
+    repo.runs.rollback("first")
+    if settled:
+        publish(repo, "second", path=settled)
+    write(ingestion.branch, bad="1")
+    assert ingestion.tick(FIVE).set_aside == ("path",)
+    assert tree(repo.ref("main")) == {"bad": "1", **({"path": settled} if settled else {})}
+    if settled:
+        repo.runs.rollback("second")
+    assert tree(repo.ref("main")) == {"bad": "1"}
+
+
+def test_a_shelf_follows_its_target_back(repo):
+    """What the shelf deletes is gone on the target, so a later write is no part of the shelf."""
+    commit(repo, other="0")
+    ingestion = repo.ingestion(gates=[nothing_bad])
+    ingestion.branch.delete("other")
+    write(ingestion.branch, path="0", bad="bad")
+    commit(repo, path="1", other="1")
+    assert ingestion.tick(FIVE).set_aside == ("other", "path")
+    repo.branch("main").delete("other")
+    repo.branch("main").commit("others")
+    write(ingestion.branch, path="0")
+    ingestion.tick(SIX)
+    write(ingestion.branch, other="2", bad="1")
+    ingestion.tick(SEVEN)
+    assert tree(repo.ref("main")) == {"bad": "1", "path": "1", "other": "2"}

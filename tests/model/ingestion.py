@@ -222,19 +222,24 @@ class Ingesting(Lake):
         if target in head.ancestors:
             return False
         changed, (base, unsure) = self._others(head), self.bases(target, head)
-        files, lost = dict(target.version.files), {}
+        files, lost, waiting = dict(target.version.files), {}, self.waiting()
+        asserted = {
+            path
+            for change in waiting
+            for path, text in self.written[change].items()
+            if content(change.below.files.get(path)) == text
+        }
         for path in {*base.files, *head.version.files}:
             was, ours, theirs = (
                 content(side.files.get(path)) for side in (base, head.version, target.version)
             )
-            if ours == theirs or (ours == was and path not in unsure):
+            if ours == theirs or (ours == was and path not in unsure | asserted):
                 continue
             if self.policy == "ingest" or was == theirs or not changed(path):
                 _set(files, path, head.version.files.get(path))
             else:
                 lost[path] = ours
         draft = Draft(Version(files, target.version.claims))
-        waiting = self.waiting()
         last = {path: text for change in waiting for path, text in self.written[change].items()}
         now = contents(target.version.files)
         draft.claim_equal(_WRITER, [path for path in last if last[path] == now.get(path)])
@@ -437,7 +442,8 @@ class Ingesting(Lake):
         shelf = self.quarantines[name]
         shelf.policy = self.policy
         files = written(self.target.version.files, {**self._changes_on(name), **writes})
-        if contents(files) != contents(self.branches[name].head.version.files):
+        there = self.branches[name].head
+        if self._base(name) is not self.target or contents(files) != contents(there.version.files):
             shelf.hour = max(hours)
         self.move(name, self._begin(files, self.target))
 
