@@ -102,7 +102,8 @@ simulate: $(READY) ## every interleaving of small scenarios, random worlds, wron
 
 MINUTES ?= 10
 
-fuzz: $(READY) ## damaged records, tables, dumps and settings into every decoder, MINUTES=10
+fuzz: $(READY) ## damaged input into every decoder, MINUTES=10; random files into the checks
+	$(BIN)/python -m tests.gates.oracle 10000
 	$(BIN)/python -m tests.fuzz $(MINUTES) $(SEED) $(ARGS)
 
 check: lint types floors prose ## lint, format, types, imports between packages, banned turns

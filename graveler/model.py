@@ -13,6 +13,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+REVERT: Final = "graveler.revert"
+"""Metadata of a commit that reverts another one: its id."""
 PATH_BYTES: Final = 1024
 """Limit of a path, because DynamoDB accepts no longer key."""
 RANGE_KEY_BYTES: Final = PATH_BYTES + 256

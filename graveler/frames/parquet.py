@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
-from graveler.spark.ports import View, folder_values, partition_columns
+from graveler.reads.partitions import folder_values
+from graveler.spark.ports import View, partition_columns
 from graveler.spark.schemas import text_partitions
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from importlib import import_module
 from typing import Any, BinaryIO, Final, Self, cast
 
 from graveler.arguments import PathText, path_text, prefix_text
@@ -134,7 +135,21 @@ class Tree(View):
         del given
         return 1
 
-    def read(self, path: str, start: int, length: int) -> bytes:
+    def read(self, path: PathText, as_: type | str = "spark", **options: Any) -> Any:
+        """Return the table at `path` as a frame, as a step's ``read`` does.
+
+        ::
+
+            new = candidate.read("output/flights/", pandas.DataFrame)
+
+        Args:
+            path: A file, or a folder: a prefix that ends with ``/``.
+            as_: The type of the frame, such as ``pandas.DataFrame``.
+            options: As for ``graveler.frames.read``.
+        """
+        return import_module("graveler.frames").read(self, path, as_, **options)  # it is above
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
         return self._source.read(self._tree, self._checked(path), start, length)
 
@@ -322,7 +337,9 @@ class Candidate(Tree):
         self.seen["", prefix] = stats
         return stats
 
-    def history(self, prefix: str = "", limit: int = 20) -> list[Past]:
+    def history(
+        self, prefix: str = "", limit: int = 20, *, same_time: datetime | None = None
+    ) -> list[Past]:
         """Return statistics of the files that earlier commits on the branch wrote below `prefix`.
 
         Statistics are stored when they are first computed, and outlive the data. For commits
@@ -331,10 +348,14 @@ class Candidate(Tree):
         Args:
             prefix: Start of the paths.
             limit: Return at most this many of the latest 1,000 commits, the latest first. Commits
-                that wrote no file below the prefix are left out.
+                that wrote no file below the prefix, or were reverted since, are left out.
+            same_time: Only commits whose ``hour`` in the metadata has the time of day of this one.
         """
         past: list[Past] = []
         for earlier in self.earlier(prefix) if limit > 0 else ():
+            hour = read_hour(earlier.hour)
+            if same_time and (hour is None or hour.time() != same_time.time()):
+                continue
             stats = (
                 self._learn(earlier.commit, prefix)
                 if earlier.stats is None

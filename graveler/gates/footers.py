@@ -22,7 +22,7 @@ class Files(Protocol):
     def open(self, path: str) -> BinaryIO:
         """Return a readable, seekable stream of the file at `path`; the caller closes it."""
 
-    def read(self, path: str, start: int, length: int) -> bytes:
+    def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
 
 
@@ -53,15 +53,20 @@ class Footer:
 
     Attributes:
         rows: Number of rows.
-        fields: Types of the top-level columns by name, as Arrow writes them, in order.
+        schema: Names and types of the top-level columns, as Arrow writes them.
         nullable: Whether each top-level column may be null, by name.
         columns: Leaf columns by path (``a.b`` within a struct).
     """
 
     rows: int
-    fields: Mapping[str, str]
+    schema: tuple[tuple[str, str], ...]
     nullable: Mapping[str, bool]
     columns: Mapping[str, Column]
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The types by name."""
+        return dict(self.schema)
 
 
 def arrow() -> Any:
@@ -96,7 +101,7 @@ def open_parquet(files: Files, entry: Entry, **options: Any) -> Any:
     parquet = arrow()
     with reading(entry):
         return parquet.ParquetFile(
-            RangedFile(entry.size, partial(files.read, entry.path)), **options
+            RangedFile(entry.size, partial(files.read_range, entry.path)), **options
         )
 
 
@@ -117,7 +122,7 @@ def read_footer(files: Files, entry: Entry) -> Footer:
                 columns[leaf.path] = merged(columns.get(leaf.path), _column(leaf, chunk))
         return Footer(
             rows=metadata.num_rows,
-            fields={field.name: str(field.type) for field in schema},
+            schema=tuple((field.name, str(field.type)) for field in schema),
             nullable={field.name: bool(field.nullable) for field in schema},
             columns=columns,
         )

@@ -225,7 +225,8 @@ def as_gates(given: Any) -> tuple[Gate, ...]:
     names = [gate.name for gate in gates]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidInputError(
-            f"gates {twice}: names must differ: give one another name by Gate(…) or name=…"
+            f"gates {twice}: names must differ: give one another name, as in "
+            "@gate('name'), Gate('name', check) or checks.unique(…, name='name')"
         )
     return gates
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 from graveler.committed.diff import diff
 from graveler.errors import InvalidInputError
 from graveler.gates.statistics import known, touching
-from graveler.model import Commit
+from graveler.model import REVERT, Commit
 from graveler.reads.files import read_range
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, find_value, snapshot
@@ -33,12 +33,14 @@ class Earlier:
         commit: Its id, which names its tree.
         created: When it was made.
         run: Key of the run that the commit published; "" if none.
+        hour: The hour in its metadata; "" if none.
         stats: Encoded statistics of its files; None if they are not computed yet.
     """
 
     commit: str
     created: datetime
     run: str
+    hour: str
     stats: Mapping[str, Any] | None
 
 
@@ -155,13 +157,19 @@ class StoreSource(Source):
         return self._stores.uri(address)
 
     def past(self, prefix: str) -> Iterator[Earlier]:
-        """Yield the earlier commits that may have touched a prefix, the latest first."""
+        """Yield the earlier commits that may have touched a prefix, the latest first.
+
+        Commits that were reverted since, and their reverts, are left out.
+        """
+        reverted: set[str] = set()
         for commit in touching(self._stores, self._target.id, [prefix]):
-            if commit.parents:
+            if REVERT in commit.metadata and commit.id not in reverted:
+                reverted.add(commit.metadata[REVERT])
+            elif commit.parents and commit.id not in reverted and REVERT not in commit.metadata:
                 self._trees[commit.id] = Ref(self._stores, commit)
-                run = commit.metadata.get("graveler.run", "")
+                run, hour = (commit.metadata.get(name, "") for name in ("graveler.run", "hour"))
                 stats = known(self._stores, commit.id, prefix)
-                yield Earlier(commit.id, commit.created, run, stats)
+                yield Earlier(commit.id, commit.created, run, hour, stats)
 
     def goes_back(self) -> bool:
         """Return whether the candidate is in the history of the target."""

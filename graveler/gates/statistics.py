@@ -175,7 +175,7 @@ def csv_header(files: Files, entry: Entry) -> list[str]:
     Raises:
         CorruptionError: The file has no first line, or is not text in UTF-8.
     """
-    raw = files.read(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
+    raw = files.read_range(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
     with reading(entry, "CSV"):
         text = _beginning(raw, whole=entry.size <= _BEGINNING)
         names = next(csv.reader(io.StringIO(text, newline="")), [])

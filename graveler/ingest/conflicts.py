@@ -9,10 +9,9 @@ from graveler.committed.units import log_of, units_of
 from graveler.errors import ExpiredError
 from graveler.ingest.shelves import Shelves
 from graveler.ingest.unpublished import FAR, INGEST, IngestBranch, last_seen
-from graveler.model import Commit
+from graveler.model import REVERT, Commit
 from graveler.refs import line_outside
 from graveler.repository.merges import find_bases
-from graveler.repository.reverts import REVERT
 
 
 class Theirs:

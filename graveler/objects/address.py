@@ -235,6 +235,7 @@ def _local(address: str, rest: str) -> str:
     rest = rest.removeprefix(_LOCAL_HOST[:-1]) if rest.startswith(_LOCAL_HOST) else rest
     if not rest.startswith("/"):
         raise InvalidInputError(
-            f"address {address!r} names a host, or no absolute path: give file:///{rest}"
+            f"address {address!r} names a host, or no absolute path: give the whole path, as in "
+            "file:///data/input"
         )
     return rest

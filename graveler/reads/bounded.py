@@ -46,6 +46,7 @@ def csv_rows(
     binary: Any = gzip.GzipFile(fileobj=stream) if packed else stream
     text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors, newline="")
     used = 0
+    csv.field_size_limit(max(csv.field_size_limit(), _ROW_CHARACTERS))  # of the process
 
     def lines() -> Iterator[str]:
         nonlocal used

@@ -337,8 +337,8 @@ def conflict_error(what: str, conflicts: tuple[Conflict, ...], count: int) -> Me
     return MergeConflictError(
         f"{what}: {count} {paths} changed differently on both sides ({shown}{more}): "
         f"{'a path that ends in _delta_log stands for a whole table; ' if table else ''}"
-        "change one side, or merge with strategy source-wins or dest-wins, or with one for each "
-        "pattern of paths",
+        "merge with strategy source-wins or dest-wins, or with one for each pattern of paths; or "
+        "merge the other way with a strategy, correct the paths on the source, and merge again",
         conflicts,
         count,
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from graveler.committed import same_records
 from graveler.errors import InvalidInputError, NoChangesError
-from graveler.model import BranchRecord, Commit
+from graveler.model import REVERT, BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import log
@@ -19,9 +19,6 @@ from graveler.repository.merges import merge_trees, reconciled
 from graveler.repository.origins import refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
-
-REVERT: Final = "graveler.revert"
-"""Metadata of a commit that reverts another one: its id."""
 
 PUBLISHED: Final = "graveler.published"
 """Metadata of a commit by which a run was published."""

@@ -6,12 +6,11 @@ from typing import Final, Self
 
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Verdict
-from graveler.model import Commit, Entry
+from graveler.model import REVERT, Commit, Entry
 from graveler.names import path_key
 from graveler.reads import changes
 from graveler.reads.view import Ref, find_value
 from graveler.refs import resolve_to_read
-from graveler.repository.reverts import REVERT
 from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from graveler.committed.claims import claims_of, same_work
 from graveler.errors import ExpiredError
-from graveler.model import Commit
+from graveler.model import REVERT, Commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
 from graveler.refs.commits import Commits
@@ -149,7 +149,7 @@ class _Read:
         while self._next is not None and self._next.generation >= generation:
             commit = self._next
             self.ids.add(commit.id)
-            reverted = commit.metadata.get("graveler.revert")
+            reverted = commit.metadata.get(REVERT)
             if reverted is not None and commit.id not in self._undone:
                 self._undone.add(reverted)
                 self.reverts.setdefault(reverted, commit)

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
-from urllib.parse import unquote
 
 from graveler.committed.units import log_of
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
+from graveler.reads.partitions import folder_values
 from graveler.spark.formats import refuse_delta
 
 if TYPE_CHECKING:
@@ -70,8 +69,6 @@ Files = Sequence[tuple[str, Entry]]
 """Entries of a table, each with its path relative to the table."""
 
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
-NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The value of a partition of nulls, in a path."""
 _HIDDEN: Final = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 
@@ -130,30 +127,6 @@ def is_in_table(relative: str) -> bool:
 def is_hidden(relative: str) -> bool:
     """Return whether Spark skips the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
     return _HIDDEN.search(relative) is not None
-
-
-def value_folders(relative: str) -> tuple[str, ...]:
-    """Return the ``key=value`` folders of a file's path below its table's, outermost first."""
-    folders: list[str] = []
-    for part in reversed(relative.split("/")[:-1]):
-        if "=" not in part:
-            break
-        folders.insert(0, part)
-    return tuple(folders)
-
-
-def folder_values(relative: str) -> tuple[tuple[str, str | None], ...]:
-    """Return the columns in a file's ``key=value`` folders, each with its value."""
-    return _values_in(relative.rpartition("/")[0])
-
-
-@lru_cache(1 << 12)  # a folder has many files
-def _values_in(folder: str) -> tuple[tuple[str, str | None], ...]:
-    pairs = (part.split("=", 1) for part in value_folders(f"{folder}/"))
-    return tuple(
-        (unquote(name), None if value == NULL_PARTITION else unquote(value))
-        for name, value in pairs
-    )
 
 
 def partition_columns(files: Sequence[str]) -> tuple[str, ...]:

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeGuard, cast
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
+from graveler.reads.partitions import NULL_PARTITION, folder_values, value_folders
 from graveler.spark.formats import check_format
 from graveler.spark.loading import load, planning, setting
 from graveler.spark.ports import (
-    NULL_PARTITION,
     Files,
     View,
-    folder_values,
     is_hidden,
     is_pattern,
     is_remote,
@@ -31,7 +30,6 @@ from graveler.spark.ports import (
     read_apart,
     spark_uri,
     table_entries,
-    value_folders,
 )
 from graveler.spark.pruning import prune, seen_values
 from graveler.spark.schemas import PARQUET, have_same_columns, stored_schema

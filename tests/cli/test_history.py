@@ -153,6 +153,30 @@ def test_a_dry_run_shows_what_a_merge_does_and_exits_alike(cli, conflict):
     assert conflict.commit("main") == before
 
 
+def test_the_advice_of_a_conflict_ends_it(cli, conflict):
+    said = cli("merge", "dev", "main").err
+    assert "merge the other way with a strategy, correct the paths on the source, and merge" in said
+    assert cli("merge", "main", "dev", "--strategy", "source-wins").code == 0
+    conflict.branch("dev").put("readme.txt", b"corrected")
+    conflict.branch("dev").commit("corrected")
+    assert cli("merge", "dev", "main").code == 0
+    assert conflict.ref("main").get("readme.txt") == b"corrected"
+
+
+def test_a_diff_of_branches_includes_what_is_staged(cli, history):
+    main = history.branch("main")
+    main.put("input/new", b"1")
+    main.put("readme.txt", b"hello")
+    main.delete("input/05:00/a.csv")
+    signs = {"input/new": "added", "input/05:00/a.csv": "removed"}
+    found = cli("diff", "main@", "main", "--json").lines
+    assert {one["path"]: one["kind"] for one in found} == signs
+    assert [one["path"] for one in found] == ["input/05:00/a.csv", "input/new"]
+    back = cli("diff", "main", "main@", "input/n", "--json").lines
+    assert {one["path"]: one["kind"] for one in back} == {"input/new": "removed"}
+    assert cli("diff", "main", "main", "--json").lines == []
+
+
 @pytest.mark.parametrize(("strategy", "body"), [("source-wins", b"1"), ("dest-wins", b"2")])
 def test_a_strategy_settles_a_conflict(cli, conflict, strategy, body):
     assert cli("merge", "dev", "main", "--strategy", strategy).code == 0

@@ -26,6 +26,21 @@ def test_a_place_is_declared_listed_and_taken_away(cli, folder, tmp_path):
     assert cli("links", "list", "--json").json == {"place": "s3://bucket/p"}
 
 
+def test_a_place_may_be_relative_and_the_advice_declares_it(cli, folder, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "raw.csv").write_bytes(b"raw")
+    with graveler.open(folder) as lake:
+        main = lake.repository("flights").branch("main")
+        with pytest.raises(PermissionDeniedError) as refused:
+            main.link("raw", address=f"file://{tmp_path}/data/raw.csv")
+        advised = str(refused.value).partition("`graveler ")[2].partition("`")[0]
+        said = cli(*advised.split())
+        assert said.out == f"allowed links to file://{tmp_path}/data\n"
+        assert cli("links", "disallow", "../data").code == 0
+        assert cli("links", "allow", "../data").out == said.out
+        main.link("raw", address=f"file://{tmp_path}/data/raw.csv")
+
+
 def test_what_is_no_place_is_refused(cli, folder):
     refused = cli("links", "allow", "s4://bucket")
     assert refused.code != 0

@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import graveler
 from graveler import checks
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate
+from graveler.gates import Gate, as_gates
 from tests.gates.parquet import rows
 
 MANY: Any = "many"
@@ -190,3 +191,19 @@ def test_a_prefix_that_makes_a_check_see_nothing_is_refused(make, prefix):
 def test_lengths_of_time_are_taken_as_text():
     assert checks.freshness("t/", "36h").check == checks.freshness("t/", 36 * 3600.0).check
     assert checks.row_count("t/", timeout="2m").seconds == 120
+
+
+def test_the_advice_for_equal_names_of_gates_works():
+    """Each of the three ways gives a gate another name."""
+
+    def check(candidate):
+        del candidate
+
+    same = [checks.unique("t/", "id"), checks.unique("t/", "id")]
+    with pytest.raises(
+        InvalidInputError, match=r"@gate\('name'\), Gate\('name', check\) or checks"
+    ):
+        as_gates(same)
+    other = checks.unique("t/", "id", name="name")
+    ways = [graveler.gate("first")(check), Gate("second", check), other]
+    assert len(as_gates([same[0], graveler.gate(check), *ways])) == 5

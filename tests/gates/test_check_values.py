@@ -1,11 +1,14 @@
 """The values that checks read from CSV files, Parquet files, and both together."""
 
 import gzip
+import io
+import json
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from graveler import checks
@@ -35,6 +38,12 @@ def words(values):
 
 def csv(*values):
     return "\n".join(("z,other", *(f"{value},1" for value in values))).encode()
+
+
+def twice():
+    sink = io.BytesIO()
+    pq.write_table(pa.table([[1], [2]], names=["z", "z"]), sink)
+    return sink.getvalue()
 
 
 RANGE = checks.in_range("o/", "z", 0, 9)
@@ -254,6 +263,155 @@ CASES = {
         NOT_NULL,
         {"o/a.csv": b"z,z\n1,2\n"},
         "'o/a.csv' has 2 columns 'z'",
+    ),
+    "repeated over a CSV without a zone and times without one": (
+        UNIQUE,
+        {
+            "o/a.csv": csv("2013-01-01 12:00:00"),
+            "o/b.parquet": column([NOON.replace(tzinfo=None)], pa.timestamp("us")),
+        },
+        "2 times",
+    ),
+    "repeated over dates of a CSV and midnights": (
+        UNIQUE,
+        {"o/a.csv": csv("2013-01-01"), "o/b.parquet": column([NOON.replace(hour=0)])},
+        "2 times",
+    ),
+    "repeated over a date and its midnight": (
+        UNIQUE,
+        {"o/a.parquet": column([date(2013, 1, 1)]), "o/b.parquet": column([NOON.replace(hour=0)])},
+        "2 times",
+    ),
+    "repeated over decimal and int": (
+        UNIQUE,
+        {"o/a.parquet": column([Decimal("7.00")]), "o/b.parquet": column([7])},
+        "2 times",
+    ),
+    "repeated over decimals and a CSV of finer ones": (
+        UNIQUE,
+        {"o/a.parquet": column([Decimal("7.00")]), "o/b.csv": csv("7", "7.123")},
+        "2 times",
+    ),
+    "repeated over ints and a CSV of fractions": (
+        UNIQUE,
+        {"o/a.parquet": column([7]), "o/b.csv": csv("7.0", "7.5")},
+        "2 times",
+    ),
+    "two nulls are no repeat": (UNIQUE, {"o/a.parquet": column([1, None, None])}, ""),
+    "two nulls of a CSV are no repeat": (UNIQUE, {"o/a.csv": csv("1", "", "NULL")}, ""),
+    "unique over files without rows": (
+        UNIQUE,
+        {"o/a.parquet": column([], pa.int64()), "o/b.csv": csv()},
+        "",
+    ),
+    "NaN refers to NaN": (
+        REFERS,
+        {"o/a.parquet": column([1.0, NAN]), "d/b.parquet": column([NAN, 1.0])},
+        "",
+    ),
+    "times in another zone are in range": (
+        checks.in_range("o/", "z", "2013-01-01T12:00", "2013-01-01T12:00"),
+        {"o/a.parquet": column([NOON], pa.timestamp("us", "America/New_York"))},
+        "",
+    ),
+    "times in another zone are out of range": (
+        checks.in_range("o/", "z", at_most="2013-01-01T09:00-05:00"),
+        {"o/a.parquet": column([NOON.replace(hour=15, tzinfo=None)], pa.timestamp("us"))},
+        "more than",
+    ),
+    "a decimal at its bound": (
+        checks.in_range("o/", "z", Decimal("0.1"), 0.3),
+        {"o/a.parquet": column([Decimal("0.1"), Decimal("0.3")])},
+        "",
+    ),
+    "a decimal below its bound": (
+        checks.in_range("o/", "z", Decimal("0.11")),
+        {"o/a.parquet": column([Decimal("0.10")])},
+        "has 0.10, less than 0.11",
+    ),
+    "columns of folders are unique": (
+        checks.unique("o/", "z", "carrier"),
+        {f"o/carrier={name}/a.parquet": column([7]) for name in ("UA", "AA")},
+        "",
+    ),
+    "repeated over columns of folders": (
+        checks.unique("o/", "z", "carrier"),
+        {f"o/carrier=UA/{name}.parquet": column([7]) for name in "ab"},
+        "carrier='UA': 2 times",
+    ),
+    "a column of folders refers to a CSV": (
+        checks.refers_to("o/", "day", "d/", "z"),
+        {"o/day=7/a.parquet": rows(1), "o/day=8/a.csv": csv(1), "d/b.csv": csv(7)},
+        "not in 'z' below 'd/': 8",
+    ),
+    "a column of folders out of range": (
+        checks.in_range("o/", "day", 1, 31),
+        {"o/day=32/a.parquet": rows(1)},
+        "has 32, more than 31",
+    ),
+    "a date of folders in range": (
+        checks.in_range("o/", "day", "2013-01-01", "2013-01-02"),
+        {"o/day=2013-01-01/a.csv": csv(1)},
+        "",
+    ),
+    "the null of folders": (
+        checks.not_null("o/", "day"),
+        {"o/day=__HIVE_DEFAULT_PARTITION__/a.parquet": rows(3)},
+        "has 3 nulls in 3 rows",
+    ),
+    "line breaks and long fields of a long CSV": (
+        checks.not_null("o/", "z"),
+        {"o/a.csv": b"z,other\n" + b'"a\nb\n",%s\n' % (b"x" * 300_000) * 10},
+        "",
+    ),
+    "numbers that become fractions late in a CSV": (
+        RANGE,
+        {"o/a.csv": csv(*[1] * 400_000, 1.5)},
+        "",
+    ),
+    "rows of a CSV with a long field": (
+        checks.row_count("o/", at_least=2, at_most=2),
+        {"o/a.csv": csv("x" * 200_000, 2)},
+        "",
+    ),
+    "indented JSON that is long": (
+        checks.file_format("o/"),
+        {"o/a.json": json.dumps([{"a": "b" * 50}] * 3000, indent=2).encode()},
+        "",
+    ),
+    "JSON that is damaged early": (
+        checks.file_format("o/"),
+        {"o/a.json": b'{\n"a" 1,\n' + b'"b": "%s"}' % (b"x" * 100_000)},
+        "cannot be read as JSON",
+    ),
+    "a time of the future": (
+        checks.freshness("o/", column="z"),
+        {"o/a.csv": csv("2013-01-01"), "o/b.parquet": column([NOON.replace(year=9999, hour=0)])},
+        "'o/b.parquet' has 9999-01-01T00:00:00+00:00, which is more than 1 day, 0:00:00 after now",
+    ),
+    "one type of Parquet by two libraries": (
+        checks.schema("o/", {"z": "string"}, evolution="none"),
+        {
+            "o/a.parquet": column(["a"], pa.large_string()),
+            "o/b.parquet": words(["a"]),
+            "o/c.parquet": column(["a"], pa.string_view()),
+        },
+        "",
+    ),
+    "lists of large texts": (
+        checks.schema("o/", {"z": "list<item: string>"}),
+        {"o/a.parquet": column([["a"]], pa.large_list(pa.large_string()))},
+        "",
+    ),
+    "a column of folders in the schema": (
+        checks.schema("o/", {"id": "int64", "day": "date32[day]"}, evolution="none"),
+        {"o/day=2013-01-01/a.parquet": rows(1)},
+        "",
+    ),
+    "two columns of one name in the schema": (
+        checks.schema("o/", {"z": "int64"}),
+        {"o/a.parquet": twice()},
+        "'o/a.parquet' has 2 columns 'z': rename one",
     ),
 }
 

@@ -1,17 +1,22 @@
 """The built-in checks on runs: their metadata, main's contents, and earlier verdicts."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
+import pandas
 import pyarrow as pa
 import pytest
 
+import graveler
 from graveler import checks
 from graveler.errors import GateFailedError
 from graveler.runs import Origin
 from tests.gates.parquet import parquet, rows
 from tests.gates.verdicts import FAILED, MODEL, TEST, dbt, said
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 def test_results_that_dbt_wrote_in_another_run_are_stale(repo):
@@ -157,6 +162,64 @@ def test_a_reference_is_judged_again_when_what_it_refers_to_goes(repo):
         run.put("c/a.parquet", parquet({"code": ["AA"]}))
         run.put("t/a.parquet", parquet({"carrier": ["AA"]}))
     assert "are not in" in said(repo, gate, {}, delete=["c/a.parquet"])
+
+
+@pytest.mark.parametrize("left", [["UA"], None])
+def test_a_reference_is_judged_when_only_the_other_side_changes(repo, left):
+    gate = checks.refers_to("t/", "carrier", "c/", "code")
+    with repo.run("before", gates=[gate]) as run:
+        run.put("c/a.parquet", parquet({"code": ["AA", "UA"]}))
+        run.put("c/b.parquet", parquet({"code": ["UA"]}))
+        run.put("t/a.parquet", parquet({"carrier": ["AA"]}))
+    files = {} if left is None else {"c/a.parquet": parquet({"code": left})}
+    assert "not in 'code' below 'c/': 'AA'" in said(
+        repo, gate, files, delete=["c/a.parquet"] if left is None else []
+    )
+    assert said(repo, gate, {"c/c.parquet": parquet({"code": ["DL"]})}) == ""
+
+
+def day_and_night(repo, hours, gate, rows_at):
+    """Publish an hour after the other; return the reasons of those that the gate refuses."""
+    refused = {}
+    for number in range(hours):
+        hour = START + timedelta(hours=number)
+        folder = f"t/{hour:%Y/%m/%d/%H:00}"
+        key = f"hour {hour:%d %H}"
+        try:
+            with repo.run(key, metadata={"hour": hour.isoformat()}, gates=[gate]) as run:
+                run.put(f"{folder}/a.csv", b"z\n" + b"1\n" * rows_at(number))
+        except GateFailedError as error:
+            refused[number] = error.verdicts[0].reason
+    return refused
+
+
+def test_an_hour_is_compared_with_its_time_of_day(repo):
+    """Of a week with busy days and quiet nights, the ten bad hours are refused and no other."""
+    chosen = Random(7)
+    bad = set(chosen.sample(range(72, 168), 10))
+
+    def rows_at(number):
+        usual = 1000 if 6 <= number % 24 < 22 else 40
+        return int(usual * chosen.uniform(0.8, 1.2) * (0.3 if number in bad else 1))
+
+    refused = day_and_night(repo, 168, checks.row_count_change("t/"), rows_at)
+    assert set(refused) == bad
+    first = min(bad)
+    assert f"earlier commits of {first % 24:02}:00 brought" in refused[first]
+
+
+@graveler.gate(prefix="t/")
+def no_fast_flights(candidate):
+    frame = candidate.read("t/", pandas.DataFrame)
+    assert (frame.delay > 0).all(), f"{len(frame)} rows from {set(frame.carrier)}"
+
+
+def test_a_gate_reads_a_frame_as_a_step_does(repo):
+    path = "t/carrier=UA/a.parquet"
+    assert said(repo, no_fast_flights, {path: parquet({"delay": [1, 2]})}) == ""
+    assert "3 rows from {'UA'}" in said(
+        repo, no_fast_flights, {path: parquet({"delay": [1, 2, -3]})}
+    )
 
 
 def test_a_stale_folder_is_not_fresh_though_it_was_judged_before(repo):

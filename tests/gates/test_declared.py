@@ -29,7 +29,7 @@ OUTSIDE = {
     "stat": lambda c: c.stat("u/old"),
     "exists": lambda c: c.exists("u/none"),
     "get": lambda c: c.get("u/old"),
-    "read": lambda c: c.read("u/old", 0, 1),
+    "read": lambda c: c.read_range("u/old", 0, 1),
     "open": lambda c: c.open("u/old"),
     "uris": lambda c: c.uris("u/"),
     "changes": lambda c: c.changes("u/"),
@@ -117,7 +117,7 @@ def test_another_prefix_is_read_where_it_is_declared(repo):
 def test_a_gate_of_changes_reads_only_the_changed_files(repo):
     def reads(candidate):
         assert candidate.get("t/new") == candidate.open("t/new").read() == b"1"
-        assert candidate.read("t/new", 0, 5) == b"1"
+        assert candidate.read_range("t/new", 0, 5) == b"1"
         assert not candidate.before.exists("t/new")
 
     verdict = asked(repo, Gate("g", reads, reads="changes"))

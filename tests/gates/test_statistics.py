@@ -38,7 +38,7 @@ class Stored:
     def open(self, path):
         return io.BytesIO(self.data[path])
 
-    def read(self, path, start, length):
+    def read_range(self, path, start, length):
         return self.data[path][start : start + length]
 
 
@@ -164,6 +164,16 @@ def test_history_is_what_each_commit_brought_the_latest_first(repo):
     assert past_of(repo, 5) == [["hour 4", 14, 1], ["hour 3", 13, 1], ["hour 2", 12, 1]]
 
 
+def test_history_is_without_what_was_rolled_back(repo):
+    for hour in range(4):
+        publish(repo, hour, 10 + hour)
+    for hour in (1, 2):
+        repo.runs.rollback(f"hour {hour}")
+    repo.revert(repo.branch("main").head)  # hour 2 stands again
+    publish(repo, 4, 1, [look])
+    assert past_of(repo, 4) == [["hour 3", 13, 1], ["hour 2", 12, 1], ["hour 0", 10, 1]]
+
+
 def test_history_outlives_the_data(repo):
     for hour in range(3):
         publish(repo, hour, 10 + hour, [checks.row_count("t/")])
@@ -227,7 +237,7 @@ def test_the_dump_of_refs_brings_required_gates_along(repo, memory_lake, tmp_pat
 @given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 200))))
 def test_a_ranged_file_reads_as_any_file(data, reads):
     files = Stored({"a": data})
-    ours, theirs = RangedFile(len(data), partial(files.read, "a")), io.BytesIO(data)
+    ours, theirs = RangedFile(len(data), partial(files.read_range, "a")), io.BytesIO(data)
     for position, length in reads:
         for file in (ours, theirs):
             file.seek(position)

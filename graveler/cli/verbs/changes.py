@@ -1,6 +1,7 @@
 """``graveler diff`` and ``merge``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import merge
 from typing import Annotated, Final
 
 import typer
@@ -11,8 +12,12 @@ from graveler.cli.output import Output, size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
-from graveler.lake import MergePreview
+from graveler.committed.diff import same_content
+from graveler.lake import Branch, MergePreview, Repository
 from graveler.model import Change, ChangeKind
+from graveler.names import path_key
+from graveler.reads.changes import change_of
+from graveler.reads.view import find_value
 
 _SIGNS: Final = {
     ChangeKind.ADDED: ("+", "green"),
@@ -36,7 +41,7 @@ def _diff(
     """List the differences from LEFT to RIGHT, or the changes that a commit would make."""
     changes: Iterable[Change]
     if right:
-        changes = session.repository.diff(left, right, prefix=prefix)
+        changes = _between(session.repository, left, right, prefix)
     else:
         changes = session.repository.branch(left).uncommitted()
     for change in changes:
@@ -44,6 +49,32 @@ def _diff(
             session.out.show(shape_of(change))
         else:
             session.out.line(change_line(session.out, change))
+
+
+def _between(repository: Repository, left: str, right: str, prefix: str) -> Iterator[Change]:
+    """Yield the differences of two refs; a branch includes its staged changes."""
+    views = [repository.view(side) for side in (left, right)]
+    staged = {
+        change.path
+        for view in views
+        if isinstance(view, Branch)
+        for change in view.uncommitted()
+        if change.path.startswith(prefix)
+    }
+    committed = repository.diff(left, right, prefix=prefix)
+    found = (
+        (path_key(path), [find_value(view, path_key(path)) for view in views]) for path in staged
+    )
+    own = [change_of(key, old, new) for key, (old, new) in found if not same_content(old, new)]
+    return merge(
+        (change for change in committed if change.path not in staged),
+        sorted(own, key=_key),
+        key=_key,
+    )
+
+
+def _key(change: Change) -> bytes:
+    return path_key(change.path)
 
 
 def change_line(out: Output, change: Change) -> str:

@@ -1,5 +1,6 @@
 """``graveler init`` and ``graveler repo``: lakes and their repositories."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ _links = typer.Typer(
 )
 _repo = typer.Typer(help="Repositories: each one versioned tree of paths.", no_args_is_help=True)
 
-_Place = Annotated[str, typer.Argument(help="s3://bucket/prefix, or a folder's absolute path.")]
+_Place = Annotated[str, typer.Argument(help="s3://bucket/prefix, or a folder.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -175,24 +176,29 @@ def _shape(session: Session, name: str) -> dict[str, Any]:
     }
 
 
+def _whole(place: str) -> str:
+    """Return a place as given; a path is below the working directory."""
+    return place if "://" in place else str(Path(place).absolute())
+
+
 @verb(_links, "allow")
 def _allow(session: Session, place: _Place) -> None:
     """Allow linking and reading files below a place."""
-    declared = session.repository.links.allow(place)
+    declared = session.repository.links.allow(_whole(place))
     session.out.show({"allowed": declared}, f"allowed links to {declared}")
 
 
 @verb(_links, "disallow")
 def _disallow(session: Session, place: _Place) -> None:
     """Forbid linking and reading files below a place."""
-    declared = session.repository.links.disallow(place)
+    declared = session.repository.links.disallow(_whole(place))
     session.out.show({"disallowed": declared}, f"disallowed links to {declared}")
 
 
 @verb(_links, "accept")
 def _accept_changes(session: Session, place: _Place) -> None:
     """Accept that a linked file, or all files below a folder, were moved or replaced."""
-    accepted = session.repository.links.accept(place)
+    accepted = session.repository.links.accept(_whole(place))
     session.out.show({"accepted": accepted}, f"accepted {accepted} as it is")
 
 

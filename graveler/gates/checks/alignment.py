@@ -10,9 +10,14 @@ from graveler.gates.footers import Files
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
 from graveler.reads.bounded import check_expanded
+from graveler.reads.partitions import folder_values
 
 _NO_NUMBER: Final = r"^\s*-?0[0-9]|[0-9]{16}"
 """Texts that stay text: they have leading zeros, or more digits than a double holds."""
+
+
+_ZONE: Final = r":\d\d.*(Z|[-+]\d\d(:?\d\d)?)$"
+_DAY: Final = r"^\d{4}-\d\d-\d\d$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class Part:
 
     Attributes:
         values: The Arrow array.
-        typed: Whether the file declares the type; the values of a CSV file are text.
+        typed: Whether the file declares the type; values of CSV files and of folders are text.
     """
 
     values: Any
@@ -33,11 +38,12 @@ def parts_of(files: Files, entries: Iterable[Entry], columns: Sequence[str]) -> 
     parts: list[list[Part]] = [[] for _ in columns]
     held = size = 0
     for entry in entries:
-        rows = table(files, entry, columns, text=True)
+        rows, folders = table(files, entry, columns, text=True), dict(folder_values(entry.path))
         held, size = held + rows.nbytes, size + entry.size
         check_expanded(f"what is compared, up to {entry.path!r},", held, size)
         for number in range(len(columns)):
-            parts[number].append(Part(rows.column(number), typed=kind_of(entry) != "csv"))
+            typed = kind_of(entry) != "csv" and columns[number] not in folders
+            parts[number].append(Part(rows.column(number), typed))
     return parts
 
 
@@ -56,7 +62,7 @@ def aligned(parts: Sequence[Part], name: str) -> list[Any]:
     plain = [Part(_in_utc(part.values), part.typed) for part in parts]
     for kind in _kinds(plain):
         try:
-            return [_without_signed_zero(part.values.cast(kind)) for part in plain]
+            return [_without_signed_zero(_cast(part.values, kind)) for part in plain]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
     try:
@@ -75,17 +81,40 @@ def _kinds(parts: Sequence[Part]) -> list[Any]:
     import pyarrow.compute  # noqa: PLC0415
 
     declared = {part.values.type for part in parts if part.typed} - {pa.null()}
+    if any(map(pa.types.is_timestamp, declared)):  # a date is its first moment
+        declared = {kind for kind in declared if not pa.types.is_date(kind)}
     if declared:
         try:
             schemas = [pa.schema([("", kind)]) for kind in declared]
             kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             return []
+        if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            return [kind, pa.float64()]
+        if pa.types.is_date(kind):
+            return [kind, pa.timestamp("us", "UTC")]
         return [] if pa.types.is_nested(kind) else [kind]
     odd = (pa.compute.match_substring_regex(_text(part.values), _NO_NUMBER) for part in parts)
     if any(pa.compute.any(column).as_py() for column in odd):
         return []
-    return [pa.int64(), pa.float64()]
+    return [pa.int64(), pa.float64(), pa.timestamp("us", "UTC")]
+
+
+def _cast(values: Any, kind: Any) -> Any:
+    """Return values in a type; a text without a zone is a time in UTC."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute  # noqa: PLC0415
+
+    if pa.types.is_timestamp(kind) and pa.types.is_string(values.type):
+        zoned = pa.compute.match_substring_regex(values, _ZONE)
+        day = pa.compute.match_substring_regex(values, _DAY)
+        ends = pa.compute.if_else(zoned, "", pa.compute.if_else(day, " 00:00:00Z", "Z"))
+        values = pa.compute.binary_join_element_wise(values, ends, "")
+    elif pa.types.is_timestamp(kind) and pa.types.is_date(values.type):
+        values = values.cast(pa.timestamp(kind.unit))
+    elif pa.types.is_floating(kind) and pa.types.is_decimal(values.type):
+        values = values.cast(pa.string())  # Arrow's own conversion rounds: 7.00 is not 7.0
+    return values.cast(kind)
 
 
 def _in_utc(values: Any) -> Any:
@@ -105,10 +134,12 @@ def _without_signed_zero(values: Any) -> Any:
 
 
 def _text(values: Any) -> Any:
-    """Return values as text; whole floating-point numbers have no .0, as in other files."""
+    """Return values as text; numbers have no zeros at their ends: 7.00 is 7."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute  # noqa: PLC0415
 
     text = _without_signed_zero(values).cast(pa.string())
-    whole = pa.types.is_floating(values.type)
-    return pa.compute.replace_substring_regex(text, r"\.0$", "") if whole else text
+    if not (pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
+        return text
+    text = pa.compute.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1")
+    return pa.compute.replace_substring_regex(text, r"\.$", "")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
 from math import isnan
@@ -32,6 +33,7 @@ _WORDS: Final[Mapping[Any, str]] = {
     str: "text",
     bool: "true or false",
     date: "a date",
+    Decimal: "a decimal",
     datetime: "a time",
     timedelta: "a length of time",
     NoneType: "null",
@@ -185,6 +187,10 @@ def _parameter(parameter: Parameter, value: Any) -> Any:
         raise InvalidInputError(f"{name} {value!r}: give {words}")
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, Decimal):
+        if Decimal(repr(float(value))) != value:
+            raise InvalidInputError(f"{name} {value!r}: give a decimal of at most 15 digits")
+        return float(value)
     return value.isoformat() if isinstance(value, date) else value
 
 
@@ -208,6 +214,7 @@ def of_files(  # noqa: PLR0913 - what differs between the checks of files
     nothing: Callable[[Candidate], str | None] | None = None,
     reads: str | tuple[str, ...] = "",
     also: tuple[str, ...] = (),
+    whole: Callable[[Candidate], bool] | None = None,
 ) -> Rule:
     """Return the rule of a check of the files below a prefix.
 
@@ -219,13 +226,15 @@ def of_files(  # noqa: PLR0913 - what differs between the checks of files
         nothing: Returns why the candidate is refused if there is no file, or None.
         reads: Inputs of the check; by default those that the scope needs.
         also: Further prefixes that the check reads.
+        whole: Returns whether the candidate requires that all files are judged.
     """
     for name, value, known in (("scope", scope, _SCOPES), ("missing", missing, _MISSING)):
         if value not in known:
             raise InvalidInputError(f"{name} {value!r}: give one of {', '.join(known)}")
 
     def check(candidate: Candidate) -> str | None:
-        entries = list(files_of(candidate, prefix, scope))
+        every = whole is not None and whole(candidate)
+        entries = list(files_of(candidate, prefix, "all" if every else scope))
         candidate.report(files=len(entries))
         if entries:
             return judge(candidate, entries)

@@ -1,8 +1,9 @@
 """Checks of the values of columns: nulls, ranges, uniqueness, references."""
 
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime
-from math import inf
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from math import inf, nan
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError
@@ -19,8 +20,10 @@ from graveler.gates.checks.base import (
 )
 from graveler.gates.checks.tables import footer_of, table
 from graveler.gates.footers import Column, Files
+from graveler.gates.statistics import counts
 from graveler.model import Entry
 from graveler.names import read_hour
+from graveler.reads.partitions import folder_values
 
 _WITH_NAN: Final = frozenset({"FLOAT", "DOUBLE", "Float16"})
 """Types whose bounds in a footer leave out NaN."""
@@ -83,8 +86,8 @@ def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
 def in_range(  # noqa: PLR0913 - the parameters of the check
     prefix: str,
     column: str,
-    at_least: float | str | date | datetime | None = None,
-    at_most: float | str | date | datetime | None = None,
+    at_least: float | Decimal | str | date | datetime | None = None,
+    at_most: float | Decimal | str | date | datetime | None = None,
     *,
     nan: bool = False,
     scope: str = "changes",
@@ -100,7 +103,8 @@ def in_range(  # noqa: PLR0913 - the parameters of the check
     Args:
         prefix: Start of the paths.
         column: Name of the column.
-        at_least: Smallest value: a number, a text, or a time, which may be ISO 8601 text.
+        at_least: Smallest value: a number, a text, or a time, which may be ISO 8601 text. A time
+            without a zone is in UTC, in a file as in a bound.
         at_most: Largest value.
         nan: Whether NaN is allowed.
         scope: ``changes`` or ``all``.
@@ -138,7 +142,7 @@ def unique(
     missing: str = "refuse",
     **options: Any,
 ) -> Rule:
-    """No two rows have the same values in the columns.
+    """No two rows have the same values in the columns; as in SQL, a row with a null repeats no other.
 
     Columns that differ in type between files are compared as text. A column of a CSV file is also
     text if a value is not a number, has leading zeros, or has 16 digits or more.
@@ -158,10 +162,12 @@ def unique(
         rows = _rows_of(candidate, entries, columns)
         import pyarrow.compute  # noqa: PLC0415 - table() has checked that it is installed
 
-        names = rows.column_names
+        names, total = rows.column_names, rows.num_rows
+        for name in names:
+            rows = rows.filter(rows.column(name).is_valid())
         counted = rows.group_by(names).aggregate([([], "count_all")])
         repeated = counted.filter(pyarrow.compute.greater(counted.column("count_all"), 1))
-        candidate.report(rows=rows.num_rows, repeated=repeated.num_rows)
+        candidate.report(rows=total, repeated=repeated.num_rows)
         if not repeated.num_rows:
             return None
         row = repeated.slice(0, 1).to_pylist()[0]
@@ -182,7 +188,7 @@ def _rows_of(files: Files, entries: list[Entry], columns: tuple[str, ...]) -> An
     import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
 
     together = [
-        pa.chunked_array(chunk for array in aligned(column, name) for chunk in array.chunks)
+        pa.concat_tables(pa.table({"": array}) for array in aligned(column, name))[""]
         for name, column in zip(columns, parts, strict=True)
     ]
     return pa.table(together, names=[str(number) for number in range(len(columns))])
@@ -201,7 +207,8 @@ def refers_to(
 ) -> Rule:
     """Every value of a column exists in another column; nulls are ignored.
 
-    Columns that differ in type are compared as text, as in `unique`.
+    Columns that differ in type are compared as text, as in `unique`. If files of the other column
+    are replaced or removed, all files below `prefix` are judged.
 
     Cost: both columns are read, and their distinct values are held in memory.
 
@@ -225,17 +232,20 @@ def refers_to(
         )
         arrays = aligned([*parts, *_distinct(candidate, others, target)], column)
         values = _values(arrays[: len(parts)])
-        lost = values - _values(arrays[len(parts) :])
-        candidate.report(values=len(values), lost=len(lost))
-        if not lost:
+        unknown = values - _values(arrays[len(parts) :])
+        candidate.report(values=len(values), lost=len(unknown))
+        if not unknown:
             return None
-        shown = ", ".join(repr(value) for value in sorted(lost, key=repr)[:5])
+        shown = ", ".join(repr(value) for value in sorted(unknown, key=repr)[:5])
         return (
-            f"{len(lost)} values of {column!r} below {prefix!r} are not in {target!r} "
+            f"{len(unknown)} values of {column!r} below {prefix!r} are not in {target!r} "
             f"below {other!r}: {shown}"
         )
 
-    return of_files(judge, prefix, scope, missing, reads="content", also=(other,))
+    def lost(candidate: Candidate) -> bool:
+        return any(change.before and counts(change.before) for change in candidate.changes(other))
+
+    return of_files(judge, prefix, scope, missing, reads="content", also=(other,), whole=lost)
 
 
 def _distinct(files: Files, entries: Iterable[Entry], column: str) -> list[Part]:
@@ -248,7 +258,8 @@ def _distinct(files: Files, entries: Iterable[Entry], column: str) -> list[Part]
 
 
 def _values(arrays: Iterable[Any]) -> set[Any]:
-    return {value for array in arrays for value in array.to_pylist()}
+    """Return the values, with one NaN for all."""
+    return {nan if value != value else value for array in arrays for value in array.to_pylist()}
 
 
 def _check_columns(columns: tuple[str, ...]) -> None:
@@ -267,7 +278,7 @@ def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
         InvalidInputError: The file has no such column, or it lies within a list or a map.
     """
     footer = footer_of(files, entry)
-    if footer is None:
+    if footer is None or name in dict(folder_values(entry.path)):
         return None
     column = footer.columns.get(name)
     if column is not None and column.repeated:
@@ -318,6 +329,13 @@ def column_bounds(
     return bounds["min"], bounds["max"], nans
 
 
+def in_utc(time: date) -> datetime:
+    """Return a time in UTC; one without a zone is in UTC already, and a date is its midnight."""
+    if not isinstance(time, datetime):
+        return datetime(time.year, time.month, time.day, tzinfo=UTC)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
 def _moments(*bounds: Any) -> tuple[Any, ...]:
     """Return the bounds as times if all are times, else unchanged."""
     times = [read_hour(bound) if isinstance(bound, str) else None for bound in bounds]
@@ -333,14 +351,12 @@ def _compare(value: Any, limit: Any, column: str) -> int:
         return 0
     left, right = value, limit
     try:
-        if isinstance(limit, str) and isinstance(value, datetime):
-            right = datetime.fromisoformat(limit)
-            if right.tzinfo is None or value.tzinfo is None:  # those without a zone are UTC
-                left, right = value.replace(tzinfo=None), right.replace(tzinfo=None)
-        elif isinstance(limit, str) and isinstance(value, date):
-            right = date.fromisoformat(limit)
+        if isinstance(limit, str) and isinstance(value, date):
+            left, right = in_utc(value), in_utc(datetime.fromisoformat(limit))
+        elif isinstance(value, Decimal) and limit not in {inf, -inf}:
+            right = Decimal(str(limit))  # 0.1 is the number that is written so
         return int(left > right) - int(left < right)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, InvalidOperation) as error:
         raise InvalidInputError(
             f"column {column!r} has {type(value).__name__} {value!r}, which cannot be compared "
             f"with {limit!r}: give a bound of its type, times as ISO 8601"

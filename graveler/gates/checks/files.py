@@ -1,8 +1,9 @@
 """Checks of whole files: format, size and age."""
 
+import codecs
 import json
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from graveler.errors import CorruptionError, InvalidInputError
@@ -15,9 +16,9 @@ from graveler.gates.checks.base import (
     listed,
     of_files,
 )
-from graveler.gates.checks.columns import column_bounds
+from graveler.gates.checks.columns import column_bounds, in_utc
 from graveler.gates.checks.tables import footer_of
-from graveler.gates.footers import Files
+from graveler.gates.footers import Files, reading
 from graveler.gates.statistics import csv_header
 from graveler.model import LONGEST_DURATION, Entry
 
@@ -27,6 +28,8 @@ _SUFFIXES: Final = {
     "json": (".json", ".jsonl", ".ndjson"),
 }
 _BEGINNING: Final = 1 << 16
+_TOKEN: Final = 32
+"""Characters of a number or a word at the end of the beginning of a JSON file."""
 
 
 @built_in
@@ -75,26 +78,28 @@ def _check_content(files: Files, entry: Entry, kind: str) -> None:
     elif kind == "csv":
         csv_header(files, entry)
     else:
-        raw = files.read(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
+        raw = files.read_range(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
         _check_json(entry, raw, whole=entry.size <= _BEGINNING)
 
 
 def _check_json(entry: Entry, raw: bytes, *, whole: bool) -> None:
-    lines = raw.splitlines() or [b""]
-    if not whole and len(lines) == 1:  # only the beginning of a value was read
-        if raw.lstrip()[:1] not in {b"{", b"["}:
-            raise CorruptionError(f"{entry.path!r} does not begin as JSON does")
-        return
+    if not whole and raw.lstrip()[:1] not in {b"{", b"["}:
+        raise CorruptionError(f"{entry.path!r} does not begin as JSON does")
     # either one record per line, or one value over many lines
-    problems = []
-    for text in (lines[0], *([raw] if whole else ())):
+    with reading(entry, "JSON"):
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(raw, final=whole)
+    problem = ""
+    for part in (text.partition("\n")[0], text):
         try:
-            json.loads(text)
-        except ValueError as error:
-            problems.append(str(error))
+            json.loads(part)
+        except json.JSONDecodeError as error:
+            ends = error.msg.startswith("Unterminated") or error.pos >= len(part) - _TOKEN
+            problem = "" if ends and part == text and not whole else str(error)
         else:
+            problem = ""
+        if not problem:
             return
-    raise CorruptionError(f"{entry.path!r} cannot be read as JSON: {problems[-1]}")
+    raise CorruptionError(f"{entry.path!r} cannot be read as JSON: {problem}")
 
 
 @built_in
@@ -146,6 +151,7 @@ def freshness(
     max_age: float | str | timedelta = timedelta(days=1),
     *,
     column: str = "",
+    ahead: float | str | timedelta = timedelta(days=1),
     scope: str = "all",
     missing: str = "refuse",
     **options: Any,
@@ -158,25 +164,29 @@ def freshness(
         prefix: Start of the paths.
         max_age: Largest age: a timedelta, text (``36h``), or seconds.
         column: A column of times or dates; without a time zone they are UTC.
+        ahead: How far in the future the newest time may be, like `max_age`: a later one is refused,
+            because the check would then pass until that time.
         scope: ``changes`` or ``all``.
         missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
-    longest = LONGEST_DURATION.total_seconds()
-    if not (isinstance(max_age, (int, float)) and 0 < max_age <= longest):  # a parameter: seconds
-        raise InvalidInputError(f"max_age {max_age!r}: give seconds above 0, at most {longest:.0f}")
-    limit = timedelta(seconds=max_age)
+    limit, early = _length("max_age", max_age), _length("ahead", ahead)
 
     def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
         if candidate.restores:
             return None
         now = candidate.now()
-        times = [_time_of(candidate, entry, column) for entry in entries]
-        newest = max((time for time in times if time is not None), default=None)
+        times = [(_time_of(candidate, entry, column), entry.path) for entry in entries]
+        newest, path = max(((time, path) for time, path in times if time), default=(None, ""))
         if newest is None:
             return nothing(candidate)
         candidate.report(newest=newest.isoformat())
         age = now - newest
+        if -age > early:
+            return (
+                f"{path!r} has {newest.isoformat(timespec='seconds')}, which is more than {early} "
+                "after now: correct it, or give a longer ahead="
+            )
         if age <= limit:
             return None
         return (
@@ -190,6 +200,13 @@ def freshness(
     return of_files(judge, prefix, scope, missing, nothing=nothing, reads="anything")
 
 
+def _length(name: str, seconds: Any) -> timedelta:
+    longest = LONGEST_DURATION.total_seconds()
+    if not (isinstance(seconds, (int, float)) and 0 < seconds <= longest):  # a parameter: seconds
+        raise InvalidInputError(f"{name} {seconds!r}: give seconds above 0, at most {longest:.0f}")
+    return timedelta(seconds=seconds)
+
+
 def _time_of(files: Candidate, entry: Entry, column: str) -> datetime | None:
     """Return the time of a file, or the newest time in its column."""
     if not column:
@@ -197,10 +214,8 @@ def _time_of(files: Candidate, entry: Entry, column: str) -> datetime | None:
     match column_bounds(files, entry, column, nan=True)[1]:
         case None:
             return None
-        case datetime() as time:
-            return time if time.tzinfo else time.replace(tzinfo=UTC)
-        case date() as day:
-            return datetime(day.year, day.month, day.day, tzinfo=UTC)
+        case date() as time:
+            return in_utc(time)
         case value:
             raise InvalidInputError(
                 f"column {column!r} has {type(value).__name__}, which is no time"

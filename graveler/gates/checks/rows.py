@@ -15,6 +15,7 @@ from graveler.gates.checks.base import (
     of_files,
 )
 from graveler.model import Entry
+from graveler.names import read_hour
 
 _MOST_MORE: Final = 10
 """Largest share; a larger number is probably a percentage."""
@@ -86,6 +87,9 @@ def row_count_change(
 ) -> Rule:
     """A run adds about as many rows as the median of earlier commits.
 
+    If the run has an ``hour``, these are the commits of the same time of day in UTC, on earlier days.
+    What was rolled back or reverted does not count.
+
     Cost: the footer of each file that the run adds; those of earlier commits are read once.
 
     Args:
@@ -111,18 +115,20 @@ def row_count_change(
         rows = candidate.new_stats(prefix).rows
         if rows is None:
             return f"rows below {prefix!r} cannot be counted: neither Parquet nor CSV"
-        past = candidate.history(prefix, int(history))
+        hour = read_hour(candidate.run.metadata.get("hour", ""))
+        past = candidate.history(prefix, int(history), same_time=hour)
         usual = [commit.stats.rows for commit in past if commit.stats.rows is not None]
         candidate.report(rows=rows, compared=len(usual))
         if len(usual) < enough:
             return None
         middle = median(usual)
         candidate.report(usual=middle)
-        change = f"{rows} rows below {prefix!r}, where {len(usual)} earlier commits"
+        same = "" if hour is None else f" of {hour:%H:%M}"
+        change = f"{rows} rows below {prefix!r}, where {len(usual)} earlier commits{same}"
         if less is not None and rows < middle * (1 - less):
             return f"{change} brought {middle:g} (median): more than {less:.0%} less"
         if more is not None and rows > middle * (1 + more):
             return f"{change} brought {middle:g} (median): more than {more:.0%} more"
         return None
 
-    return of_files(judge, prefix, "changes", missing, reads=("changes", "history"))
+    return of_files(judge, prefix, "changes", missing, reads=("changes", "history", "run"))

@@ -12,6 +12,7 @@ from graveler.gates.checks.tables import footer_of
 from graveler.gates.footers import Files
 from graveler.gates.statistics import counts, csv_header, kind_of
 from graveler.model import Entry
+from graveler.reads.partitions import folder_values
 
 _EVOLUTIONS: Final = ("none", "add", "widen")
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
@@ -23,8 +24,6 @@ _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "uint32": frozenset({"uint64", "int64"}),
     "float": frozenset({"double"}),
     "halffloat": frozenset({"float", "double"}),
-    "string": frozenset({"large_string"}),
-    "binary": frozenset({"large_binary"}),
     "date32[day]": frozenset({"timestamp[ms]", "timestamp[us]", "timestamp[ns]"}),
 }
 _ANY: Final = ""
@@ -66,6 +65,15 @@ _MEANT: Final[Mapping[str, str]] = {
 }
 """Names of other systems for the same types."""
 
+_SAME: Final = (
+    (re.compile(r"\bdictionary<values=(.*?), indices=\w+(, ordered=\d)?>"), r"\1"),
+    (re.compile(r"\blarge_(string|binary|list)"), r"\1"),
+    (re.compile(r"\b(string|binary|list)_view"), r"\1"),
+    (re.compile(r"\blist<\w+: "), "list<element: "),
+    (re.compile(r"\bdate64\[ms\]"), "date32[day]"),
+)
+"""Forms of types in memory that are one type in Parquet; libraries note theirs in the file."""
+
 
 @built_in
 def schema(
@@ -77,7 +85,9 @@ def schema(
     missing: str = "refuse",
     **options: Any,
 ) -> Rule:
-    """Files have the expected columns and types.
+    """Files have the expected columns and types; the columns of ``key=value`` folders count.
+
+    Types are those of Parquet: ``large_string`` is ``string``, and a dictionary is its values.
 
     Cost: the footer of each Parquet file; the first line of a CSV file, which has no types.
 
@@ -106,8 +116,7 @@ def schema(
             candidate.report(compared_with="nothing: these are the first files")
             wanted = _fields(candidate, entries[0])
         problems = (
-            (entry.path, _problem(_fields(candidate, entry), wanted, evolution))
-            for entry in entries
+            (entry.path, _problem(candidate, entry, wanted, evolution)) for entry in entries
         )
         return listed(f"{path!r} {problem}" for path, problem in problems if problem)
 
@@ -127,9 +136,10 @@ def _target_columns(candidate: Candidate, prefix: str) -> dict[str, str] | None:
     return _fields(candidate.before, newest)
 
 
-def _problem(fields: dict[str, str], wanted: dict[str, str], evolution: str) -> str:
+def _problem(files: Files, entry: Entry, wanted: dict[str, str], evolution: str) -> str:
     """Return what is wrong with the columns of a file, or ""."""
-    missing = [name for name in wanted if name not in fields]
+    fields, folders = _fields(files, entry), dict(folder_values(entry.path))
+    missing = [name for name in wanted if name not in fields and name not in folders]
     new = [name for name in fields if name not in wanted]
     problems = [f"lacks {', '.join(missing)}"] if missing else []
     if new and evolution == "none":
@@ -143,9 +153,17 @@ def _problem(fields: dict[str, str], wanted: dict[str, str], evolution: str) -> 
 
 
 def _allows(wanted: str, kind: str, evolution: str) -> bool:
+    kind, wanted = _stored(kind), _stored(wanted)
     if kind == wanted or _ANY in {wanted, kind}:
         return True
     return evolution == "widen" and kind in _WIDER.get(wanted, ())
+
+
+def _stored(kind: str) -> str:
+    """Return a type as Parquet has it."""
+    for form, same in _SAME:
+        kind = form.sub(same, kind)
+    return kind
 
 
 def _column(pair: Any) -> tuple[str, str]:
@@ -174,9 +192,16 @@ def _fields(files: Files, entry: Entry) -> dict[str, str]:
     """Return the types of a file's columns by name; a CSV file has names only."""
     footer = footer_of(files, entry)
     if footer is not None:
-        return dict(footer.fields)
-    if kind_of(entry) == "csv":
-        return dict.fromkeys(csv_header(files, entry), _ANY)
-    raise InvalidInputError(
-        f"{entry.path!r} is neither Parquet nor CSV by its name: give a narrower prefix"
-    )
+        pairs = list(footer.schema)
+    elif kind_of(entry) == "csv":
+        pairs = [(name, _ANY) for name in csv_header(files, entry)]
+    else:
+        raise InvalidInputError(
+            f"{entry.path!r} is neither Parquet nor CSV by its name: give a narrower prefix"
+        )
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InvalidInputError(
+            f"{entry.path!r} has {names.count(twice)} columns {twice!r}: rename one"
+        )
+    return dict(pairs)

@@ -1,7 +1,9 @@
 """Columns of files as Arrow tables, for checks that need more than footers."""
 
 import io
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError
@@ -9,9 +11,14 @@ from graveler.gates.footers import Files, Footer, arrow, open_parquet, read_foot
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
 from graveler.reads.bounded import check_expanded, gzip_content, parquet_batches, text_columns
+from graveler.reads.partitions import folder_values
 
 _NULLS: Final = ("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null")
 """Fields of a CSV file that are null. NaN is a number, as in a Parquet file."""
+
+_LARGEST_BLOCK: Final = 2**31 - 1
+_WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_NUMBER: Final = re.compile(r"-?[0-9]*\.[0-9]+([eE][-+]?[0-9]+)?")
 
 
 def footer_of(files: Files, entry: Entry) -> Footer | None:
@@ -22,13 +29,15 @@ def footer_of(files: Files, entry: Entry) -> Footer | None:
 def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = False) -> Any:
     """Return columns of a file as an Arrow table; no other column of a Parquet file is read.
 
-    A column within a struct keeps its path (``a.b``) as its name. Dictionaries are decoded.
+    A column within a struct keeps its path (``a.b``) as its name. Dictionaries are decoded. A column
+    of the ``key=value`` folders of the path has the same value in each row.
 
     Args:
         files: The tree of the file.
         entry: The file.
         columns: Names of the columns.
-        text: Whether the columns of a CSV file are text; otherwise their types are inferred.
+        text: Whether the columns of a CSV file and of folders are text; otherwise their types are
+            inferred.
 
     Raises:
         CorruptionError: The file is damaged.
@@ -37,25 +46,48 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
     arrow()
     import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
 
+    folders = dict(folder_values(entry.path))
+    stored = [name for name in columns if name not in folders]
     match kind_of(entry):
         case "parquet":
-            whole = _parquet(files, entry, columns)
+            whole, rows = _parquet(files, entry, stored)
         case "csv":
-            whole = _csv(files, entry, columns if text else ())
+            whole = _csv(files, entry, stored if text else ())
+            rows = len(whole)
         case _:
             raise InvalidInputError(
                 f"{entry.path!r} is neither Parquet nor CSV by its name: its columns cannot be "
                 "read; give a narrower prefix, or a check of your own"
             )
-    arrays = [_plain(_leaf(whole, entry, name)) for name in columns]
+    arrays = [
+        _repeated(folders[name], rows, text=text)
+        if name in folders
+        else _plain(_leaf(whole, entry, name))
+        for name in columns
+    ]
     return pa.table(arrays, names=list(columns))
 
 
-def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
+def _repeated(value: str | None, rows: int, *, text: bool) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
+
+    known = pa.scalar(value, pa.string())
+    if value is not None and not text:
+        number = pa.int64() if _WHOLE.fullmatch(value) else pa.float64()
+        kinds = [number] if _WHOLE.fullmatch(value) or _NUMBER.fullmatch(value) else []
+        for kind in (*kinds, pa.date32(), pa.timestamp("us")):
+            with suppress(pa.ArrowInvalid):
+                return pa.repeat(known.cast(kind), rows)
+    return pa.repeat(known, rows)
+
+
+def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> tuple[Any, int]:
+    """Return columns of a Parquet file, and its number of rows."""
     file = open_parquet(files, entry)
+    rows = file.metadata.num_rows
     with reading(entry):
-        if not file.metadata.num_rows:
-            return file.read(columns=list(columns), use_threads=False)
+        if not rows or not columns:
+            return file.schema_arrow.empty_table(), rows
     texts = text_columns(file.schema)
     file = open_parquet(files, entry, metadata=file.metadata, read_dictionary=texts)
     name, held, batches = repr(entry.path), 0, []
@@ -66,7 +98,7 @@ def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
             batches.append(batch)
         import pyarrow as pa  # noqa: PLC0415
 
-        return pa.Table.from_batches(batches)
+        return pa.Table.from_batches(batches), rows
 
 
 def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
@@ -84,7 +116,12 @@ def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
             raw = gzip_content(repr(entry.path), raw)
         if raw and b"\n" not in raw:
             raw += b"\n"  # Arrow reads a header without rows only if its line ends
-        return pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
+        # one block: a type is that of all rows, and a field may be long and have line breaks
+        block = pyarrow.csv.ReadOptions(block_size=min(len(raw) + 1, _LARGEST_BLOCK))
+        lines = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        return pyarrow.csv.read_csv(
+            io.BytesIO(raw), read_options=block, parse_options=lines, convert_options=options
+        )
 
 
 def _plain(values: Any) -> Any:

@@ -214,8 +214,8 @@ class RemoteSource(Source):
 
     def past(self, prefix: str) -> Iterator[Earlier]:
         """Yield the earlier commits that may have touched a prefix, the latest first."""
-        for commit, created, run, stats in self._list("past", prefix):
-            yield Earlier(commit, from_unix_us(created), run, stats)
+        for commit, created, run, hour, stats in self._list("past", prefix):
+            yield Earlier(commit, from_unix_us(created), run, hour, stats)
 
     def goes_back(self) -> bool:
         """Return whether the candidate is in the history of the target."""

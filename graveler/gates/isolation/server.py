@@ -51,7 +51,7 @@ class ReadServer:
                 return self._page(number)
             case ["read", str(name), str(path), int(start), int(length)]:
                 wanted = min(max(length, 0), LONGEST_PIECE)
-                return Message({}, candidate.tree(name).read(path, max(start, 0), wanted))
+                return Message({}, candidate.tree(name).read_range(path, max(start, 0), wanted))
             case ["find", str(name), str(key)]:
                 value: Any = _hex(find_value(candidate.tree(name), bytes.fromhex(key)))
             case ["uri", str(address)]:
@@ -79,8 +79,8 @@ class ReadServer:
                 return ([key.hex(), _hex(old), _hex(new)] for key, old, new in changed)
             case ["past", str(prefix)]:
                 return (
-                    [commit.commit, unix_us(commit.created), commit.run, commit.stats]
-                    for commit in candidate.earlier(prefix)
+                    [one.commit, unix_us(one.created), one.run, one.hour, one.stats]
+                    for one in candidate.earlier(prefix)
                 )
             case _:
                 raise InvalidInputError(f"not a question: {shortened(repr(request), 200)}")

@@ -111,7 +111,7 @@ class _Files:
         self.open = tree.open
         self._tree = tree
 
-    def read(self, path: str, start: int, length: int) -> bytes:
+    def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
         return read_range(self._tree.repository, self._tree.stat(path), start, length)
 
