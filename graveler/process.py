@@ -37,6 +37,9 @@ _EARLIER: Final = (concurrent.futures.thread, logging)
 _PATIENCE_S: Final = 10.0
 _RESERVE: Final = 24 << 20
 
+NO_DESCRIPTOR: Final = "close files, or raise the limit of open files (ulimit -n), and repeat"
+"""The way out of a process without a free file descriptor."""
+
 
 class _Inheritable(Protocol):
     def after_fork_in_child(self) -> None:
