@@ -6,13 +6,14 @@ of that thread, and the order of the results never depends on the threads.
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Final, Generic, TypeVar
 
 from graveler.arguments import count
 from graveler.errors import InvalidInputError
+from graveler.process import Threads
 
 BUDGET: Final = 256 << 20
 """The maximum cost of all pending work, in bytes of memory: 256 MiB."""
@@ -67,9 +68,7 @@ class Bounds(Generic[_T]):
 class _Queue(Generic[_T, _R]):
     """The taken items in their order, and the threads that work on them."""
 
-    def __init__(
-        self, work: Callable[[_T], _R], bounds: Bounds[_T], pool: ThreadPoolExecutor
-    ) -> None:
+    def __init__(self, work: Callable[[_T], _R], bounds: Bounds[_T], pool: Threads) -> None:
         self._work = work
         self._bounds = bounds
         self._pool = pool
@@ -137,7 +136,7 @@ def in_order(
         finally:
             bounds.over.set()
         return
-    pool = ThreadPoolExecutor(bounds.threads, thread_name_prefix="graveler-files")
+    pool = Threads(bounds.threads, thread_name_prefix="graveler-files")
     try:
         queue = _Queue(work, bounds, pool)
         source, broken = iter(items), None

@@ -17,7 +17,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -26,7 +26,7 @@ from threading import Condition, Lock, RLock, get_ident
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakSet
 
-from graveler.errors import ReadOnlyError
+from graveler.errors import BackendUnavailableError, ReadOnlyError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -36,6 +36,9 @@ _T = TypeVar("_T")
 _EARLIER: Final = (concurrent.futures.thread, logging)
 _PATIENCE_S: Final = 10.0
 _RESERVE: Final = 24 << 20
+
+NO_DESCRIPTOR: Final = "close files, or raise the limit of open files (ulimit -n), and repeat"
+"""The way out of a process without a free file descriptor."""
 
 
 class _Inheritable(Protocol):
@@ -258,15 +261,30 @@ def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
         yield batch
 
 
-def submitted(pool: ThreadPoolExecutor, call: Callable[[], _T]) -> Callable[[], _T]:
-    """Let a thread of `pool` make a call. Return a function for its result.
+class Threads(ThreadPoolExecutor):
+    """The threads of one call.
 
-    That function makes the call itself if there are no more threads, or the interpreter is ending.
+    Once the main thread has ended, an executor takes no more work, although the other threads of
+    the program still run. Then the caller's thread does the work itself.
     """
-    try:
-        return pool.submit(call).result
-    except RuntimeError:
-        return call
+
+    def submit(self, call: Callable[..., _T], /, *given: Any, **named: Any) -> Future[_T]:
+        """Let a thread make a call, or make it now if the interpreter is ending.
+
+        Raises:
+            BackendUnavailableError: The system has no thread left.
+        """
+        try:
+            return super().submit(call, *given, **named)
+        except RuntimeError as error:
+            if "schedule" not in str(error):
+                raise BackendUnavailableError(f"{error}: use fewer threads, and repeat") from error
+        future: Future[_T] = Future()
+        try:
+            future.set_result(call(*given, **named))
+        except Exception as error:  # noqa: BLE001 - raised by the future, as from a thread
+            future.set_exception(error)
+        return future
 
 
 @cache

@@ -1,5 +1,8 @@
 """The entry point of the command line, with all verbs."""
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -87,5 +90,8 @@ for _group in (
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. Output that the caller has closed is discarded."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until the process ends
     app(prog_name="graveler")

@@ -11,6 +11,7 @@ from typing import Any, Final, TextIO
 import typer
 
 from graveler.config import environment
+from graveler.errors import InvalidInputError
 from graveler.privacy import printable
 
 _KIB: Final = 1024
@@ -102,16 +103,17 @@ class Output:
         with _reader():
             sys.stdout.flush()
 
-    def abandon(self) -> None:
-        """Discard the buffer, so that the interpreter exits without an error."""
-        with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
-
 
 def _wants_color(stream: TextIO) -> bool:
     return stream.isatty() and not environment("NO_COLOR")
+
+
+def _abandon() -> None:
+    """Discard the buffer, so that the interpreter exits without an error."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 @contextmanager
@@ -120,4 +122,10 @@ def _reader() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
+        _abandon()
         raise ReaderGoneError from error
+    except OSError as error:
+        _abandon()
+        raise InvalidInputError(
+            f"cannot write to the standard output: {error.strerror}; the rest of the output is lost"
+        ) from error

@@ -94,7 +94,7 @@ def _run(body: Callable[..., None], options: Options, arguments: dict[str, Any])
             body(session, **arguments)
         out.flush()
     except ReaderGoneError:
-        out.abandon()
+        pass
     except typer.Exit:
         out.flush()
         raise

@@ -5,7 +5,6 @@ Each table is one object ``<prefix>/<id in hex>``. Ranges and metaranges have th
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +25,7 @@ from graveler.committed.table import (
 from graveler.errors import CorruptionError, InternalError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
-from graveler.process import keep_freed_memory, submitted, watch
+from graveler.process import Threads, keep_freed_memory, watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
@@ -228,7 +227,7 @@ class RangeStore:
         self, *, keep: bool, numbered: bool
     ) -> Iterator[Callable[[RangeInfo], Callable[[], FlatTable]]]:
         """Return a function that starts to open a range and returns a function for its result."""
-        pool: ThreadPoolExecutor | None = None
+        pool: Threads | None = None
 
         def later(info: RangeInfo) -> Callable[[], FlatTable]:
             nonlocal pool
@@ -236,8 +235,8 @@ class RangeStore:
             if not self.objects.put_threads or self.cache.has(info.id):
                 return open_range
             if pool is None:
-                pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="graveler-get")
-            return submitted(pool, open_range)
+                pool = Threads(_FETCHERS, thread_name_prefix="graveler-get")
+            return pool.submit(open_range).result
 
         try:
             yield later

@@ -15,7 +15,7 @@ records after fragments are first held in memory. There are three cases:
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -33,6 +33,7 @@ from graveler.committed.table import FinishedTable, Scratch, fits_in_memory
 from graveler.committed.tree import Tree, TreeBuilder
 from graveler.errors import StateError
 from graveler.model import RANGE_KEY_BYTES, RangeInfo
+from graveler.process import Threads
 from graveler.processes import Workers, spare_cores
 
 _WAITING_EACH: Final = 2
@@ -63,7 +64,7 @@ class Publisher:
         self._together = 1 if self._threads else _TOGETHER
         self._kept: list[FinishedTable] = []
         self._bytes = 0
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Threads | None = None
         self._waiting: deque[Future[None]] = deque()
 
     def add(self, table: FinishedTable) -> None:
@@ -112,7 +113,7 @@ class Publisher:
     def _submit(self) -> None:
         most = _WAITING_EACH * self._threads or 1
         if self._kept and self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads or 1, thread_name_prefix="graveler-put")
+            self._pool = Threads(self._threads or 1, thread_name_prefix="graveler-put")
         while self._kept and self._pool is not None:
             if len(self._waiting) >= most:
                 self._settle_first()

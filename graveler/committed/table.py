@@ -12,7 +12,6 @@ tables are written to a scratch folder.
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Final, NamedTuple
 from graveler.committed.form import Form, Piece
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
-from graveler.process import submitted
+from graveler.process import Threads
 from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 from graveler.values import range_id, record_id
@@ -282,8 +281,8 @@ def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[P
     if not form.count:
         raise CorruptionError(f"{what} holds no record")
     info = RangeInfo(identifier, first, last, form.count, form.size)
-    with ThreadPoolExecutor(1) as beside:  # SHA-256 of many bytes releases the GIL
-        found = submitted(beside, form.digest())
+    with Threads(1) as beside:  # SHA-256 of many bytes releases the GIL
+        found = beside.submit(form.digest()).result
         file = form.finish(KINDS[TableKind.RANGE], identifier, digest=digest)
     if (computed := found()) != digest:
         raise CorruptionError(

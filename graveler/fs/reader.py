@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from glob import escape, has_magic
@@ -21,6 +20,7 @@ from graveler.fs.file import GravelerFile
 from graveler.fs.trees import TreeFileSystem
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
+from graveler.process import Threads
 from graveler.reads import Stores
 from graveler.reads.files import download, read_entry, read_range
 from graveler.reads.listing import first_key, list_entries
@@ -389,7 +389,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         wanted = list(zip(paths, firsts, lasts, strict=True))
         if len(wanted) < 2:
             return [read(request) for request in wanted]
-        with ThreadPoolExecutor(min(_READERS, len(wanted))) as readers:
+        with Threads(min(_READERS, len(wanted))) as readers:
             return list(readers.map(read, wanted))
 
 

@@ -1,7 +1,6 @@
 """Checks that the objects of entries exist and match their entries."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from operator import itemgetter
 from threading import Lock
@@ -11,6 +10,7 @@ from typing import Final
 from graveler.clock import Clock
 from graveler.fsck.checkpoint import Checkpoint
 from graveler.model import Entry, RangeInfo
+from graveler.process import Threads
 from graveler.reads import Stores
 from graveler.reads.soundness import (
     Depth,
@@ -103,7 +103,7 @@ class ObjectCheck:
         new = {mark: entry for mark, entry in by_mark if mark not in self._sound}
         self._pass_over(new.keys() & self._earlier)
         fresh = [mark for mark in new if mark not in self._sound and mark not in self._faults]
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with Threads(_THREADS) as pool:
             answers = pool.map(lambda mark: self._look(new[mark]), fresh)
             try:
                 for mark, (fault, read) in zip(fresh, answers, strict=True):

@@ -2,10 +2,10 @@
 
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, Final
 
 from graveler.model import Entry
+from graveler.process import Threads
 from graveler.reads import Stores
 from graveler.reads.files import open_unverified, refusal, verifier_of
 
@@ -70,7 +70,7 @@ class Download:
         def read() -> bytes:
             return file.read(min(self.length - at, _PIECE_BYTES))
 
-        with ThreadPoolExecutor(2) as threads:
+        with Threads(2) as threads:
             coming, hashed = threads.submit(read), threads.submit(_nothing, 0, b"")
             while piece := coming.result():
                 at += len(piece)

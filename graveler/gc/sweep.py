@@ -8,7 +8,6 @@ the record, which keeps the table. A writer that needs it after that step waits.
 
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +18,7 @@ from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.process import batches
+from graveler.process import Threads, batches
 from graveler.reads import Stores
 from graveler.refs.commits import Expired
 from graveler.repository.borrowed import SPARED
@@ -177,7 +176,7 @@ class Sweep:
 
     def _delete_data(self) -> None:
         names = self._marks.names(self._mark, Kind.DATA)
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-sweep") as pool:
+        with Threads(_THREADS, thread_name_prefix="graveler-sweep") as pool:
             for chunk in batches(names, _CHUNK):
                 gone = []
                 for key, size in chunk:

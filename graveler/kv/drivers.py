@@ -12,6 +12,7 @@ from graveler.kv.store import (
     ABSENT,
     MAX_KEY_BYTES,
     MAX_KEYS,
+    MAX_VALUE_BYTES,
     PRESENT,
     KVStore,
     Predicate,
@@ -179,13 +180,18 @@ def check_key(partition: str, key: bytes) -> None:
 
 
 def check_value(key: bytes, value: bytes) -> None:
-    """Refuse a value that is not ``bytes``, such as None or a mutable buffer.
+    """Refuse a value that is not ``bytes``, such as None or a mutable buffer, or is too large.
 
     Raises:
-        InvalidInputError: The value is not ``bytes``.
+        InvalidInputError: The value is not ``bytes``, or longer than `MAX_VALUE_BYTES`.
     """
     if not isinstance(value, bytes):
         raise InvalidInputError(f"value of type {type(value).__name__} for {key!r}: give bytes")
+    if len(value) > MAX_VALUE_BYTES:
+        raise InvalidInputError(
+            f"record {key!r} would have {len(value)} bytes: at most {MAX_VALUE_BYTES}; shorten what it "
+            "holds, or remove some of it"
+        )
 
 
 def check_predicate(predicate: Predicate) -> None:
@@ -278,7 +284,7 @@ def chunks(
         for key, value in chunk:
             if not 1 <= len(key) <= MAX_KEY_BYTES:
                 check_key(partition, key)
-            if type(value) is not bytes:
+            if type(value) is not bytes or len(value) > MAX_VALUE_BYTES:
                 check_value(key, value)
         yield chunk
 

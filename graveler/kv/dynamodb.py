@@ -37,7 +37,6 @@ _SCHEMA: Final[dict[str, Any]] = {
         {"AttributeName": _KEY, "AttributeType": "B"},
     ],
 }
-_MAX_ITEM: Final = 400 * 1024
 _WRITE_AT_ONCE: Final = 25
 _ATTEMPTS: Final = 10  # in a row in which the service handled no item of the rest of a batch
 _TABLE_PATIENCE: Final = 300  # approximate seconds
@@ -243,12 +242,6 @@ def _name(partition: str, key: bytes) -> dict[str, Any]:
 
 
 def _item(partition: str, key: bytes, value: bytes) -> dict[str, Any]:
-    size = len(partition.encode()) + len(key) + len(value) + len(_PARTITION + _KEY + _VALUE)
-    if size > _MAX_ITEM:
-        raise InvalidInputError(
-            f"value of {len(value)} bytes for {key!r} in {partition!r}: DynamoDB takes "
-            f"{_MAX_ITEM} with the names; use another database for such values"
-        )
     return {**_name(partition, key), _VALUE: {"B": value}}
 
 

@@ -27,6 +27,7 @@ try:
 
     from graveler.kv.dialect import Dialect, Failure, SessionLocks, statements
     from graveler.kv.sql import SQLKVStore
+    from graveler.kv.store import MAX_VALUE_BYTES
 except ImportError as error:
     missing = (error.name or "").partition(".")[0]
     raise MissingDependencyError(f'MySQL needs {missing}: pip install "graveler[mysql]"') from error
@@ -43,6 +44,7 @@ _SESSION: Final = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION innodb_lock_wait_timeout = {lock:.0f}",
     "SET SESSION lock_wait_timeout = {lock:.0f}",
+    "SET SESSION wait_timeout = 60",  # the server ends an idle session, so that pools shrink
 )
 _BOUND_MARIADB: Final = "SET SESSION max_statement_time = {statement:g}"
 _BOUND_MYSQL: Final = "SET SESSION max_execution_time = {milliseconds:.0f}"  # reads; writes: locks
@@ -63,6 +65,8 @@ _OBJECTS: Final = {"auth_plugin_map", "conv", "cursorclass", "defer_connect", "s
 _OPTIONS: Final = frozenset(signature(PyMySQLConnection).parameters) - _OBJECTS | {
     f"ssl_{name}" for name in ("ca", "key", "cert", "capath", "cipher", "check_hostname")
 }
+# Quoting doubles the size at worst, and a condition also sends the old value.
+_LEAST_PACKET: Final = 4 * (MAX_VALUE_BYTES + 4096)
 _PACKET: Final = text("SELECT @@max_allowed_packet")
 _SAFE: Final[Mapping[str, frozenset[str]]] = {
     "innodb_flush_log_at_trx_commit": frozenset({"1", "3"}),
@@ -165,7 +169,6 @@ class MySQLKVStore(SQLKVStore):
         locks=SessionLocks(_take_turn, _give_turn),
         needs_database=True,
     )
-    _longest = 0
 
     def _arguments(self) -> dict[str, Any]:
         silence, limit = self._retrier.try_s, self._retrier.limit_s
@@ -194,8 +197,12 @@ class MySQLKVStore(SQLKVStore):
     def _prepare(self) -> None:
         if self._durable:
             self._check_durable()
-        # Quoting doubles the size at worst, and a condition also sends the old value.
-        self._longest = self._run(lambda c: int(c.execute(_PACKET).scalar_one())) // 4 - 4096
+        packet = self._run(lambda c: int(c.execute(_PACKET).scalar_one()))
+        if packet < _LEAST_PACKET:
+            raise InvalidInputError(
+                f"{self._name} takes statements of {packet} bytes: raise its max_allowed_packet to "
+                f"{_LEAST_PACKET} or more"
+            )
         if not self._run(lambda c: c.execute(_EXISTS).scalar_one()):
             self._run(lambda c: c.execute(_CREATE).rowcount)
 
@@ -229,13 +236,6 @@ class MySQLKVStore(SQLKVStore):
         if error.connection_invalidated:
             return _GONE
         return Failure(InternalError, f"error {number}")
-
-    def _check_value(self, key: bytes, value: bytes) -> None:
-        if len(value) > self._longest:
-            raise InvalidInputError(
-                f"value of {len(value)} bytes for {key!r}: {self._name} takes up to "
-                f"{self._longest}; raise its max_allowed_packet"
-            )
 
     def _coded(self, partition: str) -> Any:
         return partition.encode()

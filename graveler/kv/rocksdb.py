@@ -12,12 +12,12 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from threading import Lock
-from typing import Any, Final
+from threading import Lock, RLock
+from typing import Any, Final, TypeVar
 
 from rocksdict import (
     AccessType,
@@ -45,13 +45,15 @@ from graveler.kv.drivers import Driver, holds
 from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
 from graveler.privacy import make_folder, may_write
-from graveler.process import abandon, watch
+from graveler.process import NO_DESCRIPTOR, abandon, watch
 
 # `KVStore` documents the methods.
 # ruff: noqa: D102
 
 
 _log: Final = logging.getLogger(__name__)
+_ROOM: Final = 1 << 20
+_T = TypeVar("_T")
 
 
 def _options() -> Options:
@@ -80,9 +82,10 @@ class _Handle:
     """An open folder, and the lock that makes a compare-and-set atomic."""
 
     def __init__(self, folder: Path) -> None:
-        self.lock = Lock()
+        self.lock = RLock()
         self.turns = Turns()
         self.users = 0
+        self.failed = False
         self.inherited_from: int | None = None
         self._reader: LinkedReader | None = None
         with _translated(folder):
@@ -95,6 +98,35 @@ class _Handle:
                 self.db = Rdict(str(folder), _options())
         self.durably = WriteOptions()
         self.durably.sync = True
+
+    @contextmanager
+    def writing(self, folder: Path) -> Iterator[Rdict]:
+        with self.lock:
+            self.mend(folder)
+            try:
+                yield self.db
+            except DbClosedError:
+                raise
+            except Exception as error:
+                self.failed = self._reader is None
+                if self.failed and not _is_full(str(error)):
+                    _close(folder, self.db)  # so that a read finds what the log has
+                raise
+
+    def mend(self, folder: Path) -> None:
+        """Open the folder again after a failed write: RocksDB refuses every later write."""
+        if not self.failed:
+            return
+        try:
+            # if there is still no room, the open folder can be read
+            with tempfile.TemporaryFile(dir=folder) as file:
+                os.posix_fallocate(file.fileno(), 0, _ROOM)
+        except OSError as error:
+            raise _translate(folder, str(error), conditional=False) from error
+        with suppress(DbClosedError):
+            _close(folder, self.db)
+        self.db = Rdict(str(folder), _options())
+        self.failed = False
 
     def close(self, folder: Path) -> None:
         with self.lock:
@@ -156,8 +188,8 @@ def _translate(folder: Path, text: str, *, conditional: bool) -> GravelerError:
             f"{message}: RocksDB lets one process into a folder, and another one has this one "
             "open. Close it there, or use SQLite or PostgreSQL for several processes"
         )
-    if "No space left" in text:
-        return StorageFullError(f"{message}: free space on its disk, open the store again, repeat")
+    if _is_full(text):
+        return StorageFullError(f"{message}: free space on its disk, and repeat")
     if text.startswith("Corruption"):
         return CorruptionError(f"{message}: keep the folder, restore it from a backup")
     if "read only mode" in text:
@@ -169,7 +201,14 @@ def _translate(folder: Path, text: str, *, conditional: bool) -> GravelerError:
         return InvalidInputError(f"{message}: give a folder that this user may write to")
     # The effect of a failed write to the log is unknown.
     kind = OutcomeUnknownError if conditional else BackendUnavailableError
-    return kind(f"{message}: check the disk and the system log")
+    advice = NO_DESCRIPTOR if "Too many open" in text else "check the disk and the system log"
+    return kind(f"{message}: {advice}")
+
+
+def _is_full(text: str) -> bool:
+    """Return whether no byte of a write landed, because there is no room for it."""
+    reasons = ("No space left", "File too large", "Disk quota")
+    return "sync" not in text and any(reason in text for reason in reasons)
 
 
 def _close(folder: Path, db: Rdict) -> None:
@@ -205,71 +244,70 @@ class RocksDBKVStore(Driver):
         self._turns = self._handle.turns
 
     def _get(self, partition: str, key: bytes) -> bytes | None:
-        with self._open() as handle:
-            value: bytes | None = handle.db.get(_prefix(partition) + key)
-        return value
+        return self._read(lambda db: db.get(_prefix(partition) + key))
 
     def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
         with self._open() as handle, handle.lock:  # every writer holds this lock
-            values = ((name, handle.db.get(_prefix(name[0]) + name[1])) for name in keys)
+            values = [(name, self._get(*name)) for name in keys]
             return {name: value for name, value in values if value is not None}
 
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
-        with self._open() as handle, handle.lock:
-            handle.db.put(_prefix(partition) + key, value, handle.durably)
+        with self._writing() as db:
+            db.put(_prefix(partition) + key, value, self._handle.durably)
 
     def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
         prefix = _prefix(partition)
         batch = WriteBatch(raw_mode=True)
         for key, value in chunk:
             batch.put(prefix + key, value)
-        with self._open() as handle, handle.lock:
-            handle.db.write(batch, handle.durably)
+        with self._writing() as db:
+            db.write(batch, self._handle.durably)
 
     def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         full_key = _prefix(partition) + key
-        with self._open(conditional=True) as handle, handle.lock:
-            met = holds(predicate, handle.db.get(full_key))
+        with self._writing(conditional=True) as db:
+            met = holds(predicate, db.get(full_key))
             if met:
-                handle.db.put(full_key, value, handle.durably)
+                db.put(full_key, value, self._handle.durably)
         return met
 
     def _delete(self, partition: str, key: bytes) -> None:
-        with self._open() as handle, handle.lock:
-            handle.db.delete(_prefix(partition) + key, handle.durably)
+        with self._writing() as db:
+            db.delete(_prefix(partition) + key, self._handle.durably)
 
     def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
         full_key = _prefix(partition) + key
-        with self._open(conditional=True) as handle, handle.lock:
-            met: bool = handle.db.get(full_key) == value
+        with self._writing(conditional=True) as db:
+            met: bool = db.get(full_key) == value
             if met:
-                handle.db.delete(full_key, handle.durably)
+                db.delete(full_key, self._handle.durably)
         return met
 
     def _drop(self, partition: str) -> None:
         prefix = _prefix(partition)
-        with self._open() as handle, handle.lock:
-            handle.db.delete_range(prefix, _end(prefix), handle.durably)
+        with self._writing() as db:
+            db.delete_range(prefix, _end(prefix), self._handle.durably)
 
     def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         prefix = _prefix(partition)
         options = ReadOptions()
         options.set_iterate_upper_bound(_end(prefix))
+
         # an iterator that is kept over a yield would pin old files, and the lock after close()
-        with self._open() as handle:
-            items: Iterator[tuple[Any, bytes]] = handle.db.items(
-                from_key=prefix + start, read_opt=options
-            )
+        def read(db: Rdict) -> list[tuple[bytes, bytes]]:
+            items: Iterator[tuple[Any, bytes]] = db.items(from_key=prefix + start, read_opt=options)
             return [(key[len(prefix) :], value) for key, value in islice(items, limit)]
+
+        return self._read(read)
 
     def partitions(self, prefix: str) -> Iterator[str]:
         start = b""
-        while True:
-            with self._open() as handle:
-                items: Iterator[tuple[Any, bytes]] = handle.db.items(from_key=start)
-                key = next((bytes(key) for key, _ in items), None)
-            if key is None:
-                return
+
+        def first(db: Rdict) -> bytes | None:
+            keys: Iterator[Any] = db.keys(from_key=start)
+            return next(keys, None)
+
+        while key := self._read(first):
             name = key[2 : 2 + int.from_bytes(key[:2], "big")]
             if name.startswith(prefix.encode()):
                 yield name.decode()
@@ -296,6 +334,20 @@ class RocksDBKVStore(Driver):
             )
         with _translated(self._folder, conditional=conditional):
             yield self._handle
+
+    @contextmanager
+    def _writing(self, *, conditional: bool = False) -> Iterator[Rdict]:
+        with self._open(conditional=conditional) as handle, handle.writing(self._folder) as db:
+            yield db
+
+    def _read(self, work: Callable[[Rdict], _T]) -> _T:
+        with self._open() as handle:
+            try:
+                return work(handle.db)
+            except DbClosedError:  # a writer opens the folder again
+                with handle.lock:
+                    handle.mend(self._folder)
+                    return work(handle.db)
 
 
 _LEFT_OUT: Final = ("LOCK", "LOG", "rocksdict-config.json")

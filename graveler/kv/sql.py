@@ -105,18 +105,14 @@ class SQLKVStore(Driver):
         return {(self._decoded(row[0]), bytes(row[1])): row[2] for row in rows}
 
     def _set(self, partition: str, key: bytes, value: bytes) -> None:
-        self._check_value(key, value)
         self._write(self._sql.set, partition=self._coded(partition), key=key, value=value)
 
     def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
-        for key, value in chunk:
-            self._check_value(key, value)
         # A statement may touch a row only once. All writers lock rows in the same order, which
         # prevents deadlocks.
         self._write_rows(self._coded(partition), sorted(dict(chunk).items()))
 
     def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
-        self._check_value(key, value)
         parameters = {"partition": self._coded(partition), "key": key, "value": value}
         if predicate is ABSENT:
             statement = self._sql.set_absent
@@ -249,9 +245,6 @@ class SQLKVStore(Driver):
     @abstractmethod
     def _failure(self, error: DBAPIError) -> Failure:
         """Return the meaning of an error of the database."""
-
-    def _check_value(self, key: bytes, value: bytes) -> None:
-        """Refuse a value that the database does not accept."""
 
     def _coded(self, partition: str) -> Any:
         return partition

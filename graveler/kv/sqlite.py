@@ -34,7 +34,7 @@ from graveler.kv.sqlite_read_only import ReadOnlyConnections
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.kv.turns import FileTurns
 from graveler.privacy import create_file, make_folder, may_write
-from graveler.process import abandon, held_off, watch
+from graveler.process import NO_DESCRIPTOR, abandon, held_off, watch
 
 _T = TypeVar("_T")
 
@@ -284,8 +284,7 @@ class SQLiteKVStore(Driver):
         connection.execute(_CREATE)
 
     def _check_open(self) -> None:
-        with self._connections.borrow():
-            pass
+        self._run(lambda _: None)
 
     @staticmethod
     def _drop_some(connection: sqlite3.Connection, partition: str) -> bool:
@@ -325,17 +324,30 @@ class SQLiteKVStore(Driver):
             return StorageFullError(f"{message}: free space on its disk and repeat")
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             return CorruptionError(f"{message}: keep the file, restore it from a backup")
-        if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
+        unopened = code == sqlite3.SQLITE_CANTOPEN
+        if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM} or (
+            unopened and _has_descriptor()
+        ):
             refused = ReadOnlyError if code == sqlite3.SQLITE_READONLY else InvalidInputError
             return refused(
                 f"{message}: to be written to, the file and its folder must be writable by user id "
                 f"{os.geteuid()}, and their disk not read-only"
             )
-        if code == sqlite3.SQLITE_IOERR:
+        if unopened or code == sqlite3.SQLITE_IOERR:
             # the effect of a failed fsync is unknown
-            kind = OutcomeUnknownError if conditional else BackendUnavailableError
-            return kind(f"{message}: check the disk and the system log")
+            lost = conditional and not unopened
+            kind = OutcomeUnknownError if lost else BackendUnavailableError
+            advice = NO_DESCRIPTOR if unopened else "check the disk and the system log"
+            return kind(f"{message}: {advice}")
         return InternalError(f"{message} ({getattr(error, 'sqlite_errorname', 'no code')})")
+
+
+def _has_descriptor() -> bool:
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def _no_room_for_index(error: sqlite3.Error) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import quote
 
-from graveler.errors import StateError
+from graveler.errors import BackendUnavailableError, StateError
 from graveler.process import held_off
 
 
@@ -112,10 +112,15 @@ class ReadOnlyConnections:
         return connection
 
     def _copy(self) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="graveler-kv-"))
-        self._copies.append(folder)
-        for file in (self._path, self._log):
-            shutil.copyfile(file, folder / file.name)
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="graveler-kv-"))
+            self._copies.append(folder)
+            for file in (self._path, self._log):
+                shutil.copyfile(file, folder / file.name)
+        except OSError as error:
+            raise BackendUnavailableError(
+                f"{self._path} is copied to be read: {error}: free space or close files, and repeat"
+            ) from error
         return folder / self._path.name
 
 

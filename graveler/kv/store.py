@@ -26,6 +26,10 @@ from typing import Any, Final, Self
 MAX_KEY_BYTES: Final = 1024
 """Maximum length of keys and partition names that every driver accepts (DynamoDB's limit)."""
 
+MAX_VALUE_BYTES: Final = 384 * 1024
+"""Maximum length of a value that every driver accepts. With its names it fits into an item of
+DynamoDB."""
+
 MAX_KEYS: Final = 25
 """Maximum number of keys of one :meth:`KVStore.get_many`. DynamoDB accepts 100, but other services
 with its protocol accept 25."""

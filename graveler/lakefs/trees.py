@@ -6,7 +6,7 @@ results by lakeFS id.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Final, Self, TypeVar
 
 from graveler.committed import EMPTY_METARANGE, metarange
@@ -23,7 +23,7 @@ from graveler.lakefs.messages import LakefsEntry, LakefsRange, decode_entry, dec
 from graveler.lakefs.namespace import RANGES, Namespace
 from graveler.lakefs.state import NOTHING, ImportState
 from graveler.model import RangeInfo
-from graveler.process import Progress
+from graveler.process import Progress, Threads
 from graveler.reads import Stores
 from graveler.values import RECORD_ID_BYTES, RecordsDigest, encode_entry, range_id, record_id, total
 
@@ -196,7 +196,7 @@ class _Workers:
 
     def __init__(self, count: int) -> None:
         self._ahead = _AHEAD_EACH * count
-        self._pool = ThreadPoolExecutor(count, "graveler-lakefs") if count else None
+        self._pool = Threads(count, "graveler-lakefs") if count else None
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -53,7 +52,7 @@ from graveler.objects.store import (
     folder_of_prefix,
 )
 from graveler.privacy import PRIVATE_FILE
-from graveler.process import submitted
+from graveler.process import Threads
 
 _TEMPORARY: Final = ".graveler-tmp"
 _ABANDONED_AFTER: Final = timedelta(days=1)  # and only without an owner, because a clock can jump
@@ -384,8 +383,8 @@ def _flush(files: Sequence[tuple[Path, _Staged]]) -> None:
         with storage_errors(f"write file://{path}", writing=True):
             os.fsync(staged.descriptor)
 
-    with ThreadPoolExecutor(_FLUSHERS, "graveler-flush") as pool:
-        others = [submitted(pool, partial(flush, *file)) for file in files[1:]]
+    with Threads(_FLUSHERS, "graveler-flush") as pool:
+        others = [pool.submit(partial(flush, *file)).result for file in files[1:]]
         for file in files[:1]:
             flush(*file)
         for result in others:

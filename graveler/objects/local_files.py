@@ -18,6 +18,7 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.privacy import PRIVATE_FILE, PRIVATE_FOLDER
+from graveler.process import NO_DESCRIPTOR
 
 _MOST_KNOWN: Final = 8
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -50,8 +51,12 @@ def _translated(error: OSError, what: str, *, writing: bool) -> GravelerError:
             return InvalidInputError(
                 f"{reason}; in a folder a key cannot be the beginning of another: choose another key"
             )
-        case _:
-            return BackendUnavailableError(f"{reason}; check the disk, and repeat")
+        case errno.ENAMETOOLONG:
+            return InvalidInputError(f"{reason}; choose a shorter name")
+        case number:
+            full = number in {errno.EMFILE, errno.ENFILE}
+            advice = NO_DESCRIPTOR if full else "check the disk, and repeat"
+            return BackendUnavailableError(f"{reason}; {advice}")
 
 
 @contextmanager

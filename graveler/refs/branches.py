@@ -274,12 +274,13 @@ class Branches:
         """
         check_branch(record.name)
         births: list[str] = []
+        unknown = OutcomeUnknownError(f"branch {record.name!r} may have been made")
         while True:
             born = record.born or self._moves.birth(record.name)
             if births and record.born:
                 born = f"{born}.{self._ids.unique()}"
             try:
-                return self.replace(replace(record, born=born), ABSENT, action=action, named=named)
+                made = self.replace(replace(record, born=born), ABSENT, action=action, named=named)
             except PreconditionFailedError:
                 stored = self._reads.get(record.name) if births else None
                 if stored and decode_branch(stored.value).born in births:
@@ -287,12 +288,22 @@ class Branches:
                 raise AlreadyExistsError(
                     f"branch {record.name!r} exists: choose another name"
                 ) from None
-            except OutcomeUnknownError:
-                # the lost write may be done later, or be deleted already: this is another branch
+            except OutcomeUnknownError as error:
+                # the lost write may be done later: the next one makes another branch
                 births.append(born)
                 record = replace(record, staging_token=self._ids.unique())
-                if len(births) == _TRIES or not is_of_run(record.name):
-                    raise
+                unknown = error
+            else:
+                if not births or not self._was_deleted(record.name, births):
+                    return made
+                self.delete(made.record, made.predicate)
+            # a branch that was made and deleted meanwhile does not come back
+            if len(births) == _TRIES or self._was_deleted(record.name, births):
+                raise unknown
+
+    def _was_deleted(self, name: str, births: list[str]) -> bool:
+        """Return whether the log has the deletion of one of these branches."""
+        return any(life.born in births for life in self._moves.lives(name))
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:
         """Remove the branch if its record is still `record`, which has `predicate`.

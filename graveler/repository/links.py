@@ -5,7 +5,6 @@ Many files are looked up in as few requests as possible.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from os.path import commonprefix
@@ -18,6 +17,7 @@ from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.objects.store import ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import check_declared
+from graveler.process import Threads
 from graveler.reads.stores import Stores, undeclared
 from graveler.refs import Epoch
 
@@ -245,6 +245,6 @@ def _heads(store: ObjectStore, keys: list[str]) -> Iterator[tuple[str, ObjectInf
     if len(keys) <= 1 or not store.put_threads:
         infos = list(map(head, keys))
     else:
-        with ThreadPoolExecutor(min(AT_A_TIME, len(keys)), "graveler-look-up") as pool:
+        with Threads(min(AT_A_TIME, len(keys)), "graveler-look-up") as pool:
             infos = list(pool.map(head, keys))
     return ((key, info) for key, info in zip(keys, infos, strict=True) if info is not None)

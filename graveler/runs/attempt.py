@@ -152,11 +152,14 @@ class Attempt:
                     _log.warning("the lease could not be renewed; the thread will retry: %s", error)
 
         thread = Thread(target=beat, name=f"lease of {self.handle.branch}", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread is left, or the interpreter is ending
+            _log.warning("the lease is not renewed meanwhile: %s", error)
         try:
             yield
         finally:
-            if os.getpid() == process:  # a forked process does not have the thread
+            if os.getpid() == process and thread.is_alive():  # a fork does not have the thread
                 over.set()
                 thread.join(_PATIENCE_S)  # the store may hang
 

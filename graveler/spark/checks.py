@@ -5,14 +5,13 @@ each object once, even if many entries name it. Tasks get object stores and no k
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graveler.committed import RangeStore
 from graveler.model import Entry, RangeInfo
-from graveler.process import batches
+from graveler.process import Threads, batches
 from graveler.reads.soundness import (
     OBJECT,
     Depth,
@@ -115,7 +114,7 @@ class ObjectTask:
     def __call__(self, objects: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         """Yield the mark, the fault and the number of bytes read of each object."""
         rows = (row for batch in objects for row in batch.to_pylist())
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-fsck") as pool:
+        with Threads(_THREADS, thread_name_prefix="graveler-fsck") as pool:
             for chunk in batches(rows, _CHUNK):
                 yield batch_of([*pool.map(self._look, chunk)], _LOOKED)
 

@@ -5,7 +5,6 @@ and of the target, and no key-value store.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +14,7 @@ from graveler.committed.metarange import prefix_end, read
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry
 from graveler.names import path_key
-from graveler.process import batches
+from graveler.process import Threads, batches
 from graveler.reads.downloads import MOST_FAULTS, failure
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
@@ -55,7 +54,7 @@ class CopyTask:
         faults = 0
         names = [field.split()[0] for field in _RESULT.split(", ")]
         types = (pa.int64(), pa.int64(), pa.string(), pa.string())
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-export") as pool:
+        with Threads(_THREADS, thread_name_prefix="graveler-export") as pool:
             for chunk in batches((row for batch in rows for row in batch.to_pylist()), _CHUNK):
                 done = [*pool.map(self._do, chunk)]
                 faults += sum(fault is not None for *_, fault in done)

@@ -7,7 +7,6 @@ The types of partition columns are stored too, because a path does not distingui
 
 import json
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -17,6 +16,7 @@ from graveler.model import METADATA_BYTES, Entry
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import RangedFile
 from graveler.parallel import thread_count
+from graveler.process import Threads
 from graveler.reads.files import read_range
 from graveler.spark.ports import Files, partition_columns
 
@@ -57,7 +57,7 @@ def described(
     kept = {SCHEMA: _encoded(fields.values()), **({PARTITIONS: _encoded(last)} if last else {})}
     if sum(len(text.encode()) for text in kept.values()) > _MOST:
         kept = {}
-    with ThreadPoolExecutor(store.put_threads or 1) as pool:
+    with Threads(store.put_threads or 1) as pool:
         return [{**kept, ROWS: str(rows)} for rows in pool.map(partial(_rows, store), files)]
 
 
@@ -76,7 +76,7 @@ def have_same_columns(stores: "Stores", entries: Sequence[Entry]) -> bool:
     """
     threads = thread_count(None, stores.objects.put_threads)
     try:
-        with ThreadPoolExecutor(threads) as pool:
+        with Threads(threads) as pool:
             first, *others = pool.map(partial(_columns, stores), entries)
     except (GravelerError, OSError, ValueError):
         return False

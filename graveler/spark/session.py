@@ -1,6 +1,7 @@
 """A Spark session that starts on a laptop without settings."""
 
 import re
+import secrets
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -109,7 +110,9 @@ def session(
     settings = dict(_ANYWHERE)
     if master.startswith("local"):
         settings |= _ON_ONE_MACHINE
-        settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "graveler-spark")
+        # Spark makes the folder when it saves a table: no other user can know its name before
+        warehouse = Path(tempfile.gettempdir()) / f"graveler-spark-{secrets.token_hex(16)}"
+        settings["spark.sql.warehouse.dir"] = str(warehouse)
     builder = SparkSession.builder.master(master).appName(app_name)
     return _build(builder, settings | dict(reach) | dict(config or {}))
 

@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,7 @@ from graveler.model import Entry
 from graveler.names import check_path
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.process import Threads
 from graveler.spark.formats import check_format, refuse_delta
 from graveler.spark.ports import (
     Target,
@@ -54,7 +54,7 @@ def settle(store: ObjectStore, files: Sequence[ObjectInfo]) -> list[str]:
     root = Path(store.root.removeprefix(_LOCAL))
     paths = [root / info.key for info in files]
     with storage_errors(f"read what Spark wrote below {store.root}"):
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with Threads(_THREADS) as pool:
             checksums = list(pool.map(_settle, paths))
         for folder in {path.parent for path in paths}:
             DurableFolders(root).sync(folder)

@@ -32,6 +32,7 @@ from graveler.errors import (
     UnsortedKeysError,
 )
 from graveler.privacy import PRIVATE_FILE
+from graveler.process import NO_DESCRIPTOR
 from graveler.sstable.block import encode_block
 from graveler.sstable.compression import NO_COMPRESSION
 from graveler.sstable.format import TRAILER_BYTES, XXH3, Footer, Handle, encode_footer, varint, xxh3
@@ -140,6 +141,7 @@ _TRANSLATIONS: Final[tuple[tuple[str, type[GravelerError], str], ...]] = (
     ("Disk quota exceeded", StorageFullError, _FREE_SPACE),
     ("File too large", StorageFullError, _FREE_SPACE),
     ("IO error: No such file", NotFoundError, "its folder is missing; create it"),
+    ("Too many open files", BackendUnavailableError, NO_DESCRIPTOR),
     ("IO error", BackendUnavailableError, "the disk refused the write"),
 )
 """Part of RocksDB's text, graveler's error, the way out. The first part that matches decides."""
@@ -310,4 +312,6 @@ def _translated_by_system(error: BaseException, path: Path) -> BaseException:
         return StorageFullError(f"table {path}: {_FREE_SPACE} ({error})")
     if isinstance(error, FileNotFoundError):
         return NotFoundError(f"table {path} was removed while it was written: write it again")
-    return BackendUnavailableError(f"table {path}: the disk refused the write ({error})")
+    none_left = error.errno in {errno.EMFILE, errno.ENFILE}
+    advice = NO_DESCRIPTOR if none_left else "the disk refused the write"
+    return BackendUnavailableError(f"table {path}: {advice} ({error})")

@@ -56,6 +56,33 @@ def test_an_output_that_knows_no_umlauts_still_gets_every_line(folder, history):
     assert "größe" in [json.loads(line)["path"] for line in out.splitlines()]
 
 
+def in_a_shell(line, *arguments, cwd):
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {line}', "sh", *PROGRAM, *arguments],
+        cwd=cwd,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("line", [">&-", ">&- 2>&-", ">&- 2>&- <&-"])
+def test_a_verb_with_a_closed_output_does_its_work(folder, history, line):
+    history.branch("main").put("a", b"1")
+    assert in_a_shell(line, "commit", "-m", "quiet", cwd=folder) == (0, "")
+    assert history.commit("main").message == "quiet"
+    for verb in (["ls"], ["get", "main:a"], ["log", "--json"], ["--version"]):
+        assert in_a_shell(line, *verb, cwd=folder) == (0, "")
+
+
+def test_an_output_or_input_that_cannot_be_used_is_named(folder, history):
+    code, err = in_a_shell(">/dev/full", "ls", cwd=folder)
+    assert (code, "cannot write to the standard output: No space left" in err) == (1, True)
+    code, err = in_a_shell("<&-", "put", "-", ":a", cwd=folder)
+    assert (code, "the standard input is closed" in err) == (2, True)
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_reader_that_has_had_enough_ends_a_listing_quietly(folder, repo, options):
     link_unseen(

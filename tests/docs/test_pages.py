@@ -34,7 +34,6 @@ HIDDEN = {
     "docs/guides/lakefs.md": 1,
     "docs/guides/links.md": 1,
     "docs/guides/programs.md": 1,
-    "docs/guides/refs-store.md": 2,
     "docs/concepts/runs.md": 5,
 }
 """The number of blocks of a page that readers do not see. A number may only fall."""

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import json
 import sys
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from pyarrow import orc
 import graveler
 from graveler.errors import (
     CorruptionError,
+    GravelerError,
     InvalidInputError,
     MissingDependencyError,
     ObjectNotFoundError,
@@ -231,6 +233,61 @@ def test_a_damaged_inventory_is_named(main, landing, tmp_path, name, spoil, said
     with pytest.raises((InvalidInputError, ObjectNotFoundError), match=said):
         main.import_(file, "in/")
     assert tree(main) == {}
+
+
+HOSTILE_TIMES = {
+    "after the year 9999": pa.array([2**62], pa.timestamp("us")),
+    "before the year 1": pa.array([-(2**62)], pa.timestamp("us")),
+    "an unknown zone": pa.array([0], pa.timestamp("us", tz="Nowhere/Land")),
+    "a long duration": pa.array([2**62], pa.duration("us")),
+    "a date": pa.array([2**30], pa.date32()),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_TIMES)
+def test_a_hostile_time_in_an_inventory_ends_in_a_named_error(main, landing, tmp_path, what):
+    first = rows(landing)[0]
+    times = HOSTILE_TIMES[what]
+    table = pa.table({"path": ["a"], "address": [first["address"]], "size": [3], "mtime": times})
+    pq.write_table(table, tmp_path / "i.parquet", store_schema=True)
+    with pytest.raises(GravelerError):
+        main.import_(tmp_path / "i.parquet", verify=False)
+    assert tree(main) == {}
+
+
+def test_a_header_of_many_columns_is_checked_at_once(main, tmp_path):
+    names = [f"c{number}" for number in range(20_000)]
+
+    class Counted(str):
+        compared = 0
+
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Counted.compared += 1
+            return str.__eq__(self, other)
+
+    assert len(list(files.rows_of_table(io.BytesIO(b"1\n"), "i.csv", ["a"]))) == 1
+    twice = [*map(Counted, names), Counted("c0")]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(files, "plain", lambda name: name)
+        with pytest.raises(InvalidInputError, match="'c0'"):
+            list(files.rows_of_table(io.BytesIO(b"1\n"), "i.csv", twice))
+    assert Counted.compared < 10 * len(names)
+
+
+@pytest.mark.parametrize("key", ["/absolute.csv", "../outside.csv", "x/../../outside.csv"])
+def test_a_manifest_names_no_file_outside_its_folder(main, tmp_path, key):
+    here = tmp_path / "inventory" / "date" / "manifest.json"
+    here.parent.mkdir(parents=True)
+    (tmp_path / "outside.csv").write_text("")
+    (tmp_path / "inventory" / "outside.csv").write_text("")
+    key = key.replace("/absolute", str(tmp_path / "outside"))
+    here.write_text(
+        json.dumps({"fileSchema": "Bucket", "fileFormat": "CSV", "files": [{"key": key}]})
+    )
+    with pytest.raises(InvalidInputError, match="beside the manifest"):
+        main.import_(here)
 
 
 def test_an_inventory_that_changes_while_it_is_read_is_named(main, landing, tmp_path, monkeypatch):

@@ -1,11 +1,14 @@
 """Clean-up in background threads."""
 
-from threading import Event, get_ident
+from threading import Event, Thread, get_ident
 
 import pytest
 
+from graveler.errors import BackendUnavailableError
+from graveler.parallel import Bounds, in_order
 from graveler.process import Inline, OneThread
 from tests.harness.programs import FORKS, output_of
+from tests.harness.worlds import ScriptedWorld
 
 
 def fails():
@@ -67,6 +70,33 @@ def test_it_takes_work_again_after_it_was_closed():
 
 def test_what_is_handed_over_as_the_program_ends_is_done_at_once():
     assert output_of("foundations.programs.work_at_exit") == "early\nlate\n"
+
+
+@pytest.mark.parametrize("end", ["exit", "late-thread"])
+def test_calls_with_threads_work_after_the_main_thread(end, tmp_path):
+    assert output_of("foundations.programs.calls_at_the_end", end, tmp_path) == "done\n"
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    def refused(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refused)
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_a_call_without_a_free_thread_is_refused_by_name():
+    with pytest.raises(BackendUnavailableError, match="fewer threads"):
+        list(in_order(str, range(3), Bounds(2, 10, lambda _: 0)))
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_a_run_is_published_without_a_free_thread():
+    repo = ScriptedWorld().repo()
+    with repo.run("hour 05") as run:
+        run.put("a", b"1")
+    assert repo.ref("main").get("a") == b"1"
 
 
 def test_a_child_process_has_a_thread_of_its_own():

@@ -60,6 +60,14 @@ def test_the_patterns_match_what_they_are_for(what, line):
     assert re.search(FORBIDDEN[what], line)
 
 
+def test_threads_of_calls_come_from_one_class():
+    # an executor refuses all work once the main thread has ended
+    package = ROOT / "graveler"
+    files = [f for f in package.rglob("*.py") if package / "testing" not in f.parents]
+    found = [f for f in files if "ThreadPoolExecutor" in f.read_text("utf-8")]
+    assert found == [package / "process.py"]
+
+
 def test_the_readme_promises_only_commands_that_make_has():
     promised = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text("utf-8")))
     makefile = (ROOT / "Makefile").read_text("utf-8")

@@ -225,26 +225,6 @@ def test_several_keys_are_read_in_one_transaction(store: DynamoDBKVStore, servic
     assert service.requests == ["TransactGetItems", "GetItem"]
 
 
-def test_a_value_that_the_service_would_not_take_is_told(
-    store: DynamoDBKVStore, service: Service
-) -> None:
-    # The most that moto accepts: it counts the encoded bytes, a third more than the value has.
-    value = b"v" * 300_000
-    store.set("partition", b"key", value)
-    store.set_if("partition", b"key", value, value)
-    assert list(store.scan("partition")) == [(b"key", value)]
-    service.requests.clear()
-    value = b"v" * (400 * 1024 - len("partition" + "key" + "pkv") + 1)
-    for call in [
-        lambda: store.set("partition", b"key", value),
-        lambda: store.set_if("partition", b"key", value, PRESENT),
-        lambda: store.set_many("partition", [(b"key", value)]),
-    ]:
-        with pytest.raises(InvalidInputError, match="409600 with the names"):
-            call()
-    assert service.requests == []
-
-
 def test_a_table_is_made_as_it_must_be(store: DynamoDBKVStore, dynamodb_uri: str) -> None:
     table = store._call("describe_table")["Table"]
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"

@@ -1,8 +1,17 @@
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from graveler.errors import CorruptionError, InvalidInputError, LakeLockedError, StateError
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    LakeLockedError,
+    StateError,
+    StorageFullError,
+)
 from graveler.kv.rocksdb import RocksDBKVStore
 from graveler.kv.store import ABSENT
 from tests.harness.programs import output_of
@@ -88,3 +97,32 @@ def test_a_file_in_place_of_the_folder_is_told(folder: Path) -> None:
     folder.write_text("")
     with pytest.raises(InvalidInputError, match="give a folder"):
         RocksDBKVStore(folder)
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Let the system refuse the bytes of files beyond 100,000."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_folder_takes_writes_again_after_a_full_disk(folder: Path) -> None:
+    with RocksDBKVStore(folder) as store, RocksDBKVStore(folder) as other:
+        with no_room():
+            acknowledged = 0
+            with pytest.raises(StorageFullError):
+                while store.set_if("p", b"%03d" % acknowledged, b"v" * 1000, ABSENT):
+                    acknowledged += 1
+            with pytest.raises(StorageFullError):
+                store.set("p", b"k", b"v" * 1000)
+            assert other.get("p", b"000") is not None  # the open folder can still be read
+        expected = [b"%03d" % number for number in range(acknowledged)]
+        assert [key for key, _ in other.scan("p")] == expected
+        store.set("p", b"k", b"v")
+        assert [key for key, _ in other.scan("p")] == [*expected, b"k"]
+    with RocksDBKVStore(folder) as again:
+        assert [key for key, _ in again.scan("p")] == [*expected, b"k"]

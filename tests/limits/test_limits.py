@@ -11,7 +11,9 @@ from graveler import model
 from graveler.clock import RandomIds, SystemClock
 from graveler.config import LakeConfig
 from graveler.errors import CorruptionError, InvalidInputError
+from graveler.gates import checks
 from graveler.kv import open_kv
+from graveler.kv.store import MAX_VALUE_BYTES
 from graveler.lake import Lake
 from graveler.model import Entry
 from graveler.process import Inline
@@ -149,3 +151,26 @@ def test_the_page_has_every_limit():
     assert numbers == expected
     assert "9800" in PAGE.read_text("utf-8")
     assert model.TIMES[1].year == 9800
+
+
+def wide(number):
+    return f"{number:04}" + "x" * 900
+
+
+GATE = checks.file_size("a/")
+GROWING = {
+    "protection": lambda repo: [repo.protection.add(wide(n)) for n in range(500)],
+    "gates": lambda repo: [repo.gates.require(wide(n), GATE) for n in range(500)],
+    "links": lambda repo: [repo.links.allow(f"s3://b/{wide(n)}") for n in range(500)],
+    "retention": lambda repo: [repo.gc.keep(wide(n), days=1) for n in range(500)],
+}
+
+
+@pytest.mark.parametrize("repo", ["memory"], indirect=True)
+@pytest.mark.parametrize("what", GROWING)
+def test_a_record_that_grew_too_large_is_refused_by_name(repo, what):
+    with pytest.raises(InvalidInputError, match=f"at most {MAX_VALUE_BYTES}"):
+        GROWING[what](repo)
+    main = repo.branch("main")
+    main.put("a", b"1")
+    assert main.commit("a").message == "a"

@@ -210,6 +210,8 @@ def _put(  # noqa: PLR0913 - the options of a command
         if source == _STREAM:
             raise UsageError(f"{target!r} is a folder: give the standard input a file name")
         path += file.name
+    if source == _STREAM and sys.stdin is None:
+        raise UsageError("the standard input is closed: name a file")
     body = sys.stdin.buffer if source == _STREAM else file
     branch = session.branch(name)
     entry = branch.put(path, body, content_type=content_type, metadata=pairs, replace=replace)

@@ -111,8 +111,8 @@ class _Forked(Process):
     """A fork of this process."""
 
     def __init__(self, task: Task, ours: socket.socket, theirs: socket.socket) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None if the caller closed it
+            stream.flush()
         with warnings.catch_warnings():
             # a lock held by another thread stays locked in the fork: at worst the gate times out
             warnings.simplefilter("ignore", DeprecationWarning)

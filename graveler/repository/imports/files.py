@@ -8,6 +8,7 @@ import csv
 import gzip
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import md5
@@ -158,7 +159,7 @@ def _csv(file: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[t
         lines = csv_rows(file, name, packed=packed, strict=True, errors="surrogateescape")
         given = columns if columns is not None else next(lines, [])
         names = [plain(column) for column in given]
-        if twice := sorted({each for each in names if each and names.count(each) > 1}):
+        if twice := sorted(each for each, times in Counter(names).items() if each and times > 1):
             raise InvalidInputError(
                 f"{name} has more than one column {', '.join(map(repr, twice))}: give each once; case, "
                 "'_' and '-' make no difference"
@@ -215,7 +216,10 @@ def _length(file: BinaryIO) -> int:
 def named_rows(batch: Any) -> Iterator[Row]:
     """Yield the rows of an Arrow batch."""
     names = [plain(name) for name in batch.schema.names]
-    columns = [column.to_pylist() for column in batch.columns]
+    try:
+        columns = [column.to_pylist() for column in batch.columns]
+    except (ValueError, OverflowError, LookupError) as error:  # a time that Python lacks
+        raise InvalidInputError(f"a value of the table cannot be read: {error}") from error
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
 from graveler.arguments import whole_number
@@ -126,8 +127,9 @@ def _beside(stores: Stores, manifest: str, key: str) -> str:
         return f"{scheme}://{rest.partition('/')[0]}/{key}"
     name = key.rpartition("/")[2]
     folder = local.parent
+    beneath = not Path(key).is_absolute() and ".." not in Path(key).parts
     for file in (
-        folder / key,
+        folder / (key if beneath else name),
         folder / name,
         folder / "data" / name,
         folder.parent / "data" / name,

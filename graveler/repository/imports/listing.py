@@ -1,7 +1,7 @@
 """Parallel listings of a folder or a bucket prefix, split by common prefixes."""
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -9,6 +9,7 @@ from typing import Final
 from graveler.errors import InvalidInputError
 from graveler.objects.address import AddressBook
 from graveler.objects.store import ObjectInfo, ObjectStore, check_key
+from graveler.process import Threads
 from graveler.reads.stores import Stores
 from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.links import version_in
@@ -73,7 +74,7 @@ def _listed(store: ObjectStore, folder: str) -> Iterator[ObjectInfo]:
         return
     files, folders = _split(store, folder)
     yield from files
-    with ThreadPoolExecutor(_THREADS, "graveler-listing") as pool:
+    with Threads(_THREADS, "graveler-listing") as pool:
         waiting = iter([store.list(each) for each in folders])
         running: dict[Future[list[ObjectInfo]], Iterator[ObjectInfo]] = {}
 

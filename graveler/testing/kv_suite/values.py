@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
-from graveler.kv.store import ABSENT, MAX_KEY_BYTES, MAX_KEYS, KVStore
+from graveler.kv.store import ABSENT, MAX_KEY_BYTES, MAX_KEYS, MAX_VALUE_BYTES, PRESENT, KVStore
 from graveler.process import batches
 from graveler.testing.kv_suite.tools import (
     BAD_KEYS,
@@ -65,6 +65,28 @@ class ValuesPart(SuitePart):
         assert list(store.scan(partition, key)) == [(key, b"v")]
         store.delete(partition, key)
         assert store.get(partition, key) is None
+
+    def test_the_largest_values_are_taken(self, store: KVStore) -> None:
+        partition, keys = "p" * MAX_KEY_BYTES, [b"\xff" * MAX_KEY_BYTES, b"k", b"l", b"m"]
+        value = b"'" * MAX_VALUE_BYTES  # the quotation mark, because a driver may escape it
+        store.set(partition, keys[0], value)
+        store.set_if(partition, keys[0], value, store.set_if(partition, keys[0], value, PRESENT))
+        store.set_many(partition, [(key, value) for key in keys[1:]])
+        assert list(store.scan(partition)) == [(key, value) for key in sorted(keys)]
+        found = store.get_many([(partition, key) for key in keys])
+        assert [stored and stored.value for stored in found] == [value] * len(keys)
+
+    def test_a_larger_value_is_refused(self, store: KVStore) -> None:
+        value = b"v" * (MAX_VALUE_BYTES + 1)
+        refused: list[Callable[[], object]] = [
+            lambda: store.set("p", b"k", value),
+            lambda: store.set_if("p", b"k", value, ABSENT),
+            lambda: store.set_many("p", [(b"k", value)]),
+        ]
+        for call in refused:
+            with pytest.raises(InvalidInputError, match=str(MAX_VALUE_BYTES)):
+                call()
+        assert store.get("p", b"k") is None
 
     @pytest.mark.parametrize("value", [None, "text", bytearray(b"v"), memoryview(b"v")])
     def test_what_is_no_value_is_refused(self, store: KVStore, value: Any) -> None:

@@ -49,19 +49,56 @@ class Losing(FaultyKVStore):
         raise OutcomeUnknownError("HTTP 500")
 
 
-@pytest.mark.parametrize("done", ["at once", "later", "never"])
-@pytest.mark.parametrize("made", ["run", "step"])
-def test_a_branch_is_made_whatever_the_first_write_did(done, made):
+def losing_world(done):
     world = ScriptedWorld()
     repo = world.repo()
-    run = repo.runs.open("hour") if made == "step" else None
-    kv = repo.stores.refs.branches._kv
-    losing = Losing(kv, done)
-    repo.stores.refs.branches._kv = losing
-    written = repo.runs.open("hour") if run is None else run.step("s")
+    branches = repo.stores.refs.branches
+    branches._kv = losing = Losing(branches._kv, done)
+    return world, repo, losing
+
+
+@pytest.mark.parametrize("done", ["at once", "later", "never"])
+@pytest.mark.parametrize("made", ["run", "step", "branch"])
+def test_a_branch_is_made_whatever_the_first_write_did(done, made):
+    _, repo, losing = losing_world(done)
+    if made == "step":
+        losing.lost = 1
+        run = repo.runs.open("hour")
+        losing.lost = 0
+        written = run.step("s")
+    else:
+        written = repo.create_branch("dev") if made == "branch" else repo.runs.open("hour")
     written.put("a", b"1")
     assert losing.lost == 1
     assert written.get("a") == b"1"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_branch_that_another_deleted_is_not_made_again(moment, monkeypatch):
+    """The first write is done late, and another process deletes the branch `moment` the second."""
+    world, repo, losing = losing_world("at once")
+    kv, write = losing, type(losing).set_if
+    other = world.repo(scripted=False)
+    read_back = repo.stores.refs.branches._written
+
+    def deleted(*given):
+        other.delete_branch("dev")
+        return read_back(*given)
+
+    def late(*given):
+        if losing.late:
+            losing.late.pop()()
+            other.delete_branch("dev")
+        return write(kv, *given)
+
+    if moment == "before":
+        monkeypatch.setattr(repo.stores.refs.branches, "_written", deleted)
+    else:
+        losing.done = "later"
+        losing.set_if = late
+    with pytest.raises(OutcomeUnknownError):
+        repo.create_branch("dev")
+    assert not [branch for branch in other.branches() if branch.name == "dev"]
 
 
 class Careless(MemoryStore):

@@ -25,6 +25,7 @@ from graveler.errors import (
     StorageFullError,
 )
 from tests.harness.disk import OPERATIONS, looks, prepared, repeated
+from tests.harness.programs import output_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -170,3 +171,8 @@ def test_files_that_may_not_grow(kv, tmp_path):
     kinds = {"BackendUnavailableError", "OutcomeUnknownError", "StorageFullError"}
     assert set(met) == {"put", "commit", "merge"}
     assert all(errors and set(errors.split()) <= kinds for errors in met.values())
+
+
+@pytest.mark.parametrize("kv_uri", ["sqlite://kv.sqlite3", "rocksdb://kv"])
+def test_a_call_without_free_descriptors_names_the_reason(tmp_path, kv_uri):
+    assert output_of("engine.storage.programs.without_descriptors", tmp_path, kv_uri) == ""

@@ -6,6 +6,7 @@ import pymysql
 import pytest
 from sqlalchemy import make_url, text
 
+from graveler.clock import SystemClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -255,19 +256,20 @@ def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_value_too_large_for_the_server_is_told(store: MySQLKVStore) -> None:
-    value = b"'" * store._longest  # each byte is escaped
-    store.set("p", b"k", value)
-    store.set_if("p", b"k", value, value)
-    store.set_many("p", [(b"l", value), (b"m", value)])
-    assert [len(value) for _, value in store.scan("p")] == [len(value)] * 3
-    for call in [
-        lambda: store.set("p", b"k", value + b"v"),
-        lambda: store.set_if("p", b"k", value + b"v", PRESENT),
-        lambda: store.set_many("p", [(b"k", value + b"v")]),
-    ]:
-        with pytest.raises(InvalidInputError, match="max_allowed_packet"):
-            call()
+def test_a_server_that_takes_no_largest_value_is_refused(
+    mysql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graveler.kv.mysql._PACKET", text("SELECT 1048576"))
+    with pytest.raises(InvalidInputError, match="of 1048576 bytes: raise its max_allowed_packet"):
+        MySQLKVStore(mysql_url)
+
+
+def test_a_session_ends_when_it_was_idle_for_a_minute(store: MySQLKVStore) -> None:
+    assert store._run(lambda c: c.execute(text("SELECT @@wait_timeout")).scalar_one()) == 60
+    with store._engine.connect() as connection:
+        connection.execute(text("SET SESSION wait_timeout = 1"))
+    SystemClock().sleep(2.5)
+    assert store.get("p", b"k") is None  # the pool makes a new session
 
 
 def test_the_table_is_read_in_the_order_of_its_key(store: MySQLKVStore) -> None:

@@ -1,0 +1,61 @@
+"""Makes calls that use threads, in a thread that outlives the main one, or as the program exits."""
+
+import atexit
+import sys
+import traceback
+from pathlib import Path
+from threading import Thread, main_thread
+
+from graveler.lake.factory import init
+from tests.harness.worlds import ScriptedWorld
+
+COUNT = 12
+
+
+def calls(repo, folder):
+    """Make every call that uses threads."""
+    main = repo.branch("main")
+    main.put_many(((f"a/{n:02}", b"x" * n) for n in range(COUNT)), threads=4)
+    main.commit("put_many")
+    for n in range(3):
+        (folder / "in" / f"{n}").mkdir(parents=True)
+        (folder / "in" / f"{n}" / "file").write_bytes(b"y")
+    main.upload(folder / "in", "b/", threads=4)
+    dev = repo.create_branch("dev", "main")
+    dev.copy("main", "a/", "c/")
+    dev.commit("copy")
+    repo.merge("dev", "main")
+    assert len(list(main.get_many((f"a/{n:02}" for n in range(COUNT)), threads=4))) == COUNT
+    main.download("a/", folder / "out", threads=4)
+    assert repo.fsck(objects="checksum").sound
+    main.reset()
+    main.delete_many([f"a/{n:02}" for n in range(COUNT)])
+    main.commit("delete")
+    repo.gc.keep("main", count=1)
+    repo.gc.run(window="0s", grace="0s")
+    with repo.run("hour 05") as run, run.step("load") as step:
+        step.put("d", b"1")
+
+
+def work(repos):
+    """Make the calls in all repositories."""
+    try:
+        for number, repo in enumerate(repos):
+            calls(repo, Path(sys.argv[2]) / f"{number}")
+        print("done")
+    except BaseException:
+        traceback.print_exc()
+
+
+def late(repos):
+    """Make the calls after the main thread has ended."""
+    main_thread().join()
+    work(repos)
+
+
+lake = init(Path(sys.argv[2]) / "lake")
+opened = [ScriptedWorld().repo(threads=4), lake.create_repository("flights")]
+if sys.argv[1] == "exit":
+    atexit.register(work, opened)
+else:
+    Thread(target=late, args=(opened,)).start()
