@@ -11,7 +11,15 @@ from graveler.refs import merge_bases
 
 
 def needed_commits(stores: Stores) -> Iterator[tuple[str, str]]:
-    """Yield the commits whose trees ticks and releases will read, with labels for a report."""
+    """Yield the commits whose trees ticks and releases will read, with labels for a report.
+
+    After a reset of the target, a commit that was published and is expired waits again. It is gone.
+    """
+    expired = stores.refs.expired
+    return (need for need in _needed(stores) if expired.find(need[1]) is None)
+
+
+def _needed(stores: Stores) -> Iterator[tuple[str, str]]:
     refs = stores.refs
     for name in branches_of(stores):
         records = IngestRecords(stores, name)

@@ -7,7 +7,7 @@ decision, the decision is dropped. Otherwise the publisher never lands.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, islice
 
 from graveler.committed.diff import diff
 from graveler.committed.units import log_of, units_of
@@ -237,8 +237,9 @@ def _refused(
 
 
 def before(stores: Stores, change: Commit) -> Commit:
-    """Return the first parent of a commit, the base of its change."""
-    return stores.refs.commits.get(change.parents[0])
+    """Return the base of a commit's change: its first parent, or what is below expired ones."""
+    line = islice(log(stores.refs.commits, change.id, first_parent=True), 1, None)
+    return next(commit for commit in line if stores.refs.expired.find(commit.id) is None)
 
 
 def with_changes(

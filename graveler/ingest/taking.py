@@ -90,7 +90,7 @@ class Taking:
 
         Otherwise their publish would bring back what an undo or a reset of the target has dropped.
         """
-        branch, stores, commits = self.branch, self.branch.stores, self.branch.stores.refs.commits
+        branch, stores = self.branch, self.branch.stores
         made: list[Commit] = []
         self.shelves.return_lost(branch.target())
 
@@ -100,7 +100,7 @@ class Taking:
             if not self._is_lost(tip.head, target):
                 return None
             head = self._mark(target.metarange, (target,), target)
-            for point in points(commits, tip.head, target):
+            for point in points(stores.refs, tip.head, target):
                 for change in point.changes:
                     head = self._again(change, head, target)
                     made.append(head)
@@ -181,7 +181,7 @@ class Taking:
         ).metarange
         if bases.trees == (head.metarange,) and claims_of(head) == EMPTY_METARANGE:
             return self._mark(tree, (head, target), target)
-        waiting = points(self.branch.stores.refs.commits, head, target)
+        waiting = points(self.branch.stores.refs, head, target)
         changes = [change for point in waiting for change in point.changes]
         asserted = {key for one in changes for key in self._asserted(one)}
         values, lost, kept = BaseValues(ranges, bases), dict[bytes, bytes | None](), []

@@ -17,7 +17,7 @@ from graveler.ingest.hours import commit_hour
 from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, log
+from graveler.refs import Refs, is_ancestor, log
 from graveler.refs.commits import Commits
 
 INGEST: Final = "graveler.ingest"
@@ -112,19 +112,24 @@ class IngestBranch:
 
     def unpublished(self) -> tuple[Point, ...]:
         """Return the commits that are not published, as points, oldest first."""
-        return points(self.stores.refs.commits, *self.tips())
+        return points(self.stores.refs, *self.tips())
 
 
-def points(commits: Commits, head: Commit, target: Commit) -> tuple[Point, ...]:
-    """Return the points of the branch at `head` that are not published, oldest first."""
-    line = unpublished_line(commits, head, target)
+def points(refs: Refs, head: Commit, target: Commit) -> tuple[Point, ...]:
+    """Return the points of the branch at `head` that are not published, oldest first.
+
+    After a reset of the target, a commit that was published and is expired is not published again
+    by itself. The next one has its change.
+    """
+    line = unpublished_line(refs.commits, head, target)
     removed = {name for commit in line for name in _removed(commit)}
     marks = [at for at, commit in enumerate(line) if _is_ours(commit)]
     first = marks[-1] if marks else 0
     unpublished: list[Point] = []
     waiting: list[Commit] = []
     for at, commit in enumerate(line):
-        if not _is_ours(commit) and commit.id not in removed:
+        gone = commit is not line[-1] and refs.expired.find(commit.id) is not None
+        if not (gone or _is_ours(commit) or commit.id in removed):
             waiting.append(commit)
         if at >= first and waiting:
             unpublished.append(Point(commit, tuple(waiting)))

@@ -26,6 +26,13 @@ def nothing_bad(candidate):
     return not any(candidate.get(entry.path) == b"bad" for entry in new)
 
 
+@gate
+def nothing(candidate):
+    """Refuses everything."""
+    del candidate
+    return False
+
+
 def write(branch, **files):
     for path, text in files.items():
         branch.put(path, text.encode())
@@ -287,3 +294,25 @@ def test_a_shelf_follows_its_target_back(repo):
     write(ingestion.branch, other="2", bad="1")
     ingestion.tick(SEVEN)
     assert tree(repo.ref("main")) == {"bad": "1", "path": "1", "other": "2"}
+
+
+@pytest.mark.parametrize("policy", ["hold", "quarantine"])
+def test_what_expired_and_returns_is_one_change(world, repo, policy):
+    """Hours are published, their commits expire, and the target is reset to before them."""
+    commit(repo, settled="0")
+    repo.tags.create("settled", "main")
+    for hour, path in ((FIVE, "five"), (SIX, "six"), (SEVEN, "seven")):
+        write(repo.ingestion().branch, **{path: "1"})
+        repo.ingestion().tick(hour)
+    repo.gc.keep(count=1)
+    repo.gc.run(grace="0s", window="0s")
+    repo.branch("main").reset("settled")
+    repo = world.repo(scripted=False)
+    repo.gc.run(grace="0s", window="0s")
+    repo.ingestion(gates=[nothing], on_refusal=policy).tick("2013-01-01T08:00Z")
+    repo.gc.run(grace="0s", window="0s")
+    assert not repo.fsck().problems
+    for one in repo.ingestion().quarantined():
+        repo.ingestion().release(one.name)
+    repo.ingestion().tick("2013-01-01T09:00Z")
+    assert tree(repo.ref("main")) == {"settled": "0", "five": "1", "six": "1", "seven": "1"}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, takewhile
 
 from tests.model.lake import Commit, Fails, Lake, Skip, Writes, best_of
 from tests.model.versions import (
@@ -121,12 +121,25 @@ class Ingesting(Lake):
         found: list[Point] = []
         waiting: list[Commit] = []
         for at, commit in enumerate(line):
-            if not self._is_mark(commit) and commit not in removed:
+            gone = commit in self.expired and commit is not line[-1]
+            if not (gone or self._is_mark(commit) or commit in removed):
+                self._take_over(commit)
                 waiting.append(commit)
             if at >= first and waiting:
                 found.append((commit, waiting))
                 waiting = []
         return found
+
+    def _below(self, change: Commit) -> Version:
+        """Return what a change is based on: what is below expired commits."""
+        line = list(change.line())[1:]
+        return next((one.version for one in line if one not in self.expired), Version())
+
+    def _take_over(self, change: Commit) -> None:
+        """Note that a change has those of the expired commits below it."""
+        line = list(change.line())[1:]
+        for commit in takewhile(self.expired.__contains__, line):
+            self.written[change] = {**self.written.get(commit, {}), **self.written[change]}
 
     def waiting(self) -> list[Commit]:
         """Return the changes that are not published."""
@@ -200,7 +213,7 @@ class Ingesting(Lake):
         changes, target = self.waiting(), self.target
         head = self._mark(target)
         for change in changes:
-            was, there = change.below.files, head.version.files
+            was, there = self._below(change).files, head.version.files
             lost = {
                 path: text
                 for path, text in self.written[change].items()
@@ -227,7 +240,7 @@ class Ingesting(Lake):
             path
             for change in waiting
             for path, text in self.written[change].items()
-            if content(change.below.files.get(path)) == text
+            if content(self._below(change).files.get(path)) == text
         }
         for path in {*base.files, *head.version.files}:
             was, ours, theirs = (
@@ -368,7 +381,8 @@ class Ingesting(Lake):
         for change in changes if len(changes) > 1 else ():
             writes = self.written[change]
             files = written(
-                files, {path: writes[path] for path in _equal(writes, files, change.below.files)}
+                files,
+                {path: writes[path] for path in _equal(writes, files, self._below(change).files)},
             )
             try:
                 self._judge(files)
@@ -394,7 +408,7 @@ class Ingesting(Lake):
         self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
         files = dict(head.version.files)
         for change in reversed(changes):
-            was = change.below.files
+            was = self._below(change).files
             for path, text in self.written[change].items():
                 if content(files.get(path)) == text != content(was.get(path)):
                     _set(files, path, was.get(path))
