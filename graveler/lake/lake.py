@@ -33,6 +33,7 @@ from graveler.errors import (
     RepositoryNotFoundError,
     StorageMismatchError,
 )
+from graveler.gc.lease import LEASE_SECONDS
 from graveler.kv.store import KVStore
 from graveler.lake.catalogue import PARTITIONS, Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
@@ -288,7 +289,8 @@ class Lake:
         if not trash:
             raise RepositoryNotFoundError(f"no repository {name!r}, in the trash neither")
         for record in trash if purge else ():
-            self._storages.clear(self._storages.of(name, record), record)
+            outlast = partial(self._clock.sleep, LEASE_SECONDS)
+            self._storages.clear(self._storages.of(name, record), record, outlast)
             for kind in PARTITIONS:
                 self._kv.drop(f"{kind}:{record.uid}")
             for partition in list(self._kv.partitions(f"staging:{record.uid}:")):

@@ -242,8 +242,14 @@ class ObjectStore(ABC):
         """Return the properties of the object without reading it."""
 
     @abstractmethod
-    def delete(self, key: str) -> None:
-        """Remove the object. A missing object is not an error."""
+    def delete(self, key: str) -> bool:
+        """Remove the object. A missing object is not an error.
+
+        Returns:
+            Whether an earlier request of this call may still take effect, because its reply was
+            lost. An object that is put meanwhile may then be deleted, too. The same holds after
+            BackendUnavailableError.
+        """
 
     @abstractmethod
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:

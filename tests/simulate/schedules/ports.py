@@ -189,8 +189,8 @@ class SimulatedObjects(ObjectStore):
     def head(self, key: str) -> ObjectInfo:
         return _info(key, self._there(key))
 
-    def delete(self, key: str) -> None:
-        self.process.call(Call("delete", OBJECTS, key.encode()))
+    def delete(self, key: str) -> bool:
+        return bool(self.process.call(Call("delete", OBJECTS, key.encode())))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         position = max(prefix.encode(), after.encode() + b"\0" if after else b"")
