@@ -122,6 +122,15 @@ class Driver(KVStore):
         self._delete(partition, key)
         self._check_same()
 
+    def delete_many(self, partition: str, keys: Iterable[bytes]) -> None:
+        check_partition(partition)
+        self._check_open()
+        for chunk in batches(keys, _CHUNK):
+            for key in chunk:
+                check_key(partition, key)
+            self._delete_chunk(partition, list(dict.fromkeys(chunk)))
+            self._check_same()
+
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
         check_read_predicate(predicate)
@@ -176,6 +185,11 @@ class Driver(KVStore):
     @abstractmethod
     def _delete(self, partition: str, key: bytes) -> None:
         """Remove the key."""
+
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        """Remove these keys. Each comes once."""
+        for key in chunk:
+            self._delete(partition, key)
 
     @abstractmethod
     def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:

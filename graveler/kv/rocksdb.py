@@ -231,6 +231,14 @@ class RocksDBKVStore(Driver):
         with self._open() as handle, handle.lock:
             handle.db.write(batch, handle.durably)
 
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        prefix = _prefix(partition)
+        batch = WriteBatch(raw_mode=True)
+        for key in chunk:
+            batch.delete(prefix + key)
+        with self._open() as handle, handle.lock:
+            handle.db.write(batch, handle.durably)
+
     def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         full_key = _prefix(partition) + key
         with self._open(conditional=True) as handle, handle.lock:

@@ -213,10 +213,16 @@ class SQLiteKVStore(Driver):
         self._run(lambda c: c.execute(_SET, (partition, key, value)))
 
     def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        self._run_many(_SET, [(partition, key, value) for key, value in chunk])
+
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        self._run_many(_DELETE, [(partition, key) for key in chunk])
+
+    def _run_many(self, statement: str, rows: Sequence[tuple[str | bytes, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                connection.executemany(_SET, ((partition, key, value) for key, value in chunk))
+                connection.executemany(statement, rows)
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:
