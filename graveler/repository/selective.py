@@ -167,6 +167,7 @@ def commit_paths(
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
     unfinished.check(stores, name, fence, choice.covers)
+    stores.staging.noted(name)
     work = _Work(stores, name, spec, choice, fence, keep)
     if not fence:
         stores.refs.protection.check(name, "commit")
