@@ -33,7 +33,6 @@ from graveler.errors import (
     RepositoryNotFoundError,
     StorageMismatchError,
 )
-from graveler.gc.lease import LEASE_SECONDS
 from graveler.kv.store import KVStore
 from graveler.lake.catalogue import PARTITIONS, Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
@@ -285,6 +284,8 @@ class Lake:
             RepositoryNotFoundError: No repository has this name, in the trash neither.
         """
         flag(purge, "purge")
+        from graveler.gc.lease import LEASE_SECONDS  # noqa: PLC0415 - only a purge needs it
+
         trash = self._catalogue.discard(check_repository(text(name, "name")))
         if not trash:
             raise RepositoryNotFoundError(f"no repository {name!r}, in the trash neither")
