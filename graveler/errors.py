@@ -198,7 +198,7 @@ class CheckpointError(StateError):
 
 
 class KVOutdatedError(StateError):
-    """The key-value store is older than the object store: restore a newer backup of it."""
+    """The key-value store is older than the object store, or was replaced while it was open."""
 
     code = ErrorCode.KV_OUTDATED
 

@@ -119,7 +119,7 @@ class ReadOnlyObjects(ObjectStore):
     def head(self, key: str) -> ObjectInfo:
         return self.__store.head(key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str) -> bool:
         _refuse(f"object {key}")
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:

@@ -222,7 +222,7 @@ class GarbageCollector:
             )
             if self._marks.is_lost(condemned):
                 return close_lost(self._stores, self._marks, condemned)
-            done = self._sweep(condemned, lease.hold, progress)
+            done = self._sweep(condemned, lease, progress)
             swept = store_now(self._stores.objects, self._stores.uid)
             done = self._marks.move(
                 mark,
@@ -278,7 +278,7 @@ class GarbageCollector:
         self._marks.forget_pages(mark)
         return undone
 
-    def _sweep(self, mark: Mark, hold: Callable[[], None], progress: Progress | None) -> Mark:
+    def _sweep(self, mark: Mark, lease: Lease, progress: Progress | None) -> Mark:
         epochs = self._stores.refs.epochs
         for _ in range(_LOOKS):
             epoch = epochs.begin(
@@ -291,7 +291,7 @@ class GarbageCollector:
                 epoch = decided or epoch
                 return decided is not None
 
-            done = self._look_and_delete(mark, hold, progress, decide)
+            done = self._look_and_delete(mark, lease, progress, decide)
             if done is not None:
                 if not epochs.end(epoch):
                     raise StateError(f"sweep of mark {mark.id}: another sweep took over")
@@ -304,13 +304,13 @@ class GarbageCollector:
     def _look_and_delete(
         self,
         mark: Mark,
-        hold: Callable[[], None] | None,
+        lease: Lease | None,
         progress: Progress | None,
         decide: Callable[[int], bool],
     ) -> Mark | None:
         with Scratch() as scratch:
             survey = self._survey(scratch, mark.grace, progress, forsaken=mark.tokens)
-            sweep = Sweep(self._stores, self._marks, mark, survey, scratch, hold)
+            sweep = Sweep(self._stores, self._marks, mark, survey, scratch, lease)
             return sweep.run(self.rules, decide)
 
     def _survey(

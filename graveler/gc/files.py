@@ -17,13 +17,14 @@ from typing import Final
 
 from graveler.clock import Clock
 from graveler.errors import ThrottledError
+from graveler.gc.lease import LEASE_SECONDS
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.retries import longest_pause
 
 _PREFIX: Final = b"file/"
-_PATIENCE_S: Final = 30.0
+_PATIENCE_S: Final = 1.25 * LEASE_SECONDS  # after a lost reply, a sweep waits for a lease
 _FIRST_WAIT_S: Final = 0.01
 _LONGEST_WAIT_S: Final = 1.0
 

@@ -32,6 +32,9 @@ class Lease:
         ids: The source of nonces.
         seconds: See `LEASE_SECONDS`.
 
+    Attributes:
+        late: Whether a request to delete a table was sent, and may still take effect.
+
     Raises:
         StateError: On entering: a live sweep holds it.
     """
@@ -55,6 +58,7 @@ class Lease:
         self._ids = ids
         self._seconds = seconds
         self._predicate: Predicate = ABSENT
+        self.late = False
         self._renewed = clock.now()
 
     def __enter__(self) -> Self:
@@ -72,7 +76,8 @@ class Lease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None or issubclass(kind, (Exception, KeyboardInterrupt)):
+        ended = kind is None or issubclass(kind, (Exception, KeyboardInterrupt))
+        if ended and not self.late:  # otherwise the next sweep waits until the lease runs out
             with suppress(OutcomeUnknownError):  # the lease then runs out
                 self._records.remove(_KEY, self._predicate)
 
@@ -85,6 +90,16 @@ class Lease:
         passed = (self._clock.now() - self._renewed).total_seconds()
         if not 0 <= passed < self._seconds / 4 and not self._renew():
             raise self._busy()
+
+    def outlast(self) -> None:
+        """Hold the lease until no request to delete that was sent before can take effect.
+
+        Raises:
+            StateError: The lease was taken over.
+        """
+        for _ in range(_LOOKS):
+            self._clock.sleep(self._seconds / _LOOKS)
+            self.hold()
 
     def _renew(self) -> bool:
         self._renewed = self._clock.now()

@@ -14,6 +14,7 @@ from typing import Final
 from graveler.clock import unix_us
 from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
+from graveler.gc.lease import Lease
 from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
@@ -37,8 +38,8 @@ class Sweep:
         mark: The mark, in the state ``sweeping``.
         survey: A new survey.
         scratch: The temporary database of the survey.
-        hold: Called before each step that deletes; raises if another sweep took over. If None,
-            nothing is deleted, and the result says what would be deleted.
+        lease: Renewed before each step that deletes. If None, nothing is deleted, and the result
+            says what would be deleted.
     """
 
     def __init__(
@@ -48,14 +49,15 @@ class Sweep:
         mark: Mark,
         survey: Survey,
         scratch: Scratch,
-        hold: Callable[[], None] | None,
+        lease: Lease | None,
     ) -> None:
         self._stores = stores
         self._marks = marks
         self._mark = mark
         self._survey = survey
         self._scratch = scratch
-        self._hold = hold
+        self._lease = lease
+        self._late: list[bytes] = []
         self._files = FileRecords(stores.kv, stores.uid)
         self._expired = stores.refs.expired
         self._freed: defaultdict[Kind, Tally] = defaultdict(Tally)
@@ -82,6 +84,7 @@ class Sweep:
         for kind in (Kind.METARANGES, Kind.RANGES):
             for name, size in self._marks.names(self._mark, kind):
                 self._count(kind, size, gone=self._delete_table(bytes.fromhex(name)))
+        self._finish_late()
         if not decide(self._spare_data()):
             return None
         self._delete_data()
@@ -110,11 +113,11 @@ class Sweep:
                 self._survey.trees.reach_claims(trees[1:])
                 return False
             if commit in self._survey.kept or self._survey.has_tree(commit):
-                if self._hold is None or self._expired.remove(commit, current[1]):
+                if self._lease is None or self._expired.remove(commit, current[1]):
                     return False
                 continue
             record = Expired(self._mark.id, self._survey.now, gone=True)
-            if self._hold is None or self._expired.write(commit, record, current[1]):
+            if self._lease is None or self._expired.write(commit, record, current[1]):
                 return True
 
     def _delete_table(self, identifier: bytes) -> bool:
@@ -130,26 +133,47 @@ class Sweep:
             if record.state is FileState.DELETED:
                 return True
             if condemned and self._scratch.is_seen(identifier):
-                if self._hold is None or self._files.remove(identifier, predicate):
+                if self._lease is None or self._files.remove(identifier, predicate):
                     return False
-            elif self._hold is None:
+            elif self._lease is None:
                 return True
             elif condemned:
                 deleting = FileRecord(self._mark.id, FileState.DELETING)
                 taken = self._files.write(identifier, deleting, predicate)
             else:
-                self._hold()
+                self._lease.hold()
                 # An earlier sweep may have deleted it, and a writer may have put it again. Only
                 # the condemned table is deleted.
                 left = True if taken else self._is_left(identifier)
                 if left is False and self._files.remove(identifier, predicate):
                     self._survey.trees.reach_stray(identifier)
                     return False
-                if left:
-                    self._stores.objects.delete(self._stores.ranges.key(identifier))
+                if left and self._delete_late(identifier, self._lease):
+                    return True
                 taken = False
                 deleted = FileRecord(self._mark.id, FileState.DELETED)
                 self._files.write(identifier, deleted, predicate)
+
+    def _delete_late(self, identifier: bytes, lease: Lease) -> bool:
+        """Delete the object; return whether a request without a reply may still take effect.
+
+        Until it cannot, the record is *deleting*, and no writer puts the table.
+        """
+        lease.late = True
+        late = self._stores.objects.delete(self._stores.ranges.key(identifier))
+        if late:
+            self._late.append(identifier)
+        lease.late = bool(self._late)
+        return late
+
+    def _finish_late(self) -> None:
+        """Record the deletions that are over after a lease."""
+        while self._late and self._lease is not None:
+            late, self._late = self._late, []
+            self._lease.outlast()
+            self._lease.late = False
+            for identifier in late:
+                self._delete_table(identifier)
 
     def _is_left(self, identifier: bytes) -> bool | None:
         """Return whether the table is the condemned one; None if there is no table.
@@ -167,7 +191,7 @@ class Sweep:
         """List the data files that are kept, for borrowers; return the number of pages."""
         names = self._marks.names(self._mark, Kind.DATA)
         spared = ([key, size] for key, size in names if self._is_named(key))
-        if self._hold is None:
+        if self._lease is None:
             return 0
         count = 0
         for count, page in enumerate(batches(spared, PAGE), 1):
@@ -184,8 +208,8 @@ class Sweep:
                     self._count(Kind.DATA, size, gone=not needed)
                     if not needed:
                         gone.append(key)
-                if self._hold is not None:
-                    self._hold()
+                if self._lease is not None:
+                    self._lease.hold()
                     list(pool.map(self._stores.objects.delete, gone))
 
     def _is_named(self, key: str) -> bool:
@@ -199,6 +223,6 @@ class Sweep:
                 self._count(Kind.STAGING, rows, gone=False)
                 continue
             self._count(Kind.STAGING, rows, gone=True)
-            if self._hold is not None and token in dead:
-                self._hold()
+            if self._lease is not None and token in dead:
+                self._lease.hold()
                 self._stores.staging.drop(token)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Final, Protocol
 
-from graveler.errors import InvalidInputError, PreconditionFailedError
+from graveler.errors import InvalidInputError, KVOutdatedError, PreconditionFailedError
 from graveler.kv.store import (
     ABSENT,
     MAX_KEY_BYTES,
@@ -31,6 +32,40 @@ _CHUNK: Final = 10_000
 class _Turns(Protocol):
     def take(self, name: str, patience: float) -> AbstractContextManager[bool]:
         """Hold the turn at `name` during the block, or run it without after `patience` seconds."""
+
+
+class FileIdentity:
+    """Detects that another file has taken the place of an open one, or that it was removed.
+
+    Args:
+        file: A file that stays open, so that no later file has its inode.
+        store: The file or folder of the store, for the error.
+    """
+
+    def __init__(self, file: Path, store: Path) -> None:
+        self._file = file
+        self._store = store
+        self._opened = self._now()
+
+    def is_same(self) -> bool:
+        """Return whether the opened file is still in its place, if there was one."""
+        return self._opened in {None, self._now()}
+
+    def check(self) -> None:
+        """Raise KVOutdatedError if the file is no longer in its place."""
+        if not self.is_same():
+            raise KVOutdatedError(
+                f"{self._store} was replaced or removed while this process had it open: this call is "
+                "not acknowledged. End this process, check what is there now, and start it again; then "
+                "repeat what was not acknowledged"
+            )
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            status = self._file.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
 
 class Driver(KVStore):
@@ -64,34 +99,51 @@ class Driver(KVStore):
         check_key(partition, key)
         check_value(key, value)
         self._set(partition, key, value)
+        self._check_same()
 
     def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         check_partition(partition)
         self._check_open()
         for chunk in chunks(partition, items):
             self._set_chunk(partition, chunk)
+            self._check_same()
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         check_key(partition, key)
         check_value(key, value)
         check_predicate(predicate)
-        if not self._set_if(partition, key, value, predicate):
+        held = self._set_if(partition, key, value, predicate)
+        self._check_same()
+        if not held:
             raise changed(partition, key, predicate)
         return value
 
     def delete(self, partition: str, key: bytes) -> None:
         check_key(partition, key)
         self._delete(partition, key)
+        self._check_same()
+
+    def delete_many(self, partition: str, keys: Iterable[bytes]) -> None:
+        check_partition(partition)
+        self._check_open()
+        for chunk in batches(keys, _CHUNK):
+            for key in chunk:
+                check_key(partition, key)
+            self._delete_chunk(partition, list(dict.fromkeys(chunk)))
+            self._check_same()
 
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
         check_read_predicate(predicate)
-        if not self._delete_if(partition, key, predicate):
+        held = self._delete_if(partition, key, predicate)
+        self._check_same()
+        if not held:
             raise changed(partition, key, predicate)
 
     def drop(self, partition: str) -> None:
         check_partition(partition)
         self._drop(partition)
+        self._check_same()
 
     def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         check_partition(partition)
@@ -102,6 +154,10 @@ class Driver(KVStore):
         check_partition(partition)
         self._check_open()
         return pages(partial(self._page, partition), b"", first=_LARGEST_PAGE)
+
+    def _check_same(self) -> None:
+        """Raise KVOutdatedError if the opened file or folder is no longer the store."""
+        return
 
     @abstractmethod
     def _check_open(self) -> None:
@@ -130,6 +186,11 @@ class Driver(KVStore):
     @abstractmethod
     def _delete(self, partition: str, key: bytes) -> None:
         """Remove the key."""
+
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        """Remove these keys. Each comes once."""
+        for key in chunk:
+            self._delete(partition, key)
 
     @abstractmethod
     def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:

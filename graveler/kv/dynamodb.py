@@ -113,6 +113,9 @@ class DynamoDBKVStore(Driver):
     def _delete(self, partition: str, key: bytes) -> None:
         self._call("delete_item", Key=_name(partition, key))
 
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        self._write([{"DeleteRequest": {"Key": _name(partition, key)}} for key in chunk])
+
     def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
         return self._call_if("delete_item", Key=_name(partition, key), **_equal(value))
 

@@ -70,6 +70,10 @@ class MeteredKVStore(KVStore):
         with self._calls.of("delete"):
             self._store.delete(partition, key)
 
+    def delete_many(self, partition: str, keys: Iterable[bytes]) -> None:
+        with self._calls.of("delete_many"):
+            self._store.delete_many(partition, keys)
+
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         with self._calls.of("delete_if"):
             self._store.delete_if(partition, key, predicate)

@@ -41,7 +41,7 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.kv.drivers import Driver, holds
+from graveler.kv.drivers import Driver, FileIdentity, holds
 from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
 from graveler.privacy import make_folder, may_write
@@ -96,6 +96,8 @@ class _Handle:
                 with suppress(OSError):  # RocksDB reports why the folder cannot be created
                     make_folder(folder)  # private, because every user may read RocksDB's files
                 self.db = Rdict(str(folder), _options())
+                abandon(self.db)  # only close() closes it, see `_Handles.release`
+        self.identity = FileIdentity(folder / "LOCK", folder)
         self.durably = WriteOptions()
         self.durably.sync = True
 
@@ -147,13 +149,16 @@ class _Handles:
             handle = self.by_folder.get(folder)
             if handle is None:
                 handle = self.by_folder[folder] = _Handle(folder)
+            handle.identity.check()
             handle.users += 1
             return handle
 
     def release(self, folder: Path, handle: _Handle) -> None:
         with self.lock:
             handle.users -= 1
-            if handle.users == 0 and handle.inherited_from is None:
+            unused = handle.users == 0 and handle.inherited_from is None
+            # to close it writes its state into whatever folder is there
+            if unused and handle.identity.is_same():
                 del self.by_folder[folder]
                 handle.close(folder)
 
@@ -263,6 +268,14 @@ class RocksDBKVStore(Driver):
         with self._writing() as db:
             db.write(batch, self._handle.durably)
 
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        prefix = _prefix(partition)
+        batch = WriteBatch(raw_mode=True)
+        for key in chunk:
+            batch.delete(prefix + key)
+        with self._open() as handle, handle.lock:
+            handle.db.write(batch, handle.durably)
+
     def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         full_key = _prefix(partition) + key
         with self._writing(conditional=True) as db:
@@ -317,6 +330,9 @@ class RocksDBKVStore(Driver):
         if not self._closed:
             self._closed = True
             _handles.release(self._folder, self._handle)
+
+    def _check_same(self) -> None:
+        self._handle.identity.check()
 
     def _check_open(self) -> None:
         with self._open():

@@ -126,6 +126,11 @@ class SQLKVStore(Driver):
     def _delete(self, partition: str, key: bytes) -> None:
         self._write(self._sql.delete, partition=self._coded(partition), key=key)
 
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        coded = self._coded(partition)
+        rows = [{"partition": coded, "key": key} for key in sorted(chunk)]  # as in _set_chunk
+        self._run(lambda c: self._rows(c, self._sql.delete, rows))
+
     def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
         parameters = {"partition": self._coded(partition), "key": key, "predicate": value}
         statement = self._sql.delete_equal

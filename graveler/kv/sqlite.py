@@ -29,7 +29,7 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.kv.drivers import Driver
+from graveler.kv.drivers import Driver, FileIdentity
 from graveler.kv.sqlite_read_only import ReadOnlyConnections
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.kv.turns import FileTurns
@@ -97,9 +97,10 @@ class _Connections:
     process. A child would inherit the locks of other threads and never release them.
     """
 
-    def __init__(self, path: Path, busy_seconds: float) -> None:
+    def __init__(self, path: Path, busy_seconds: float, check_same: Callable[[], None]) -> None:
         self._path = path
         self._busy_seconds = busy_seconds
+        self._check_same = check_same
         self._lock = Lock()
         self._all: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []
@@ -139,6 +140,7 @@ class _Connections:
         )
         try:
             connection.execute("PRAGMA synchronous = FULL")
+            self._check_same()  # all threads use one file
         except BaseException:
             connection.close()
             raise
@@ -187,6 +189,7 @@ class SQLiteKVStore(Driver):
         if self._writable:
             with suppress(OSError):  # SQLite reports why the file cannot be created
                 create_file(self._path)  # its log and index get the same permissions
+        self._identity = FileIdentity(self._path, self._path)
         self._turns = FileTurns(self._path.with_name(f"{self._path.name}-turns"), self._clock)
         self._connections = self._new_connections()
         try:
@@ -210,10 +213,16 @@ class SQLiteKVStore(Driver):
         self._run(lambda c: c.execute(_SET, (partition, key, value)))
 
     def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        self._run_many(_SET, [(partition, key, value) for key, value in chunk])
+
+    def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
+        self._run_many(_DELETE, [(partition, key) for key in chunk])
+
+    def _run_many(self, statement: str, rows: Sequence[tuple[str | bytes, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                connection.executemany(_SET, ((partition, key, value) for key, value in chunk))
+                connection.executemany(statement, rows)
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:
@@ -267,8 +276,10 @@ class SQLiteKVStore(Driver):
             self._connections.close()
 
     def _new_connections(self) -> _Connections | ReadOnlyConnections:
-        kind = _Connections if self._writable else ReadOnlyConnections
-        return kind(self._path, self._patience_seconds / _ATTEMPTS)
+        busy_seconds = self._patience_seconds / _ATTEMPTS
+        if not self._writable:
+            return ReadOnlyConnections(self._path, busy_seconds)
+        return _Connections(self._path, busy_seconds, self._check_same)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if not self._writable:
@@ -282,6 +293,9 @@ class SQLiteKVStore(Driver):
                 "network file systems: use a local folder, or PostgreSQL"
             )
         connection.execute(_CREATE)
+
+    def _check_same(self) -> None:
+        self._identity.check()
 
     def _check_open(self) -> None:
         self._run(lambda _: None)
@@ -307,6 +321,7 @@ class SQLiteKVStore(Driver):
                 with self._connections.borrow() as connection:
                     return work(connection)
             except sqlite3.Error as error:
+                self._check_same()
                 busy = _primary_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
                 if not busy or attempt == _ATTEMPTS:
                     raise self._translated(error, conditional=conditional) from error

@@ -90,7 +90,7 @@ class ReadOnlyConnections:
         if not log or not log[1]:
             return _State("alone", _stamps(self._path))
         if self._index.exists():
-            return _State("shared", ())
+            return _State("shared", _stamps(self._path)[2:])  # another file may take its place
         return _State("copied", _stamps(self._path) + log)
 
     def _connect(self, state: _State) -> sqlite3.Connection:

@@ -140,6 +140,14 @@ class KVStore(ABC):
     def delete(self, partition: str, key: bytes) -> None:
         """Remove the key. A missing key is not an error."""
 
+    def delete_many(self, partition: str, keys: Iterable[bytes]) -> None:
+        """Remove many keys of one partition, in as few round trips as possible.
+
+        The call is not atomic, and may be repeated.
+        """
+        for key in keys:
+            self.delete(partition, key)
+
     @abstractmethod
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         """Remove the key if its value matches the `predicate` of an earlier ``get``.

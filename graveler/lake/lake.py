@@ -284,11 +284,14 @@ class Lake:
             RepositoryNotFoundError: No repository has this name, in the trash neither.
         """
         flag(purge, "purge")
+        from graveler.gc.lease import LEASE_SECONDS  # noqa: PLC0415 - only a purge needs it
+
         trash = self._catalogue.discard(check_repository(text(name, "name")))
         if not trash:
             raise RepositoryNotFoundError(f"no repository {name!r}, in the trash neither")
         for record in trash if purge else ():
-            self._storages.clear(self._storages.of(name, record), record)
+            outlast = partial(self._clock.sleep, LEASE_SECONDS)
+            self._storages.clear(self._storages.of(name, record), record, outlast)
             for kind in PARTITIONS:
                 self._kv.drop(f"{kind}:{record.uid}")
             for partition in list(self._kv.partitions(f"staging:{record.uid}:")):

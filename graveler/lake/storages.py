@@ -127,16 +127,23 @@ class Storages:
                 "the storage over: `graveler refs restore --take-over`"
             )
 
-    def clear(self, storage: str, record: RepositoryRecord) -> None:
-        """Delete what graveler put into a storage, unless another repository has it; the marker last."""
+    def clear(self, storage: str, record: RepositoryRecord, outlast: Callable[[], object]) -> None:
+        """Delete what graveler put into a storage, unless another repository has it; the marker last.
+
+        `outlast` waits until requests to delete whose replies were lost cannot take effect.
+        """
         objects, marker = self._open_store(storage), self._marker(storage)
         if marker is None or marker.owner.uid != record.uid:
             return
+        late = False
         for info in list(objects.list("_graveler/")) + list(objects.list(DATA)):
             made = is_made_for(record.storage_id, info.key) or is_table(info.key)
             if made and info.key != MARKER:
-                objects.delete(info.key)
-        objects.delete(MARKER)
+                late |= objects.delete(info.key)
+        if late:
+            outlast()
+        if objects.delete(MARKER):
+            outlast()
 
     def check_empty(self) -> None:
         """Refuse a lake that has no repository but files in its own storage.

@@ -186,15 +186,16 @@ class LocalStore(ObjectStore):
     def local_file(self, key: str) -> Path | None:
         return self._path(key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str) -> bool:
         path = self._path(key)
         if not self._exists(path):
-            return
+            return False
         with storage_errors(f"delete {self.uri(key)}", writing=True):
             make_folders(self._temporary)
             with exclusive(self._lock), suppress(FileNotFoundError):
                 path.unlink()
         prune_folders(path.parent, self._folder)
+        return False
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)

@@ -87,10 +87,11 @@ class MemoryStore(ObjectStore):
     def head(self, key: str) -> ObjectInfo:
         return self._find(key, ANYTHING).info
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str) -> bool:
         check_key(key)
         with self._lock:
             self._objects.pop(key, None)
+        return False
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)

@@ -99,9 +99,9 @@ class MeteredObjects(ObjectStore):
         with self._calls.of("head"):
             return self._store.head(key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str) -> bool:
         with self._calls.of("delete"):
-            self._store.delete(key)
+            return self._store.delete(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         items = self._store.list(prefix, after=after)

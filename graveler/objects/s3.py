@@ -129,10 +129,18 @@ class S3Store(ObjectStore):
         ask = partial(self._call, "read", key, "head_object", Key=name)
         return _info_of(key, self._retrier.run(f"read {self.uri(key)}", ask))
 
-    def delete(self, key: str) -> None:
-        name = self._name(key)
+    def delete(self, key: str) -> bool:
+        name, lost = self._name(key), False
+
+        def remove() -> Any:
+            nonlocal lost
+            try:
+                return self._call("delete", key, "delete_object", Key=name)
+            except BackendUnavailableError:
+                lost = True
+                raise
+
         try:
-            remove = partial(self._call, "delete", key, "delete_object", Key=name)
             reply = self._retrier.run(f"delete {self.uri(key)}", remove)
             if reply.get("DeleteMarker") and not self._versioned:
                 self._versioned = True
@@ -142,7 +150,8 @@ class S3Store(ObjectStore):
                     self.root,
                 )
         except ObjectNotFoundError:
-            return  # some stores report a missing object
+            pass  # some stores report a missing object
+        return lost
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)

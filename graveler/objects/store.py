@@ -10,6 +10,8 @@ A driver reads all kinds of body in the same way: in pieces, hashed while they a
 """
 
 import io
+import os
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -242,8 +244,14 @@ class ObjectStore(ABC):
         """Return the properties of the object without reading it."""
 
     @abstractmethod
-    def delete(self, key: str) -> None:
-        """Remove the object. A missing object is not an error."""
+    def delete(self, key: str) -> bool:
+        """Remove the object. A missing object is not an error.
+
+        Returns:
+            Whether an earlier request of this call may still take effect, because its reply was
+            lost. An object that is put meanwhile may then be deleted, too. The same holds after
+            BackendUnavailableError.
+        """
 
     @abstractmethod
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
@@ -283,6 +291,17 @@ class ObjectStore(ABC):
 
 PIECE_BYTES: Final = 1 << 20
 """The size of the pieces in which a driver copies a body: 1 MiB."""
+
+
+def _opened(path: Path) -> BinaryIO:
+    # does not wait for the writer of a pipe
+    stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise InvalidInputError(
+            f"{path} is a device or a pipe and not a file: if it ends, open it and give the stream"
+        )
+    return stream
 
 
 class BodyReader:
@@ -354,7 +373,7 @@ class BodyReader:
         body = self._body
         if isinstance(body, Path):
             try:
-                self._stream = body.open("rb")
+                self._stream = _opened(body)
             except OSError as error:
                 raise InvalidInputError(f"cannot read {body}: {error.strerror}") from error
         elif isinstance(body, (bytes, bytearray, memoryview)):

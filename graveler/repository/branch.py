@@ -337,6 +337,7 @@ class Branch(View, BranchLike):
         prefix: PathText = "",
         *,
         below: str = "",
+        exclude: Iterable[PathText] = (),
         replace: bool = False,
         verify: bool = False,
     ) -> "Imported":
@@ -352,6 +353,8 @@ class Branch(View, BranchLike):
                 trusted. A later read detects a file that has changed.
             prefix: Folder of the entries, or "" for the whole tree.
             below: For an inventory: import only files below this place, with paths relative to it.
+            exclude: Paths in the source, or patterns such as ``_SUCCESS`` and ``**/*.tmp``, whose
+                files are left out, also if their keys cannot be paths.
             replace: Delete paths below `prefix` that are not in the source, in the same step.
             verify: Look up every file of an inventory, and compare size and ETag.
 
@@ -375,6 +378,7 @@ class Branch(View, BranchLike):
             source_text(source),
             prefix,
             below=below,
+            exclude=texts(exclude, "exclude"),
             replaces=replace,
             verify=verify,
         )

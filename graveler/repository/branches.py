@@ -40,7 +40,7 @@ def create_branch(
     head, (found,) = resolve_beside(stores.refs, source, rules_at)
     rules = PROTECTION.default if found is None else found.record
     if rules.may_require_gates(name) and stores.refs.branches.find(name) is None:
-        enforce(stores, "create", name, head, _first_base(stores, head))
+        enforce(stores, "create", name, head, first_base(stores, head))
     try:
         return stores.refs.branches.start(name, head.id, hidden=hidden)
     except AlreadyExistsError:
@@ -49,7 +49,7 @@ def create_branch(
         return stores.refs.branches.get(name)
 
 
-def _first_base(stores: Stores, head: Commit) -> Commit:
+def first_base(stores: Stores, head: Commit) -> Commit:
     """Return the commit with which gates compare the first head: the head of the default branch.
 
     A comparison of the first head with itself would hide its content from gates that check changes.
@@ -206,7 +206,7 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
             f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "
             f"your own from commit {target.id[:12]}"
         )
-    enforce(stores, _UNDO, name, target, _first_base(stores, target))
+    enforce(stores, _UNDO, name, target, first_base(stores, target))
     try:
         stores.refs.branches.start(name, target.id, hidden=life.hidden, action=_UNDO)
     except AlreadyExistsError:

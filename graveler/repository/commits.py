@@ -51,7 +51,7 @@ from graveler.refs import moved
 from graveler.refs.branches import Seen, check_fence, owned
 from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
-from graveler.staging import is_laid
+from graveler.staging import Staged, is_laid
 from graveler.telemetry import COMMIT
 from graveler.values import staged_changes
 
@@ -64,6 +64,7 @@ Sift = Callable[[Iterator[StagedChange]], Iterator[StagedChange]]
 elsewhere: their rows are dropped with the tokens. It may run again for a part of the changes."""
 
 _ATTEMPTS: Final = 200
+_LOOKED_BACK: Final = 1_000
 MOST_SEALED: Final = 64
 """The maximum number of sealed tokens of a branch. A committer at this limit commits them first."""
 
@@ -176,6 +177,7 @@ class _Order:
     keep: str
     by: Apply | None = None
     sift: Sift | None = None
+    staged: tuple[Staged, ...] = ()
 
 
 def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
@@ -219,7 +221,8 @@ def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
     if run := spec.metadata.get("graveler.run"):
         names["graveler.run.key"] = run
     with traced(stores, COMMIT, names) as work, owned(name, fence):
-        made = _commit(stores, _Order(name, fence, spec, allow_empty, keep, by, sift))
+        staged = stores.staging.noted(name)
+        made = _commit(stores, _Order(name, fence, spec, allow_empty, keep, by, sift, staged))
         work.end(made, landed=True)
         return made
 
@@ -331,6 +334,10 @@ class _Committer:
         if not changed and not allow_empty:
             keep_head(self._stores, rest, tip.predicate)  # or another committer has landed them
             self._stores.staging.drop(*tokens)
+            # a committer may have read a write before it was acknowledged under a later token
+            self._other = self._held(tip, {each.token for each in order.staged})
+            if self._other is not None:
+                return None
             raise NoChangesError(f"branch {self._order.name!r}: what is staged equals the head")
         made = make_commit(
             self._stores,
@@ -348,20 +355,26 @@ class _Committer:
         Raises:
             NoChangesError: The writes were discarded.
         """
-        if not self._mine and tip.record.staging_token == self._seen.staging_token:
-            return None  # nothing was staged, and nothing is now
-        # a token that was live at the first read and sealed by another may have these writes too
-        sealed = [token for token in self._mine if not is_laid(token)]
-        ours = {self._seen.staging_token, *sealed[-1:]}
-        floor = self._stores.refs.commits.get(self._seen.commit_id).generation
-        holder = _holder(self._stores, tip.head, floor, ours)
-        if holder is not None:
-            return replace(holder, by_other=True)
-        if self._order.allow_empty:
-            return None
+        ours = {each.token for each in self._order.staged if each.acknowledged}
+        idle = not self._mine and tip.record.staging_token == self._seen.staging_token
+        if not idle:
+            # a token that was live at the first read and sealed by another may have these writes too
+            sealed = [token for token in self._mine if not is_laid(token)]
+            ours |= {self._seen.staging_token, *sealed[-1:]}
+        holder = self._held(tip, ours)
+        if holder is not None or idle or self._order.allow_empty:
+            return holder
         raise NoChangesError(
             f"branch {self._order.name!r}: what was staged was discarded meanwhile, or equalled the head"
         )
+
+    def _held(self, tip: Tip, tokens: Set[str]) -> Commit | None:
+        """Return another committer's latest commit with one of the tokens, or None."""
+        since = self._order.staged[0].head if self._order.staged else self._seen.commit_id
+        floor = self._stores.refs.commits.get(since).generation
+        floor = max(floor, tip.head.generation - _LOOKED_BACK)
+        holder = _holder(self._stores, tip.head, floor, tokens) if tokens else None
+        return None if holder is None else replace(holder, by_other=True)
 
     def _applied(self, tip: Tip, tokens: tuple[str, ...]) -> Applied:
         """Return the tree of the tokens over the head.

@@ -19,11 +19,13 @@ from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord, Commit
 from graveler.objects.local_files import storage_errors
 from graveler.process import batches
+from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
 from graveler.records import Fields
 from graveler.refs import Refs, move
 from graveler.refs.dump import Contents, Header, RefSet, commits_in, read_dump, write_dump
 from graveler.refs.settings import Setting
+from graveler.repository.branches import first_base
 from graveler.repository.wholeness import check_commits, record_missing
 
 _RESTORE: Final = "restore"
@@ -121,6 +123,8 @@ def restore(
         ObjectNotFoundError: The storage lacks more trees than are accepted.
         AlreadyExistsError: Branches or tags with the same names have other commits.
         ProtectedBranchError: A rule that only the repository has matches a branch of the dump.
+        GateFailedError: A gate that the repository requires refuses a branch, also if the dump has
+            the gate: it may have been required after the content was there. No ref is restored.
     """
     contents = read_dump(path)
     check_room(stores.refs, contents)
@@ -140,7 +144,17 @@ def restore(
         del contents.branches[name]
     for name in [name for name, to in contents.tags.items() if to in found.missing]:
         del contents.tags[name]
-    restore_refs(stores.refs, contents, commits_in(path))
+    gates = list(stores.refs.requirements.rules())
+
+    def judge() -> None:
+        for name, (head, _) in contents.branches.items():
+            record = stores.refs.branches.find(name)
+            at_head = record is not None and record.commit_id == head
+            if not at_head and any(fnmatchcase(name, pattern) for pattern in gates):
+                commit = stores.refs.commits.get(head)
+                enforce(stores, _RESTORE, name, commit, first_base(stores, commit))
+
+    restore_refs(stores.refs, contents, commits_in(path), judge=judge)
     return contents
 
 
@@ -183,7 +197,7 @@ def check_room(refs: Refs, contents: RefSet, follows: Follows = _never) -> None:
 def _check_rules(refs: Refs, contents: RefSet) -> None:
     """Refuse a dump that would create or move a branch in spite of rules that the dump lacks.
 
-    Rules that the dump also has were in force when its branches were moved.
+    Gates that the dump also has judge its branches when the commits are there.
 
     Raises:
         ProtectedBranchError: A protection rule or required gates match such a branch.
@@ -225,6 +239,7 @@ def restore_refs(
     *,
     action: str = _RESTORE,
     follows: Follows = _never,
+    judge: Callable[[], None] = lambda: None,
 ) -> None:
     """Restore all refs of a dump, or of another repository. Existing refs stay.
 
@@ -236,6 +251,7 @@ def restore_refs(
         commits: The commits that they reach, parents before children, with their ids checked.
         action: The action that the log of moves records.
         follows: As for `check_room`.
+        judge: Called when the commits are there, before any other record is written.
 
     Raises:
         AlreadyExistsError: A name was taken after the check.
@@ -243,6 +259,7 @@ def restore_refs(
     fresh = (commit for commit in commits if refs.commits.find(commit.id) is None)
     for chunk in batches(fresh, _CHUNK):
         refs.commits.add_all(chunk)
+    judge()
     for identifier, expired in contents.expired.items():
         if refs.expired.find(identifier) is None:
             refs.expired.write(identifier, expired, ABSENT)

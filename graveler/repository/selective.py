@@ -96,8 +96,9 @@ class GivingWay:
         with suppress(OutcomeUnknownError, BackendUnavailableError, NotFoundError, ThrottledError):
             staging = self._stores.staging
             for token in self._sealed:
-                for key, write in list(self._rows([token])):
-                    staging.withdraw(token, key, write)
+                # what a late writer puts under a sealed token is not acknowledged
+                for chunk in batches(self._rows([token]), CHUNK):
+                    staging.remove_many(token, [key for key, _ in chunk])
             needless = {self._token, *filter(staging.is_empty, self._sealed)}
 
             def gone(record: BranchRecord) -> bool:
@@ -166,6 +167,7 @@ def commit_paths(
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
     unfinished.check(stores, name, fence, choice.covers)
+    stores.staging.noted(name)
     work = _Work(stores, name, spec, choice, fence, keep)
     if not fence:
         stores.refs.protection.check(name, "commit")

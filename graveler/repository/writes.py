@@ -24,6 +24,7 @@ from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, confirm, holding, rows_of
 from graveler.repository.links import linked
 from graveler.retries import backoff
+from graveler.staging import Staged
 from graveler.values import TOMBSTONE, stage_entry
 
 _ATTEMPTS: Final = 100
@@ -152,13 +153,15 @@ class StagedWrites:
         look = self._fresh() or self._look()
         for attempt in range(_ATTEMPTS):
             self._check_rules(look)
-            token = look.record.staging_token
+            token, head = look.record.staging_token, look.record.commit_id
             if len(items) == 1:
                 stores.staging.set(token, *items[0])
             else:
                 stores.staging.set_many(token, items)
             look = self._look(borrows=borrows)
-            if look.record.staging_token == token:
+            live = look.record.staging_token == token
+            stores.staging.note(self.name, Staged(token, head, live))
+            if live:
                 self._seen = (stores.clock.now(), look)  # valid for the next chunk
                 unfinished.settle(stores, self.name, self.fence, (key for key, _ in items))
                 return look

@@ -1,12 +1,14 @@
 """The storage of staged writes: partition ``staging:<repository uid>:<token>``, key = path."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
-from typing import Final, TypeVar
+from threading import local
+from typing import Final, NamedTuple, TypeVar
 
 from graveler.clock import IdSource
 from graveler.errors import PreconditionFailedError
@@ -46,6 +48,7 @@ HOLD: Final = "hold-"
 
 _LAID: Final = "laid-"
 _REMEMBERED: Final = 1_000
+_NOTED: Final = 64
 
 
 def laid_token(ids: IdSource) -> str:
@@ -69,6 +72,20 @@ def _without_voids(
     return writes
 
 
+class Staged(NamedTuple):
+    """A token under which a thread has written.
+
+    Attributes:
+        token: The token.
+        head: The head of the branch before the write.
+        acknowledged: Whether the token was live after the write.
+    """
+
+    token: str
+    head: str
+    acknowledged: bool
+
+
 class StagingArea:
     """The staged writes of one repository, by token.
 
@@ -84,6 +101,17 @@ class StagingArea:
         self.background = background
         self._prefix = f"staging:{uid}:"
         self._filled: set[str] = set()
+        self._by_thread = local()
+
+    def note(self, branch: str, staged: Staged) -> None:
+        """Note a write of this thread, for its next commit."""
+        noted = self._by_thread.__dict__.setdefault(branch, deque(maxlen=_NOTED))
+        if staged not in noted:
+            noted.append(staged)
+
+    def noted(self, branch: str) -> tuple[Staged, ...]:
+        """Return the latest writes of this thread since its last commit, and forget them."""
+        return tuple(self._by_thread.__dict__.pop(branch, ()))
 
     def set(self, token: str, key: bytes, value: bytes) -> None:
         """Stage one write under `token`."""
@@ -109,6 +137,11 @@ class StagingArea:
             return
         with suppress(PreconditionFailedError):
             self._kv.delete_if(self._prefix + token, key, stored.predicate)
+
+    def remove_many(self, token: str, keys: Iterable[bytes]) -> None:
+        """Remove staged writes under a sealed token, in as few round trips as possible."""
+        self._filled.discard(token)
+        self._kv.delete_many(self._prefix + token, keys)
 
     def remove(self, token: str, key: bytes) -> None:
         """Remove the staged write of a key under a token that no other process writes to."""

@@ -269,9 +269,9 @@ class FaultyObjectStore(ObjectStore):
         with self._script.around("head", key):
             return self._store.head(key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str) -> bool:
         with self._script.around("delete_object", key):
-            self._store.delete(key)
+            return self._store.delete(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         items = self._store.list(prefix, after=after)

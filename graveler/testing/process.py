@@ -265,9 +265,9 @@ class WatchedObjects(ObjectStore):
         with self._around("head", key):
             return self._store.head(key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str) -> bool:
         with self._around("delete", key):
-            self._store.delete(key)
+            return self._store.delete(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         items = self._store.list(prefix, after=after)

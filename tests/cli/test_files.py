@@ -261,6 +261,8 @@ def test_a_folder_is_imported(cli, history, tmp_path):
     said = cli("import", landing, "dev:in", "--replace", "--json")
     assert said.json == {"branch": "dev", "prefix": "in/", "files": 1, "size": 4, "removed": 0}
     assert cli("import", landing, "dev:in/").out == "imported 1 file (4 B) to in/ on dev\n"
+    left_out = cli("import", landing, "dev:out/", "--exclude", "*.tmp", "--exclude", "**", "--json")
+    assert left_out.error["code"] == "object-not-found"
     assert history.branch("dev").get("in/a.csv") == b"1,2\n"
 
 

@@ -1,6 +1,7 @@
 """Commits of some of the staged paths: the other paths stay staged, and no write is lost."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from graveler.globs import matches
 from graveler.publishing.landing import CommitSpec
 from graveler.repository.commits import _seal, commit  # a commit calls it before it dies
 from graveler.repository.selective import GivingWay
+from tests.harness.counting import counted_repo
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
 
 
@@ -352,3 +354,16 @@ def test_a_path_that_exists_is_no_pattern(repo, given):
     assert list(tree(repo.ref("main"))) == []
     main.commit("rest", paths=[given.replace("1", "1-2")])
     assert list(tree(repo.ref("main"))) == ["a1.csv" if given != "in[1]/" else "in1/x"]
+
+
+def test_chosen_writes_are_removed_in_batches():
+    repo, kv = counted_repo()
+    main = repo.branch("main")
+    main.put("other", b"1")
+    entry = main.stat("other")
+    main.link_many(replace(entry, path=f"a/{number:05}") for number in range(3_000))
+    kv.reset()
+    main.commit("some", paths=["a/"])
+    assert len(kv.calls) < 60
+    assert staged(main) == {"other": "added"}
+    assert repo.stores.refs.branches.get("main").sealed_tokens != ()

@@ -626,3 +626,27 @@ def test_a_column_that_is_there_twice_is_refused(main, tmp_path):
     file.write_text("address,path,Address\nfile:///a,a,file:///b\n")
     with pytest.raises(InvalidInputError, match="more than one column 'address'"):
         main.import_(str(file))
+
+
+def test_named_files_and_patterns_are_left_out(main, landing, chunks):
+    fill(landing, {"_SUCCESS": "", "05/_SUCCESS": "", "a[1].csv": "1", "a1.csv": "1"})
+    left_out = ["**/_SUCCESS", "a[1].csv", "06/"]
+    done = main.import_(landing, "in/", exclude=left_out)
+    expected = {f"in/05/part-{part}.csv" for part in range(3)}
+    assert set(tree(main)) == expected
+    assert done.files == len(expected)
+
+
+def test_a_key_that_is_no_path_is_named_and_can_be_left_out(main, landing):
+    (landing / "06" / "a\\b.csv").write_text("1")
+    with pytest.raises(InvalidInputError, match=r"06/a.*b.csv.*leave .* out"):
+        main.import_(landing)
+    assert main.import_(landing, exclude=["06/a*b.csv"]).files == len(FILES)
+
+
+def test_rows_of_an_inventory_are_left_out(main, landing, tmp_path):
+    inventory = tmp_path / "inventory.csv"
+    rows = [f"{landing / path},{len(text)}" for path, text in FILES.items()]
+    inventory.write_text("\n".join(["address,size", *rows]))
+    main.import_(inventory, below=str(landing), exclude=["05/*"], verify=True)
+    assert set(tree(main)) == {path for path in FILES if path.startswith("06/")}

@@ -1,6 +1,7 @@
 """Writing, reading and listing a branch."""
 
 import io
+import os
 
 import pytest
 
@@ -250,3 +251,17 @@ def test_a_closed_stream_is_refused_by_name(repo):
         main.put_many([("a", closed)])
     with pytest.raises(InvalidInputError, match="the stream is closed"):
         main.put("a", closed)
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "pipe", "link"])
+def test_a_device_and_a_pipe_are_no_files(repo, tmp_path, place):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    main, body = repo.branch("main"), tmp_path / place
+    for put in (
+        lambda: main.put("a", body),
+        lambda: main.put_many([("a", body)]),
+    ):
+        with pytest.raises(InvalidInputError, match=f"{place} is a device or a pipe"):
+            put()
+    assert list(main.entries()) == []

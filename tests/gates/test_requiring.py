@@ -126,6 +126,29 @@ def test_what_it_lets_through_goes_through_every_door(repo):
     assert {entry.path for entry in repo.ref("main").entries()} >= {"good/2", "good/3"}
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_restore_is_judged_by_gates_that_are_here(repo, tmp_path, exists):
+    """A dump has a required gate, and content from before the gate was required."""
+    name = "main" if exists else "release"
+    root = repo.commit("main").parents[0]
+    if not exists:
+        repo.create_branch(name)
+    commit(repo, name, "bad/1")
+    repo.gates.require(name, BAD)
+    repo.dump_refs(tmp_path / "refs")
+    repo.branch(name).reset(to=root)
+    if not exists:
+        repo.delete_branch(name)
+    before = repo.commit("main")
+    with pytest.raises(GateFailedError, match="bad/1"):
+        repo.restore_refs(tmp_path / "refs")
+    assert [branch.name for branch in repo.branches()] == ["main"]
+    assert repo.commit("main") == before
+    repo.gates.drop(name)
+    repo.restore_refs(tmp_path / "refs")
+    assert repo.ref(name).exists("bad/1")
+
+
 def test_other_branches_do_as_they_like(repo):
     repo.gates.require("main", BAD)
     repo.gates.require("release-*", BAD)

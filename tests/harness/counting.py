@@ -51,6 +51,10 @@ class CountingKV(MemoryKVStore):
         self.calls.append("delete")
         super().delete(partition, key)
 
+    def delete_many(self, partition, keys):
+        self.calls.append("delete_many")
+        super().delete_many(partition, keys)
+
     def delete_if(self, partition, key, predicate):
         self.calls.append("delete_if")
         super().delete_if(partition, key, predicate)

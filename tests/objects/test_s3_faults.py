@@ -280,3 +280,10 @@ def test_a_call_after_a_quick_failure_is_tried(monkeypatch, took, tried):
         with pytest.raises(BackendUnavailableError):
             retrier.run("what it left", fail)
         assert bool(made) is tried, seed
+
+
+@pytest.mark.parametrize("fault", ALL)
+def test_a_deletion_says_that_a_request_may_come_late(store, s3_server, fault):
+    with s3_server.failing(fault, times=1):
+        assert store.delete("there") is (fault is not Fault.SLOW_DOWN)
+    assert keys(store) == []

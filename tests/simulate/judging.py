@@ -94,7 +94,11 @@ def _commits(
     while pending:
         identifier = pending.pop()
         if identifier not in found:
-            found[identifier] = _facts(repository, identifier)
+            try:
+                found[identifier] = _facts(repository, identifier)
+            except ExpiredError:  # of an ancestor
+                commit = repository.stores.refs.commits.get(identifier)
+                found[identifier] = CommitFacts(commit.parents, {}, commit.message)
             pending += found[identifier].parents
     for identifier in told:
         if identifier not in found:

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from graveler.kv.memory import MemoryKVStore
 from graveler.process import Inline
 from graveler.staging import StagingArea, combine
+from graveler.values import VOID
 
 keys = st.binary(min_size=1, max_size=3)
-layers = st.lists(st.dictionaries(keys, st.binary(max_size=3), max_size=8), max_size=5)
+layers = st.lists(
+    st.dictionaries(keys, st.binary(max_size=3).filter(VOID.__ne__), max_size=8), max_size=5
+)
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def _mv(
     session.out.show(shape, done)
 
 
-def _import(
+def _import(  # noqa: PLR0913 - the options of the verb
     session: Session,
     source: Annotated[
         str,
@@ -111,6 +111,14 @@ def _import(
             help="For an inventory: only files below this place; their paths begin after it.",
         ),
     ] = "",
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Leave out files whose paths in the source match, as in '**/_temporary/**'; may "
+            "come several times.",
+        ),
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Remove files that the source lacks from the folder.")
     ] = False,
@@ -124,7 +132,9 @@ def _import(
     """
     goal = Address.parse(target)
     branch, folder = session.branch(goal.ref), _folder(goal.path)
-    done = branch.import_(source, folder, below=below, replace=replace, verify=verify)
+    done = branch.import_(
+        source, folder, below=below, exclude=exclude or (), replace=replace, verify=verify
+    )
     shape = {
         "branch": branch.name,
         "prefix": folder,

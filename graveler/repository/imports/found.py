@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from graveler.globs import compiled
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -34,6 +36,16 @@ class Found:
 
 Piece = Callable[[], Iterator[Found]]
 """Yields some of the files of a source. It can be pickled and called by another process."""
+
+
+def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Return whether a path below a source is one of the texts, or matches one as a pattern.
+
+    Raises:
+        InvalidInputError: No path can match a pattern.
+    """
+    exact, rules = frozenset(patterns), [compiled(pattern) for pattern in patterns]
+    return lambda path: path in exact or any(rule.fullmatch(path) for rule in rules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ that an error in the last row leaves the branch unchanged.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -28,7 +28,7 @@ from graveler.repository.bundles import Bundle, bundling
 from graveler.repository.copies import delete_others
 from graveler.repository.imports.entries import Entries
 from graveler.repository.imports.files import is_table, local_path
-from graveler.repository.imports.found import Found, Source
+from graveler.repository.imports.found import Found, Source, matcher
 from graveler.repository.imports.inventory import inventory
 from graveler.repository.imports.listing import base_of, listing
 from graveler.repository.links import LinkRules, linked
@@ -62,6 +62,7 @@ def import_files(  # noqa: PLR0913 - where from, where to, and how
     prefix: str,
     *,
     below: str = "",
+    exclude: Sequence[str] = (),
     replaces: bool = False,
     verify: bool = False,
 ) -> Imported:
@@ -73,6 +74,7 @@ def import_files(  # noqa: PLR0913 - where from, where to, and how
         source: A folder, a prefix of a bucket, or the file of an inventory.
         prefix: The start of the paths: "", or a text with a slash at its end.
         below: For an inventory: import only files below this place, with paths relative to it.
+        exclude: Paths and patterns of paths in the source that are left out.
         replaces: Delete paths below `prefix` that are not in the source.
         verify: Look up every file of an inventory in its store.
 
@@ -85,7 +87,11 @@ def import_files(  # noqa: PLR0913 - where from, where to, and how
     """
     if prefix and not prefix.endswith("/"):
         raise InvalidInputError(f"prefix={prefix!r}: give a folder, as in {prefix + '/'!r}, or ''")
-    found = source_of(stores, source, below, verify=verify)
+    leaves_out = matcher(exclude)
+    found = source_of(stores, source, below, verify=verify, leaves_out=leaves_out)
+    if not found.is_listing:
+        read = found.read
+        found = replace(found, read=lambda: (each for each in read() if not leaves_out(each.path)))
     rows = _Rows(stores, prefix, verify=verify)
     with bundling(stores, writes) as bundle:
         last, ascending = b"", True
@@ -116,7 +122,14 @@ def source_text(source: Any) -> str:
     return f"{expand_home(named).absolute()}{'/' * named.endswith('/')}"
 
 
-def source_of(stores: Stores, source: str, below: str = "", *, verify: bool = False) -> Source:
+def source_of(
+    stores: Stores,
+    source: str,
+    below: str = "",
+    *,
+    verify: bool = False,
+    leaves_out: Callable[[str], bool] = lambda _: False,
+) -> Source:
     """Return the source that a text names.
 
     Args:
@@ -124,6 +137,7 @@ def source_of(stores: Stores, source: str, below: str = "", *, verify: bool = Fa
         source: The absolute path or URI of a folder, a bucket prefix or an inventory file.
         below: For an inventory: only files below this place.
         verify: Whether the files of an inventory are looked up.
+        leaves_out: For a listing: returns whether a path is left out.
 
     Raises:
         InvalidInputError: The text is invalid.
@@ -147,7 +161,7 @@ def source_of(stores: Stores, source: str, below: str = "", *, verify: bool = Fa
         )
     if local is not None and not local.is_dir():
         raise ObjectNotFoundError(f"source={source!r}: there is no such folder or file")
-    return listing(stores, source)
+    return listing(stores, source, leaves_out)
 
 
 class _Rows:

@@ -1,6 +1,6 @@
 """Parallel listings of a folder or a bucket prefix, split by common prefixes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from itertools import islice
@@ -19,12 +19,15 @@ _PAGE: Final = 1_000
 _DEEPEST: Final = 3
 
 
-def listing(stores: Stores, place: str) -> Source:
+def listing(
+    stores: Stores, place: str, leaves_out: Callable[[str], bool] = lambda _: False
+) -> Source:
     """Return a folder, or a prefix of a bucket, as the source of an import.
 
     Args:
         stores: The repository.
         place: Its URI or its path. A slash at the end makes no difference.
+        leaves_out: Returns whether a path below it is left out, whatever its key is.
 
     Raises:
         PermissionDeniedError: The folder is in no declared place.
@@ -35,7 +38,9 @@ def listing(stores: Stores, place: str) -> Source:
     folder = key.removesuffix("_")
 
     def read() -> Iterator[Found]:
-        return _found(store, uri, folder, _listed(store, folder))
+        infos = _listed(store, folder)
+        kept = (info for info in infos if not leaves_out(info.key[len(folder) :]))
+        return _found(store, uri, folder, kept)
 
     def pieces() -> list[Piece]:
         files, folders = _split(store, folder)
@@ -50,8 +55,13 @@ def _found(
 ) -> Iterator[Found]:
     """Yield the files of a listing of the folder with the given URI."""
     for info in infos:
-        check_key(info.key)
         below = info.key[len(folder) :]
+        try:
+            check_key(info.key)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"{uri}: {error}; rename the object, or leave {below!r} out"
+            ) from error
         yield Found(
             address=f"{uri}/{below}",
             path=below,

@@ -411,6 +411,9 @@ class WitnessedKVStore(KVStore):
     def delete(self, partition: str, key: bytes) -> None:
         self._store.delete(partition, key)
 
+    def delete_many(self, partition: str, keys: Iterable[bytes]) -> None:
+        self._store.delete_many(partition, keys)
+
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         self._moving()
         self._store.delete_if(partition, key, predicate)

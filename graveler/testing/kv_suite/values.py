@@ -39,6 +39,17 @@ class ValuesPart(SuitePart):
         store.set("p", b"k", b"second")
         assert list(store.scan("p")) == [(b"k", b"second")]
 
+    def test_many_keys_are_removed(self, store: KVStore) -> None:
+        keys = [b"%06d" % number for number in range(12_000)]
+        store.set_many("p", ((key, b"v") for key in keys))
+        store.set("q", keys[0], b"v")
+        store.delete_many("p", (key for key in [*keys[1:-1], keys[1], b"absent"]))
+        assert [key for key, _ in store.scan("p")] == [keys[0], keys[-1]]
+        assert [key for key, _ in store.scan("q")] == [keys[0]]
+        store.delete_many("p", [])
+        with pytest.raises(InvalidInputError):
+            store.delete_many("p", [b""])
+
     def test_an_empty_value_is_a_value(self, store: KVStore) -> None:
         store.set("p", b"k", b"")
         stored = store.get("p", b"k")

@@ -234,9 +234,9 @@ def test_a_branch_that_moves_while_a_dump_is_restored_stays(full, tmp_path, monk
     whole = Wholeness(())
     monkeypatch.setattr("graveler.repository.dumps.check_commits", lambda *_, **__: whole)
 
-    def moved_then_restored(refs, contents, commits):
+    def moved_then_restored(refs, contents, commits, judge):
         commit(fresh.branch("main"), "quicker", a="1")
-        restore_refs(refs, contents, commits)
+        restore_refs(refs, contents, commits, judge=judge)
 
     monkeypatch.setattr("graveler.repository.dumps.restore_refs", moved_then_restored)
     with pytest.raises(AlreadyExistsError, match="was moved while the dump was restored"):

@@ -136,11 +136,13 @@ def test_the_answer_is_the_commit_with_the_acknowledged_write(world):
     assert mine.ref(made.id).exists("b")
 
 
-def test_no_commit_from_before_is_the_answer_after_a_lost_reply(world):
+def test_a_commit_from_before_is_the_answer_if_it_has_the_write(world):
     other = world.repo(scripted=False)
     mine = world.repo(kv=Unanswering(world.kv, "main", "set_if"))
     mine.branch("main").put("a", b"a")
     other.branch("main").commit("takes it along")
+    made = mine.branch("main").commit("mine")
+    assert (made.message, made.by_other) == ("takes it along", True)
     with pytest.raises(NoChangesError):
         mine.branch("main").commit("nothing is left")
 

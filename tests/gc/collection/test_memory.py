@@ -40,8 +40,7 @@ class ManyFiles(LocalStore):
             yield ObjectInfo(address(number), 10, "", LONG_AGO)
 
     def delete(self, key):
-        if not key.startswith("data/"):
-            super().delete(key)
+        return not key.startswith("data/") and super().delete(key)
 
 
 class LakeOfMany(Lake):

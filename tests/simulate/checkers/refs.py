@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.simulate.evidence import Evidence
-from tests.simulate.history import precedes
+from tests.simulate.history import Operation, precedes
 
 
 def commits_stay_in_history(evidence: Evidence) -> Iterator[str]:
@@ -37,10 +37,23 @@ def nothing_immutable_was_written(evidence: Evidence) -> Iterator[str]:
 
 
 def commits_are_news(evidence: Evidence) -> Iterator[str]:
-    """A commit that an operation returns did not exist when the operation began."""
+    """A commit that an operation returns is new, or may hold earlier writes of its process."""
     made = {op.message: op for op in evidence.of_kind("commit", "merge", "revert")}
     for operation in evidence.of_kind("commit"):
         if operation.result in evidence.commits:
             maker = made.get(evidence.commits[operation.result].message)
-            if maker is None or precedes(maker, operation):
+            if maker is None or (
+                precedes(maker, operation) and not _wrote_since(evidence, maker, operation)
+            ):
                 yield f"it was there before: {operation}"
+
+
+def _wrote_since(evidence: Evidence, maker: Operation, commit: Operation) -> bool:
+    """Return whether the process wrote since its last commit, and not after the maker's end."""
+    mine = [op for op in evidence.operations if op.process == commit.process]
+    for operation in reversed(mine[: mine.index(commit)]):
+        if operation.kind in {"commit", "commit_paths"}:
+            return False
+        if operation.kind in {"put", "delete"} and not precedes(maker, operation):
+            return True
+    return False

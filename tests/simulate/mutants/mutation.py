@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from tests.simulate.judging import judge
-from tests.simulate.mutants import bundles, collection, history, writes
+from tests.simulate.mutants import bundles, collection, history, stores, writes
 from tests.simulate.mutants.patch import Mutant, mutated
 from tests.simulate.scenarios.catalogue import every_scenario, find
 from tests.simulate.scenarios.conditions import simulating
@@ -20,6 +20,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *history.MUTANTS,
     *collection.MUTANTS,
     *bundles.MUTANTS,
+    *stores.MUTANTS,
 )
 """Errors in the protocol. Each must be detected."""
 

@@ -10,22 +10,22 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a writer is content with any token at its second look",
         "repository.writes:StagedWrites._stage",
-        "if look.record.staging_token == token:",
-        "if look.record.staging_token:",
+        "live = look.record.staging_token == token",
+        "live = bool(look.record.staging_token)",
         "write-commit",
     ),
     one_edit(
         "a write is acknowledged before the second look",
         "repository.writes:StagedWrites._stage",
-        "            look = self._look(borrows=borrows)\n            if look",
-        "            return look\n            if look",
+        "            look = self._look(borrows=borrows)\n            live",
+        "            return look\n            live",
         "write-commit",
     ),
     one_edit(
         "a writer repeats its write under the dead token",
         "repository.writes:StagedWrites._stage",
-        "token = look.record.staging_token",
-        "token = token if attempt else look.record.staging_token",
+        "token, head = look.record.staging_token,",
+        "token, head = token if attempt else look.record.staging_token,",
         "write-commit",
     ),
     # publishers

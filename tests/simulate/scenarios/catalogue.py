@@ -12,6 +12,7 @@ from tests.simulate.scenarios import (
     moves,
     patches,
     selections,
+    stores,
     writes,
 )
 from tests.simulate.scenarios.scenario import Scenario
@@ -31,6 +32,7 @@ SMALL: tuple[Scenario, ...] = (
     *imports.SCENARIOS,
     *selections.SCENARIOS,
     *patches.SCENARIOS,
+    *stores.SCENARIOS,
 )
 """The scenarios without faults. Each is explored with faults as well."""
 

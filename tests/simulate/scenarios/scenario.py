@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from graveler.kv.store import KVStore
 from tests.simulate.checkers import CHECKERS, Checker
 from tests.simulate.schedules.client import Client
+from tests.simulate.schedules.ports import SimulatedKV
 from tests.simulate.schedules.processes import Process
 from tests.simulate.schedules.run import Run
 from tests.simulate.schedules.world import SimulatedWorld
@@ -27,6 +29,7 @@ class Scenario:
         finish: The work of the recovery process at the end, before it commits the branches.
         all_steps: Whether calls for content-addressed objects are steps as well.
         checkers: The checkers that judge the end of a schedule.
+        kv: The driver of the key-value store of the processes.
         errors: Names of errors that an operation may end with, in addition to those of its kind.
     """
 
@@ -40,6 +43,7 @@ class Scenario:
     all_steps: bool = False
     checkers: tuple[Checker, ...] = CHECKERS
     errors: frozenset[str] = frozenset()
+    kv: type[KVStore] = SimulatedKV
     begins: list[SimulatedWorld] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -59,7 +63,9 @@ class Scenario:
 
     def start(self) -> Run:
         """Return a run of the scenario, before its first step."""
-        world = SimulatedWorld(self.prepared(), all_steps=self.all_steps, turns=self.turns)
+        world = SimulatedWorld(
+            self.prepared(), all_steps=self.all_steps, turns=self.turns, kv=self.kv
+        )
         processes = []
         for index, (name, program) in enumerate(self.programs.items(), 1):
             process = world.process(index, name)

@@ -4,6 +4,7 @@ A call is one step of a schedule. It reports the keys that it read or wrote, so 
 explorer can determine whether two steps commute.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,6 +14,10 @@ from graveler.kv.drivers import changed, holds
 from graveler.kv.store import Predicate, Stored
 
 OBJECTS = "objects"
+GENERATION = "generation"
+"""The key-value store of this number is the present one; the key is empty."""
+
+_OPENED = re.compile(r"opened-([0-9]+):(.*)", re.DOTALL)
 TURNS = "turns"
 
 
@@ -50,6 +55,10 @@ def clash(one: Access, other: Access) -> bool:
         and (one.high is None or other.low <= one.high)
         and (other.high is None or one.low <= other.high)
     )
+
+
+EARLIER: dict[str, dict[bytes, bytes]] = {}
+"""The copy that the call ``replace`` puts in the place of the key-value store."""
 
 
 class Shared:
@@ -114,8 +123,37 @@ class Shared:
         """
         if call.name == "get_many":
             return _get_many(self, call)
+        if call.name == "replace":
+            return self._replace(call)
+        if opened := _OPENED.match(call.partition):
+            present = self.generation() == int(opened[1])
+            inside = opened[2] if present else f"removed-{opened[2]}"
+            result, access = _CALLS[call.name](self, call._replace(partition=inside))
+            return result, (access, Access(GENERATION, b"", b"", writes=False))
         result, access = _CALLS[call.name](self, call)
         return result, (access,)
+
+    def kv(self) -> dict[str, dict[bytes, bytes]]:
+        """Return a copy of the key-value store."""
+        return {name: dict(held) for name, held in self.partitions.items() if name != OBJECTS}
+
+    def generation(self) -> int:
+        """Return the number of the key-value store that is in its place now."""
+        return int(self.find(GENERATION, b"") or b"0")
+
+    def _replace(self, call: Call) -> tuple[object, tuple[Access, ...]]:
+        """Put an earlier copy in the place of the key-value store, which its users keep."""
+        watch, self.watch = self.watch, None
+        for name, held in self.kv().items():
+            for key, value in held.items():
+                self.write(f"removed-{name}", key, value)
+                self.write(name, key, None)
+        for name, copied in EARLIER.items():
+            for key, value in copied.items():
+                self.write(name, key, value)
+        self.write(GENERATION, b"", b"1")
+        self.watch = watch
+        return None, (Access(EVERY, b"", None, writes=True),)
 
 
 def _point(call: Call, *, writes: bool) -> Access:

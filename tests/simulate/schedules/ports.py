@@ -8,15 +8,16 @@ values. In scenarios with garbage collection every call is a step.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from graveler.errors import ObjectNotFoundError
+from graveler.errors import KVOutdatedError, ObjectNotFoundError, PreconditionFailedError
+from graveler.kv.drivers import Driver
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
-from tests.simulate.scenarios.shared import OBJECTS, TURNS, Access, Call
+from tests.simulate.scenarios.shared import GENERATION, OBJECTS, TURNS, Access, Call
 from tests.simulate.schedules.processes import Process, written_on
 
 _DAY_BYTES = 2
@@ -122,6 +123,75 @@ class SimulatedKV(KVStore):
         pass
 
 
+class SimulatedFileKV(Driver):
+    """The driver of a key-value store in a file, which another file may replace."""
+
+    def __init__(self, process: Process, **_: bool) -> None:
+        self._process = process
+        self._opened = process.shared.generation()
+
+    def _call(self, name: str, partition: str, *given: Any) -> Any:
+        return self._process.call(Call(name, f"opened-{self._opened}:{partition}", *given))
+
+    def _get(self, partition: str, key: bytes) -> bytes | None:
+        stored = self._call("get", partition, key)
+        return None if stored is None else bytes(stored.value)
+
+    def _get_many(self, keys: Sequence[tuple[str, bytes]]) -> Mapping[tuple[str, bytes], bytes]:
+        values = ((key, self._get(*key)) for key in keys)
+        return {key: value for key, value in values if value is not None}
+
+    def _set(self, partition: str, key: bytes, value: bytes) -> None:
+        self._call("set", partition, key, value)
+
+    def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        for key, value in chunk:
+            self._set(partition, key, value)
+
+    def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
+        with suppress(PreconditionFailedError):
+            self._call("set_if", partition, key, value, predicate)
+            return True
+        return False
+
+    def _delete(self, partition: str, key: bytes) -> None:
+        self._call("delete", partition, key)
+
+    def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
+        with suppress(PreconditionFailedError):
+            self._call("delete_if", partition, key, b"", value)
+            return True
+        return False
+
+    def _drop(self, partition: str) -> None:
+        position: object = b""
+        while isinstance(position, bytes):
+            position = self._call("sweep", partition, position)
+
+    def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        item = self._call("next", partition, start)
+        if item is None:
+            return []
+        return [item, *self._page(partition, item[0] + b"\0", limit - 1)] if limit > 1 else [item]
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        return iter(self._process.call(Call("names", prefix)))  # type: ignore[call-overload, no-any-return]
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        return nullcontext(enter_result=False)
+
+    def _check_open(self) -> None:
+        pass
+
+    def _check_same(self) -> None:
+        found = self._process.call(Call("get", GENERATION, b""))
+        if isinstance(found, Stored) and int(found.value) != self._opened:
+            raise KVOutdatedError("the store was replaced")
+
+    def close(self) -> None:
+        pass
+
+
 class SimulatedObjects(ObjectStore):
     """The object port of one process; an object is stored with the day of its writing before it.
 
@@ -189,8 +259,8 @@ class SimulatedObjects(ObjectStore):
     def head(self, key: str) -> ObjectInfo:
         return _info(key, self._there(key))
 
-    def delete(self, key: str) -> None:
-        self.process.call(Call("delete", OBJECTS, key.encode()))
+    def delete(self, key: str) -> bool:
+        return bool(self.process.call(Call("delete", OBJECTS, key.encode())))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         position = max(prefix.encode(), after.encode() + b"\0" if after else b"")

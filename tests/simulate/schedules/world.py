@@ -5,6 +5,7 @@ from typing import Any
 
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
+from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
 from graveler.objects.store import ObjectStore
@@ -23,9 +24,11 @@ _SPLITTING = Splitting(min_bytes=0, max_bytes=2_000, raggedness=3)
 class _SimulatedLake(Lake):
     """A lake whose object stores are the process's own view of the shared objects."""
 
-    def __init__(self, process: Process, *, all_steps: bool, turns: bool) -> None:
-        kv = SimulatedKV(process, all_steps=all_steps, turns=turns)
-        super().__init__(_CONFIG, kv, clock=process.clock, ids=process.ids, background=Inline())
+    def __init__(
+        self, process: Process, *, all_steps: bool, turns: bool, kv: Any = SimulatedKV
+    ) -> None:
+        store = kv(process, all_steps=all_steps, turns=turns)
+        super().__init__(_CONFIG, store, clock=process.clock, ids=process.ids, background=Inline())
         self._process = process
         self._all_steps = all_steps
 
@@ -40,6 +43,7 @@ class SimulatedWorld:
         earlier: The world to copy; None for an empty world.
         all_steps: Whether every call of a store is a step.
         turns: Whether processes can obtain turns.
+        kv: The driver of the key-value store.
     """
 
     def __init__(
@@ -48,11 +52,12 @@ class SimulatedWorld:
         *,
         all_steps: bool = False,
         turns: bool = False,
+        kv: type[KVStore] = SimulatedKV,
     ) -> None:
         self.shared: Shared = Shared() if earlier is None else earlier.shared.fork()
         self.history: History = History(None if earlier is None else earlier.history)
         self._day = _DAYS_APART if earlier is not None else 0
-        self._steps: dict[str, Any] = {"all_steps": all_steps, "turns": turns}
+        self._steps: dict[str, Any] = {"all_steps": all_steps, "turns": turns, "kv": kv}
 
     def process(self, index: int, name: str) -> Process:
         """Return a new process."""

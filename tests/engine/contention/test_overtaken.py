@@ -1,0 +1,64 @@
+"""A committer whose writes another one landed gets the commit that holds them."""
+
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from graveler.errors import NoChangesError
+from graveler.staging import StagingArea
+
+
+def in_thread(work):
+    """Run `work` in another thread and return its result."""
+    results = []
+    thread = Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_writes_that_landed_before_the_commit_began(repo):
+    main = repo.branch("main")
+    main.put("a", b"1")
+    theirs = in_thread(lambda: main.commit("theirs"))
+    later = in_thread(lambda: [main.put("b", b"1"), main.commit("later")][-1])
+    mine = main.commit("mine")
+    assert (mine.id, mine.message, mine.by_other) == (theirs.id, "theirs", True)
+    assert repo.commit("main").id == later.id
+    with pytest.raises(NoChangesError):
+        main.commit("again")
+
+
+def test_writes_that_landed_before_they_were_acknowledged(repo, monkeypatch):
+    main = repo.branch("main")
+    landed: list[Any] = []
+    write = StagingArea.set
+
+    def set_and_lose(area, token, key, value):
+        write(area, token, key, value)
+        if not landed:
+            landed.append(None)
+            landed[0] = in_thread(lambda: main.commit("theirs"))
+
+    monkeypatch.setattr(StagingArea, "set", set_and_lose)
+    main.put("a", b"1")
+    mine = main.commit("mine")
+    assert (mine.id, mine.by_other) == (landed[0].id, True)
+    assert list(main.uncommitted()) == []
+
+
+def test_writes_that_were_discarded_are_in_no_commit(repo):
+    main = repo.branch("main")
+    main.put("a", b"1")
+    in_thread(main.reset)
+    in_thread(lambda: [main.put("b", b"1"), main.commit("theirs")])
+    with pytest.raises(NoChangesError):
+        main.commit("mine")
+
+
+def test_who_wrote_nothing_gets_no_commit_of_others(repo):
+    main = repo.branch("main")
+    in_thread(lambda: [main.put("a", b"1"), main.commit("theirs")])
+    with pytest.raises(NoChangesError, match="nothing is staged"):
+        main.commit("mine")
