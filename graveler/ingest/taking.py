@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from graveler.committed import CONFLICT, EMPTY_METARANGE, Bases, BaseValues, get
 from graveler.committed.apply import apply
 from graveler.committed.bases import Unresolved
-from graveler.committed.claims import claim_changes, claims_of
+from graveler.committed.claims import claim_changes, claimed, claims_of
 from graveler.committed.diff import RawChange, diff, same_content
 from graveler.committed.merge import staged
 from graveler.committed.units import log_of, units_of
@@ -122,7 +122,11 @@ class Taking:
         spec = CommitSpec(
             f"{name}: merge of {self.branch.into}", {INGEST: name, CAUGHT_UP: target.id}
         )
-        claims = claims_after(stores, (name, "", spec), target, tree, equal)
+        claims, ranges = claims_of(target), stores.ranges
+        if equal and claims != EMPTY_METARANGE:
+            claims = claimed(
+                ranges, stores.splitting, claims, writer=name, step=None, tree=tree, equal=equal
+            )
         return make_commit(stores, tree=tree, parents=parents, spec=spec, claims=claims)
 
     def _again(self, change: Commit, head: Commit, target: Commit) -> Commit:
@@ -183,14 +187,16 @@ class Taking:
             return self._mark(tree, (head, target), target)
         waiting = points(self.branch.stores.refs, head, target)
         changes = [change for point in waiting for change in point.changes]
-        asserted = {key for one in changes for key in self._asserted(one)}
+        asserted = {key: one.metarange for one in changes for key in self._asserted(one)}
         values, lost, kept = BaseValues(ranges, bases), dict[bytes, bytes | None](), []
         for key, ours, now in diff(ranges, head.metarange, tree):
             if (base := values.at(key)) is CONFLICT or not same_content(base, ours):
                 lost[key] = ours
-            elif key in asserted and (ours_win or theirs.is_own(key)):
+            elif key not in asserted or not same_content(ours, get(ranges, asserted[key], key)):
+                continue  # the branch does not have what it asserted any more
+            elif ours_win or theirs.is_own(key):
                 kept.append(staged(RawChange(key, now, ours)))
-            elif key in asserted:
+            else:
                 lost[key] = ours
         tree = apply(ranges, tree, kept, self.branch.stores.splitting).metarange if kept else tree
         self._keep(lost, head, tree, changes or (head,))

@@ -237,7 +237,7 @@ class Ingesting(Lake):
         changed, (base, unsure) = self._others(head), self.bases(target, head)
         files, lost, waiting = dict(target.version.files), {}, self.waiting()
         asserted = {
-            path
+            path: text
             for change in waiting
             for path, text in self.written[change].items()
             if content(self._below(change).files.get(path)) == text
@@ -246,7 +246,8 @@ class Ingesting(Lake):
             was, ours, theirs = (
                 content(side.files.get(path)) for side in (base, head.version, target.version)
             )
-            if ours == theirs or (ours == was and path not in unsure | asserted):
+            claimed = path in asserted and asserted[path] == ours
+            if ours == theirs or (ours == was and path not in unsure and not claimed):
                 continue
             if self.policy == "ingest" or was == theirs or not changed(path):
                 _set(files, path, head.version.files.get(path))
