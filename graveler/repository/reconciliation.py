@@ -377,17 +377,20 @@ class _Changes:
             list, {path: [] for path in self.kept}
         )
         runs = {run_of(row.writer) for row in changes if not row.same}
+        # with the same content, the destination's claim stays
+        moved = [row for row in changes if not row.same and not self._is_kept(row.writer)]
         for row in changes:
-            # with the same content, the destination's claim stays
-            changed = not row.same and not self._is_kept(row.writer)
-            come = whole and changed and self._displaced(run_of(row.writer))
             if (
-                come
-                or row.path in rows
+                row.path in rows
                 or files.touch(row.path, row.path + b"\0")
                 or any(claims.touch(*span) for span in spans_of(row.writer, row.path))
             ):
-                rows[row.path] += [row] if changed else []
+                rows[row.path] += []
+        if whole:
+            rows.update((row.path, []) for row in moved if self._displaced(run_of(row.writer)))
+        for row in moved:
+            if row.path in rows:
+                rows[row.path].append(row)
         if whole:
             self._bring_whole(rows, filter(self._displaced, sorted(runs)))
         if self.returns and dest.claims != EMPTY_METARANGE:

@@ -438,3 +438,24 @@ def test_a_pick_brings_a_file_that_a_user_has_deleted(repo, main):
     assert files(repo) == {"S": "x"}
     repo.runs.rollback("07")
     assert files(repo) == {}
+
+
+def test_all_writers_of_a_path_come_if_one_meets_a_change(repo, main):
+    """A pick moves the run's own claim; the file that its step wrote over a deletion lands."""
+    root = repo.branch("main").head
+    with repo.run(KEY) as run:
+        run.put("p", b"3")
+        run.commit_staged()
+        with run.step("two") as step:
+            step.put("q", b"3")
+    main.put("p", b"1")
+    main.commit("users")
+    repo.create_branch("dev", root.id)
+    merged = repo.merge("main", "dev").commit
+    with repo.run(KEY) as run:
+        run.delete("p")
+        run.commit_staged()
+        repo.cherry_pick(merged, "main", parent=1)
+        with run.step("one") as step:
+            step.put("p", b"3")
+    assert files(repo) == {"p": "3", "q": "3"}
