@@ -33,6 +33,7 @@ from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log, merge_bases, move, remove
 from graveler.refs.commits import Commits
 from graveler.repository.merges import merge_trees
+from graveler.repository.origins import note_refused
 from graveler.runs.record import Refusal
 
 
@@ -81,6 +82,7 @@ class Quarantines:
         if taking is None:
             return standing
         if self._stands(taking):
+            note_refused(self.branch.stores, taking.commits, taking.name)
             quarantine = records.change_quarantine(replace(taking, nonce=""))
             self.make_branch(quarantine)
             self._remove_changes(taking)
@@ -302,6 +304,7 @@ def record_restored(stores: Stores) -> None:
             units=tuple(map(_text, units_of(_logs(stores, first)))) * (POLICY not in pairs),
         )
         records.change_quarantine(quarantine)
+        note_refused(stores, quarantine.commits, quarantine.name)
         if quarantine.policy or quarantine.units:
             names = (*records.standing().shelves, branch.name)
             records.change_standing(

@@ -38,6 +38,7 @@ from graveler.reads.changes import diff_commits
 from graveler.refs import is_ancestor, move, remove
 from graveler.repository import commits
 from graveler.repository.merges import conflict_error, describe, merge_trees
+from graveler.repository.origins import note_refused
 from graveler.repository.strategies import Settlement, Strategy, settling
 
 _ROUNDS: Final = 200
@@ -292,4 +293,5 @@ class Releases:
             stores.refs, quarantine.name, lambda record: record.fence.startswith(_CLOSED)
         )
         stores.staging.drop(*tokens)
+        note_refused(stores, quarantine.commits, "")
         self._marked(quarantine, releasing=False)

@@ -33,6 +33,7 @@ from graveler.ingest.release import Releases
 from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import (
     INGEST,
+    QUARANTINE,
     TARGET,
     IngestBranch,
     Point,
@@ -45,6 +46,7 @@ from graveler.publishing.landing import CommitSpec
 from graveler.reads.changes import diff_commits
 from graveler.repository import commits
 from graveler.repository.merges import find_bases
+from graveler.repository.origins import refuse_unpublished
 from graveler.runs.record import Refusal
 
 _ROUNDS: Final = 1000
@@ -185,6 +187,9 @@ class Ticker:
                 return
             held = self.hold and standing.held is not None
             point = joined(points) if held else points[0]
+            for change in point.changes:
+                if QUARANTINE in change.metadata:  # the branch was made of a quarantine
+                    refuse_unpublished(self.branch.stores, change, self.branch.target())
             self._remember(point)
             spec = self._spec(point)
             wanted = partial(self._is_present, point)

@@ -37,7 +37,7 @@ from graveler.committed.lookup import find_many
 from graveler.committed.metarange import prefix_end, read, runs
 from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Change, Commit, Entry, Prefix, Transfer
-from graveler.names import path_key, path_keys
+from graveler.names import is_of_run, path_key, path_keys
 from graveler.parallel import thread_count
 from graveler.process import Progress, held_off, no_progress
 from graveler.reads.changes import change_of
@@ -531,11 +531,12 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
             return record.commit_id
 
         head = Ref(stores, stores.refs.commits.get(settled(stores, name, copy)))
+        origin = name if is_of_run(name) else head.commit.id
         with snapshot(head, start, prefix) as committed:
             if spool.is_empty:
-                yield Scan(committed, committed.runs, name)
+                yield Scan(committed, committed.runs, origin)
             else:
-                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=name)
+                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=origin)
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from graveler.arguments import (
 )
 from graveler.errors import InvalidInputError
 from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry, Transfer
-from graveler.names import check_caller_pairs
+from graveler.names import check_caller_pairs, is_of_run
 from graveler.objects.store import Body
 from graveler.parallel import thread_count
 from graveler.process import Progress, no_progress
@@ -279,7 +280,8 @@ class Branch(View, BranchLike):
         path, content_type = path_text(path, "path"), media_type(content_type)
         pairs(metadata, "metadata")
         body = uploads.located(body, "body")
-        return writes.upload(path, body, content_type, dict(metadata or {}))
+        entry = writes.upload(path, body, content_type, dict(metadata or {}))
+        return replace(entry, origin=self._name) if is_of_run(self._name) else entry
 
     def link(
         self, path: PathText, *, address: str, size: int | None = None, checksum: str | None = None

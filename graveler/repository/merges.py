@@ -320,7 +320,7 @@ def describe(
     changes = [{} if side is None else last_changes(stores, side, keys) for side in (source, dest)]
     return tuple(
         replace(
-            conflict_of(*conflict),
+            conflict_of(*conflict, (source.id if source else "", dest.id if dest else "")),
             source_change=_changed_by(changes[0].get(conflict.key)),
             dest_change=_changed_by(changes[1].get(conflict.key)),
         )

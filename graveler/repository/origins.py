@@ -18,7 +18,9 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str =
     down to the first commit that the destination contains. A merge into the line was checked when
     it was made. A run's own work is not refused on its branch, which `into` names.
     """
+    taken_off: set[str] = set()
     for commit in line_outside(stores.refs.commits, source.id, dest.id):
+        taken_off.update(commit.metadata.get("graveler.taken-off", "").split(","))
         key = commit.metadata.get("graveler.run")
         own = key is not None and f"{into}.".startswith(f"{run_branch(key)}.")
         if key is not None and not own and "graveler.published" not in commit.metadata:
@@ -27,11 +29,27 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str =
                 "publish it through a new attempt of the run"
             )
         shelf = commit.metadata.get("graveler.quarantine")
+        if shelf is None and "graveler.target" in commit.metadata and commit.id not in taken_off:
+            row = stores.kv.get(f"ingest:{stores.uid}", _refused(commit.id))
+            shelf = None if row is None else row.value.decode()
         if shelf is not None:
             raise RunStateError(
                 f"commit {commit.id[:12]} was refused by gates and is in quarantine: correct branch "
                 f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
             )
+
+
+def note_refused(stores: Stores, commits: Iterable[str], shelf: str) -> None:
+    """Note that commits of ingestion were refused and are in quarantine; "" ends that."""
+    partition, keys = f"ingest:{stores.uid}", map(_refused, commits)
+    if shelf:
+        stores.kv.set_many(partition, ((key, shelf.encode()) for key in keys))
+    else:
+        stores.kv.delete_many(partition, keys)
+
+
+def _refused(commit: str) -> bytes:
+    return f"refused/{commit}".encode()
 
 
 def refuse_origin(stores: Stores, into: str, origin: str) -> None:
@@ -42,7 +60,8 @@ def refuse_origin(stores: Stores, into: str, origin: str) -> None:
     Raises:
         RunStateError: The origin is such a view, or one that no longer exists.
     """
-    if origin in ("", into) or origin.startswith(f"{into}.") or into.startswith(f"{origin}."):
+    own = is_of_run(into) and (origin.startswith(f"{into}.") or into.startswith(f"{origin}."))
+    if own or origin in ("", into):
         return
     source = None if is_of_run(origin) else _commit_of(stores, origin)
     if source is None:

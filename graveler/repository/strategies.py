@@ -8,7 +8,7 @@ end.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from graveler.arguments import check_entry
@@ -238,16 +238,24 @@ def _answer(resolver: Resolver, conflict: Conflict) -> Entry | str | None:
     )
 
 
-def conflict_of(key: bytes, base: _Value, source: bytes | None, dest: bytes | None) -> Conflict:
-    """Return a conflict with the entries of its value records."""
+def conflict_of(
+    key: bytes,
+    base: _Value,
+    source: bytes | None,
+    dest: bytes | None,
+    origins: tuple[str, str] = ("", ""),
+) -> Conflict:
+    """Return a conflict with the entries of its value records, from commits of both sides."""
     return Conflict(
         path=key.decode("utf-8", "backslashreplace"),
         base=_entry(key, base),
-        source=_entry(key, source),
-        dest=_entry(key, dest),
+        source=_entry(key, source, origins[0]),
+        dest=_entry(key, dest, origins[1]),
         bases_disagree=base is CONFLICT,
     )
 
 
-def _entry(key: bytes, value: _Value) -> Entry | None:
-    return decode_entry(key, value) if isinstance(value, bytes) else None
+def _entry(key: bytes, value: _Value, origin: str = "") -> Entry | None:
+    if not isinstance(value, bytes):
+        return None
+    return replace(decode_entry(key, value), origin=origin)

@@ -15,7 +15,7 @@ from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish
 from graveler.runs.targets import Targets
-from graveler.values import decode_entry
+from graveler.values import deferred_entry
 
 _JOB: Final = {"airflow": "dag_id", "dagster": "job"}
 _PARTITION: Final = {"airflow": "partition_key", "dagster": "partition"}
@@ -131,7 +131,7 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
     head = resolve_to_read(stores.refs, ref)
     key = path_key(path)
     value = find_value(Ref(stores, head), key)
-    entry = None if value is None else decode_entry(key, value)
+    entry = None if value is None else deferred_entry(key, value, head.id)
     prefix = ""
     commits = changes.trace(stores, head, path=path, first_parent=True)
     commit = next(commits, None)

@@ -326,3 +326,22 @@ def test_every_call_that_takes_a_tree_is_in_the_table():
     assert sorted(found - known) == []
     doors = {call for call, why in CALLS.items() if why == DOOR} - {"Tables.merge"}
     assert doors <= {door.partition(",")[0] for door in DOORS}
+
+
+def test_entries_of_writes_and_reports_of_a_run_are_refused(repo, refused):
+    """Those that put, store, why and the preview of a conflict return."""
+    with pytest.raises(ValueError, match="failed"), repo.run("07") as run, run.step("one") as step:
+        found = [step.put("kept", b"bad"), step.store("out/b", b"bad")]
+        raise ValueError("failed")
+    seen = repo.create_branch("seen", refused.head)
+    found.append(repo.why("out/a", refused.head.id).entry)
+    seen.put("out/c", b"seen")
+    seen.commit("seen")
+    other = repo.create_branch("other", "main")
+    other.put("out/a", b"other")
+    other.commit("other")
+    found.append(repo.merge("other", "seen", dry_run=True).conflicts[0].dest)
+    for entry in found:
+        with pytest.raises(RunStateError):
+            repo.branch("main").link_many([entry])
+    assert tree(repo.branch("main")) == {"kept": "main"}
