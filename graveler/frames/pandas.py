@@ -81,5 +81,8 @@ def _mask(column: "pd.Series[Any]", rows: PartitionRows) -> "pd.Series[bool]":
     if not pd.api.types.is_datetime64_any_dtype(column):
         return column.astype(str) == rows.key
     start, end = rows.window(str(column.name))
-    times = column.dt.tz_localize("UTC") if column.dt.tz is None else column
+    times = column
+    if column.dt.tz is None:
+        first = [True] * len(column)  # of a time that occurs twice
+        times = column.dt.tz_localize(rows.zone, ambiguous=first, nonexistent="shift_forward")
     return (times >= start) & (times < end)

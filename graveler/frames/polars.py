@@ -60,5 +60,10 @@ def _mask(column: str, kind: pl.DataType, rows: PartitionRows) -> pl.Expr:
     if not isinstance(kind, pl.Datetime):
         return values.cast(pl.String) == rows.key
     start, end = rows.window(column)
-    utc = values.dt.replace_time_zone("UTC") if kind.time_zone is None else values
+    if kind.time_zone is None:
+        values = pl.coalesce(  # a time that does not occur is an hour later
+            time.dt.replace_time_zone(rows.zone, ambiguous="earliest", non_existent="null")
+            for time in (values, values.dt.offset_by("1h"))
+        )
+    utc = values.dt.convert_time_zone("UTC")
     return (utc >= start) & (utc < end)
