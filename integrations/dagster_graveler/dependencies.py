@@ -2,18 +2,36 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import dagster as dg
 
-from dagster_graveler.context import keys_of_window, partition_of, read_window, run_of, step_of
+from dagster_graveler.context import (
+    keys_of_window,
+    partition_of,
+    read_window,
+    run_of,
+    run_partitions,
+    step_of,
+)
+from dagster_graveler.materializations import (
+    Made,
+    assets_of,
+    made_by,
+    newest,
+    refusal,
+    unpublished,
+)
 from graveler.errors import RunNotFoundError
 from graveler.gates import Candidate
 from graveler.gates.gate import Gate
-from graveler.lake import Publish, Repository, Run
-from graveler.model import Commit
+from graveler.lake import Publish, Repository, Run, RunState
+from graveler.model import Commit, Conflict
 from graveler_common.history import find_commit, own_commits
 
+_WAITS: Final = 60
+_WAIT_S: Final = 10
 _STAND_IN: Final = "dagster/io_manager_key"
 """Name in the metadata of an asset of the code location that the Dagster run does not select."""
 
@@ -52,18 +70,23 @@ def dependency_gates(
 
     Such an asset passes if a publish, which is not rolled back, has put its partition on the target
     before the run began, and no later publish has changed it. Without such assets there is no gate.
+
+    Raises:
+        Failure: Only the branch of another run has a dependency as Dagster shows it.
     """
     missing = _missing(context)
     if not missing:
         return []
-    # a run without its branch is published
-    head = find_commit(repository, run.branch)
-    commits = own_commits(repository, head.id, run.key) if head else ()
-    own = {name for commit in commits for name in _made(commit)}
+    own = made_by(repository, run)
     parts = {part for part in missing if part.asset not in own}
+    shown = _shown(step_of(context).instance, parts)
+    waiting = unpublished(repository, shown.values())
+    for part, made in shown.items():
+        if made in waiting and made.run != run.key:
+            raise refusal(str(part), waiting[made])
 
     def dependencies(candidate: Candidate) -> str | None:
-        brought = dict(_brought(repository, candidate.target.id, parts, run.record.base))
+        brought = dict(_brought(repository, candidate.target.id, parts, shown, run.record.base))
         wrong = [
             f"{part} has changed since, by {brought[part]}" if part in brought else f"{part} is not"
             for part in sorted(parts, key=str)
@@ -114,13 +137,31 @@ def _parts(
         for key in keys_of_window(definition, window.start, window.end):
             yield _Part(name, key, definition.time_window_for_partition_key(key))
     elif definition == own:
-        yield from (_Part(name, key) for key in context.partition_keys)
+        yield from (_Part(name, key) for key in run_partitions(step_of(context)))
     else:
         yield _Part(name)
 
 
+def _shown(instance: dg.DagsterInstance, parts: Iterable[_Part]) -> Mapping[_Part, Made]:
+    """Return the newest materialization of each part."""
+    by_asset: dict[str, dict[str, _Part]] = {}
+    for part in parts:
+        by_asset.setdefault(part.asset, {})[part.partition] = part
+    return {
+        by_partition[partition]: made
+        for name, by_partition in by_asset.items()
+        for partition, made in newest(
+            instance, dg.AssetKey.from_user_string(name), by_partition
+        ).items()
+    }
+
+
 def _brought(
-    repository: Repository, head: str, parts: Iterable[_Part], base: str
+    repository: Repository,
+    head: str,
+    parts: Iterable[_Part],
+    shown: Mapping[_Part, Made],
+    base: str,
 ) -> Iterator[tuple[_Part, str]]:
     """Yield each published part, and the publish or rollback that changed it since `base`, or ""."""
     pending, newer = set(parts), set[str]()
@@ -129,7 +170,12 @@ def _brought(
         is_newer = is_newer and commit.id != base
         if is_newer:
             newer.add(commit.id)
-        brought = {part for part in pending if part.is_in(commit.metadata)}
+        brought = {
+            part
+            for part in pending
+            if part.is_in(commit.metadata)
+            or (part in shown and shown[part].is_published_by(commit.metadata))
+        }
         brought &= {part for part in brought if part.asset in _published(repository, commit)}
         if not brought:
             continue
@@ -153,11 +199,7 @@ def _published(repository: Repository, commit: Commit) -> set[str]:
     if not key or "graveler.published" not in commit.metadata or not commit.parents[1:]:
         return set()
     own = own_commits(repository, commit.parents[1], key)
-    return {name for made in own for name in _made(made)}
-
-
-def _made(commit: Commit) -> list[str]:
-    return commit.metadata.get("dagster.asset", "").split(",")
+    return {name for made in own for name in assets_of(made)}
 
 
 def _publish(repository: Repository, key: str, commit: Commit) -> Publish | None:
@@ -167,3 +209,83 @@ def _publish(repository: Repository, key: str, commit: Commit) -> Publish | None
     except RunNotFoundError:
         return None
     return next((publish for publish in publishes if publish.commit == commit.id), None)
+
+
+def check_inputs(repository: Repository, run: Run) -> None:
+    """Refuse a publish until the target has what the run has read on the branches of other runs.
+
+    Raises:
+        RetryRequested: Another run is not yet published.
+        Failure: Another run will not be published as it was read.
+    """
+    for read in run.record.inputs:
+        metadata = repository.commit(read.commit).metadata
+        key = metadata.get("graveler.run", run.key)
+        if key == run.key or "graveler.published" in metadata:
+            continue
+        if not any(True for _ in repository.diff(read.commit, run.into, prefix=read.prefix)):
+            continue
+        record = repository.runs.get(key)
+        is_waiting = record.state in (RunState.OPEN, RunState.PUBLISHING) or (
+            record.state is RunState.PARKED and record.lapsed
+        )
+        failure = dg.Failure(
+            f"the run has read {read.prefix!r} on the branch of run {key!r}, in {read.commit[:12]}, "
+            f"and {run.into!r} does not have these files: that run is {record.state}; publish it "
+            "first, or launch the assets of this run again",
+            allow_retries=is_waiting,
+        )
+        if is_waiting:
+            raise dg.RetryRequested(_WAITS, _WAIT_S) from failure
+        raise failure
+
+
+class SharedAssets:
+    """The assets without partitions that the runs of all partitions make; the last publish counts."""
+
+    def __init__(self, context: dg.AssetExecutionContext, repository: Repository, run: Run) -> None:
+        self._graph = step_of(context).job_def.asset_layer.asset_graph
+        self._is_one = not partition_of(run_of(context))
+        self._repository = repository
+        self._run = run
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        """The paths that the run has changed for them."""
+        if self._is_one or (head := find_commit(self._repository, self._run.branch)) is None:
+            return set()
+        return {
+            change.path
+            for commit in own_commits(self._repository, head.id, self._run.key)
+            if (names := [name for name in assets_of(commit) if name])
+            and all(self._is_shared(name) for name in names)
+            for change in self._repository.diff(commit.parents[0], commit.id)
+        }
+
+    def _is_shared(self, name: str) -> bool:
+        key = dg.AssetKey.from_user_string(name)
+        return self._graph.has(key) and self._graph.get(key).partitions_def is None
+
+    def settle(self, conflict: Conflict) -> str | None:
+        """Return the side of the run for a path of such an asset."""
+        return "source-wins" if conflict.path in self._paths else None
+
+    def check(self, head: Commit) -> None:
+        """Refuse a publish after which such an asset would have files of two runs.
+
+        Raises:
+            Failure: Another run has published other files since the fork.
+        """
+        base, paths = self._run.record.base, self._paths
+        if base == head.id:
+            return
+        for folder in sorted({path.rpartition("/")[0] for path in paths}):
+            for change in self._repository.diff(
+                base, head.id, prefix=f"{folder}/" if folder else ""
+            ):
+                if change.after is not None and change.path not in paths:
+                    raise dg.Failure(
+                        f"another run has published {change.path!r} since run {self._run.key!r} "
+                        f"began, and both would stay: launch all steps of this Dagster run again",
+                        allow_retries=False,
+                    )

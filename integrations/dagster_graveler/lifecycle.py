@@ -14,6 +14,7 @@ from dagster._core.definitions.events import HookExecutionResult
 from dagster._core.execution.stats import StepEventStatus
 from dagster._core.snap import ExecutionPlanSnapshot
 
+from dagster_graveler.context import identity_of
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
 from graveler.arguments import count, each, optional
@@ -23,6 +24,7 @@ from graveler.lake import Run, RunState
 from graveler_common.history import reaped_row
 
 _REAPED: Final = 200
+_UNDER_WAY: Final = ("REQUESTED", "CANCELING", "FAILING")
 _ENDED: Final = frozenset((StepEventStatus.SUCCESS, StepEventStatus.SKIPPED))
 
 
@@ -70,7 +72,7 @@ def build_lifecycle_sensors(
             else:
                 whole = ours is None or (made and ours.issuperset(made))
                 publish = does == "publish" and whole
-                outcome = _end(
+                outcome = _backfill_of(context.instance, context.dagster_run) or _end(
                     graveler, context.dagster_run, reason, gates if publish else None, ours
                 )
             # no SkipReason is returned: after one, Dagster would evaluate no other run
@@ -121,6 +123,8 @@ def _park_at_end(context: dg.HookContext) -> bool:
     if not _without(plan, failed).union(ended).issuperset(plan.step_keys_to_execute):
         return False
     reason = f"Dagster run {run.run_id} failed in {', '.join(sorted(failed))}"
+    if _backfill_of(instance, run):
+        return False
     context.log.info("%s: %s", reason, _end(context.resources.graveler, run, reason, None, None))
     return True
 
@@ -170,6 +174,16 @@ def build_reaper_sensor(
         return dg.SkipReason(f"reaped {len(rows)} runs")
 
     return reaper
+
+
+def _backfill_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Return that other runs of an unfinished backfill use the same graveler run; else ""."""
+    if not (name := identity_of(run).backfill):
+        return ""
+    backfill = instance.get_backfill(name)
+    if backfill is None or backfill.status.value not in _UNDER_WAY:
+        return ""
+    return f"backfill {name} is under way, and its other runs share the branch"
 
 
 def _assets_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[dg.AssetKey]:

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.context import step_of
-from dagster_graveler.dependencies import dependency_gates
+from dagster_graveler.context import check_range, step_of
+from dagster_graveler.dependencies import SharedAssets, check_inputs, dependency_gates
 from dagster_graveler.display import (
     change_metadata,
     code_references,
@@ -27,6 +27,7 @@ from graveler.errors import (
 )
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
+from graveler.model import Commit
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler_common.history import changes_of
 
@@ -112,19 +113,27 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         _check_alone(
             key, [other for other in graph.executable_asset_keys if _MARK in graph.get(other).tags]
         )
+        if partitions_def is not None:
+            check_range(context.run, context.partition_keys)
         upstream = graph.get_ancestor_asset_keys(key) | context.assets_def.asset_deps[key]
         run = graveler.run(context)
         try:
             check_written(graveler.repo(), run, upstream)
             drop_op_outputs(run)
             gates = [*judged, *dependency_gates(context, graveler.repo(), run)]
-            result = run.publish(gates, strategy=strategy)
+            shared = SharedAssets(context, graveler.repo(), run)
+
+            def accepts(head: Commit) -> None:
+                check_inputs(graveler.repo(), run)
+                shared.check(head)
+
+            result = run.publish(gates, strategy=strategy or shared.settle, accepts=accepts)
         except (GateFailedError, MergeConflictError, RunStateError, RefNotFoundError) as error:
             about = {"graveler/run": run.key, "graveler/branch": run.branch}
             if isinstance(error, GateFailedError):
                 yield from check_results(shown, error.verdicts, key, about)
             reason = graveler.explained(error) if isinstance(error, RefNotFoundError) else error
-            raise failure_of(reason, about) from error
+            raise failure_of(reason, about, run=run.key) from error
         _check_judged(run, result, judged)
         about = {"graveler/run": run.key, "graveler/commit": result.commit.id}
         yield from check_results(shown, result.verdicts, key, about)

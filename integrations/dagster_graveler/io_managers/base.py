@@ -1,7 +1,7 @@
 """Assets as folders of the lake: a step of the run writes them, and reads use the run's branch."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os.path import commonpath
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -9,7 +9,14 @@ from typing import Any, Final, Union, get_args, get_origin
 import dagster as dg
 from pydantic import Field, model_validator
 
-from dagster_graveler.context import OP_OUTPUTS, output_name, partition_folder
+from dagster_graveler.context import (
+    OP_OUTPUTS,
+    input_partitions,
+    is_in_run,
+    output_name,
+    output_partitions,
+    partition_folder,
+)
 from dagster_graveler.io_managers.folders import asset_folder, check_folders, common_folder
 from dagster_graveler.io_managers.frames import (
     FrameHandler,
@@ -26,6 +33,7 @@ from dagster_graveler.io_managers.handlers import (
     unknown_type,
 )
 from dagster_graveler.io_managers.lineage import LINEAGE, derived_lineage, keep_input
+from dagster_graveler.materializations import COMMIT, input_views, run_marks
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice
@@ -175,7 +183,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             }
         run = self.graveler.run(context)
         commit = step.result or run.head
-        context.add_output_metadata({"graveler/branch": run.branch, "graveler/commit": commit.id})
+        context.add_output_metadata({**run_marks(run), COMMIT: commit.id})
         for key, (folder, _) in values.items():
             metadata = {"dagster/uri": self._uri(commit.id, folder), **shown[key]}
             if len(values) == 1:
@@ -185,17 +193,20 @@ class GravelerIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read from the run's branch; outside a run, from the present commit of the target."""
-        view = self.graveler.view(context) if _is_in_run(context) else self.graveler.at()
         folders = self._input_folders(context)
-        if not isinstance(folders, Mapping):
-            return self._read(view, folders, context)[1]
+        if is_in_run(context):
+            views = input_views(self.graveler, context, folders)
+        else:
+            views = dict.fromkeys(folders, self.graveler.at())
+        if "" in folders:
+            return self._read(views[""], folders[""], context)[1]
         values = {}
         handler: TypeHandler = BytesHandler()
         if (context.definition_metadata or {}).get(_MISSING):
-            present = _present(view, folders.values())
+            present = _present(views, folders)
             folders = {key: folder for key, folder in folders.items() if folder in present}
         for key, folder in folders.items():
-            handler, values[key] = self._read(view, folder, context)
+            handler, values[key] = self._read(views[key], folder, context)
         if get_origin(context.dagster_type.typing_type) is dict:
             return values
         return handler.combine(values) if len(folders) != 1 or not values else values.popitem()[1]
@@ -212,7 +223,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
                 raise unknown_type(f"argument {context.name!r}", kind)
             handler = self._named(writer or self.load_as, folder)
         value = handler.read(view, table, kind)
-        if _is_in_run(context):
+        if is_in_run(context):
             keep_input(context, value)
         return handler, value
 
@@ -318,7 +329,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
 
     def _by_partition(self, context: dg.OutputContext, obj: object) -> Mapping[str, Any]:
         definition = context.asset_partitions_def
-        keys = list(context.asset_partition_keys)
+        keys = output_partitions(context)
         column = (context.definition_metadata or {}).get(_COLUMN)
         if isinstance(obj, Mapping) and (len(keys) > 1 or set(obj) == set(keys)):
             return _mapped(context.asset_key, obj, keys)
@@ -335,20 +346,20 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             self._handler(type(obj)), FrameHandler
         )
 
-    def _input_folders(self, context: dg.InputContext) -> str | Mapping[str, str]:
-        """Return the folder of an input, or the folders of its partitions by key."""
+    def _input_folders(self, context: dg.InputContext) -> Mapping[str, str]:
+        """Return the folder of each partition of an input; without partitions the key is ""."""
         if not context.has_asset_key:
             upstream = context.upstream_output
             if upstream is None:
                 raise InvalidInputError(f"input {context.name!r} comes from no asset and no op")
-            return _op_folder(upstream)
+            return {"": _op_folder(upstream)}
         parts = context.asset_key.path
         if not context.has_asset_partitions:
-            return self._folder(parts)
+            return {"": self._folder(parts)}
         definition = context.asset_partitions_def
         return {
             key: self._folder(parts, partition_folder(definition, key))
-            for key in context.asset_partition_keys
+            for key in input_partitions(context)
         }
 
     def _folder(self, parts: Sequence[str], partition: str = "") -> str:
@@ -360,15 +371,16 @@ def _op_folder(context: dg.OutputContext) -> str:
     return f"{OP_OUTPUTS}{context.step_key}/{output_name(context)}/"
 
 
-def _present(view: Run | Ref, folders: Iterable[str]) -> set[str]:
-    """Return the folders that have a file, by one listing; no folder contains another."""
-    ordered = sorted(folders)
-    root = commonpath(ordered) if ordered else ""
+def _present(views: Mapping[str, Run | Ref], folders: Mapping[str, str]) -> set[str]:
+    """Return the folders that have a file, by one listing of each view; none contains another."""
     present = set()
-    for entry in view.entries(f"{root}/" if root else ""):
-        folder = ordered[max(bisect_right(ordered, entry.path) - 1, 0)]
-        if entry.path.startswith(folder):
-            present.add(folder)
+    for view in {id(view): view for view in views.values()}.values():
+        ordered = sorted(folder for key, folder in folders.items() if views[key] is view)
+        root = commonpath(ordered)
+        for entry in view.entries(f"{root}/" if root else ""):
+            folder = ordered[max(bisect_right(ordered, entry.path) - 1, 0)]
+            if entry.path.startswith(folder):
+                present.add(folder)
     return present
 
 
@@ -392,7 +404,7 @@ def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
     """Return the rows of a frame that belong to a partition."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         window = definition.time_window_for_partition_key(key)
-        return PartitionRows(key, window.start, window.end)
+        return PartitionRows(key, window.start, window.end, definition.timezone)
     if isinstance(definition, dg.MultiPartitionsDefinition):
         raise InvalidInputError(
             "a frame is split by one column, and the partitions have several dimensions: "
@@ -422,11 +434,3 @@ def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str
             "an empty one if it has no data"
         )
     return obj
-
-
-def _is_in_run(context: dg.InputContext) -> bool:
-    try:
-        context.step_context  # noqa: B018 - it raises outside a run
-    except dg.DagsterInvariantViolationError:
-        return False
-    return True
