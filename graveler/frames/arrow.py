@@ -40,7 +40,7 @@ class ArrowLibrary(ParquetLibrary):
         return {column.name: str(column.type) for column in frame.schema}
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return tables with equal columns as one."""
+        """Return the rows of tables as one, with the columns of all."""
         tables = [
             frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
             for frame in frames

@@ -50,14 +50,15 @@ class PandasLibrary(ParquetLibrary):
             if column.name in nanoseconds:
                 longer = table.column(number).cast(pa.timestamp("ns", column.type.tz))
                 table = table.set_column(number, column.name, longer)
-        return table.to_pandas()
+        frame = table.to_pandas()
+        return kind(frame) if kind is not pd.DataFrame and self.handles(kind) else frame
 
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""
         return {str(name): str(kind) for name, kind in frame.dtypes.items()}
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
+        """Return the rows of frames as one, with the columns of all."""
         return pd.concat(frames, ignore_index=True)
 
     def split_rows(

@@ -32,15 +32,17 @@ class PolarsLibrary(ParquetLibrary):
     def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
         """Return an Arrow table as a frame, lazy if that is the type."""
         frame = pl.DataFrame(table)
-        return frame.lazy() if kind is pl.LazyFrame else frame
+        if kind is pl.LazyFrame:
+            return frame.lazy()
+        return kind(frame) if kind is not pl.DataFrame and self.handles(kind) else frame
 
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""
         return {name: str(kind) for name, kind in frame.collect_schema().items()}
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
-        return pl.concat(frames, how="vertical_relaxed")  # empty frames have no types
+        """Return the rows of frames as one, with the columns of all."""
+        return pl.concat(frames, how="diagonal_relaxed")  # empty frames have no types
 
     def split_rows(
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]

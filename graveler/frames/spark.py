@@ -29,8 +29,8 @@ class SparkLibrary(FrameLibrary):
         return dict(frame.dtypes)
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
-        return reduce(lambda left, right: left.unionByName(right), frames)
+        """Return the rows of frames as one, with the columns of all."""
+        return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
     def split_rows(
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]

@@ -302,7 +302,10 @@ def output_partitions(context: OutputContext) -> Sequence[str]:
     Raises:
         InvalidInputError: The list lacks an end of the run's range.
     """
-    run, listed = run_of(context), list(context.asset_partition_keys)
+    listed = list(context.asset_partition_keys)
+    if not is_in_run(context):
+        return listed
+    run = run_of(context)
     if _PARTITION in run.tags:
         return [run.tags[_PARTITION]]
     check_range(run, listed)
@@ -334,8 +337,8 @@ def input_partitions(context: InputContext) -> Sequence[str]:
     )
 
 
-def is_in_run(context: InputContext) -> bool:
-    """Return whether an input is loaded in a Dagster run."""
+def is_in_run(context: InputContext | OutputContext) -> bool:
+    """Return whether an input or output belongs to a Dagster run."""
     try:
         context.step_context  # noqa: B018 - it raises outside a run
     except dg.DagsterInvariantViolationError:

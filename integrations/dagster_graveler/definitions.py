@@ -22,6 +22,7 @@ from graveler.arguments import each, instance, optional, text
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
 
+_managers: Final[dict[int, GravelerIOManager]] = {}  # each has its resource, so that the id stays
 _MANAGERS: Final = (dg.IOManagerDefinition, dg.ConfigurableIOManagerFactory)
 
 
@@ -69,8 +70,10 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             or their partitions or backfill policies differ, so that they cannot be in one run.
     """
     text(name, "name")
-    instance(graveler, "graveler", GravelerResource, "a GravelerResource")
-    optional(instance, io_manager, "io_manager", kind=_MANAGERS, expected="an IO manager")
+    if not _is_at_launch(graveler):
+        instance(graveler, "graveler", GravelerResource, "a GravelerResource")
+    if not _is_at_launch(io_manager):
+        optional(instance, io_manager, "io_manager", kind=_MANAGERS, expected="an IO manager")
     assets = list(each(assets, "assets", (dg.AssetsDefinition, dg.AssetSpec), "assets"))
     made = [
         asset for asset in assets if isinstance(asset, dg.AssetsDefinition) and asset.is_executable
@@ -82,7 +85,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     partitions_def = _common_partitions(made, partitions_def)
     if partitions_def is not None and not publish_adhoc:
         _check_conditions(made, f"{name}_publish")
-    manager = io_manager or GravelerIOManager(graveler=graveler)
+    manager = io_manager or _default_manager(graveler)
     if isinstance(manager, GravelerIOManager):
         manager.check_folders(_kept(made))
     keys = {key for asset in made for key in asset.keys}
@@ -105,6 +108,19 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             name=name,
         ),
     )
+
+
+def _is_at_launch(given: object) -> bool:
+    """Return whether a resource gets its settings from the configuration of a run."""
+    kind = getattr(given, "resource_cls", None)
+    return isinstance(kind, type) and issubclass(kind, (GravelerResource, GravelerIOManager))
+
+
+def _default_manager(graveler: GravelerResource) -> GravelerIOManager:
+    """Return the IO manager of a resource: one, because a code location has one of a key."""
+    if id(graveler) not in _managers:
+        _managers[id(graveler)] = GravelerIOManager(graveler=graveler)
+    return _managers[id(graveler)]
 
 
 def _kept(
@@ -151,7 +167,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         name: The prefix of all names.
     """
     gates, keys = as_gates((gates,) if callable(gates) else gates), set(keys)
-    manager = io_manager or GravelerIOManager(graveler=graveler)
+    manager = io_manager or _default_manager(graveler)
     by_asset = concerned(gates, asset_folders(keys, manager, partitions_def))
     checks = [
         graveler_gates(

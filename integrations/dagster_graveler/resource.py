@@ -2,7 +2,7 @@
 
 import atexit
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
@@ -268,20 +268,42 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             metadata=step_metadata(context, ui=self.ui),
         )
 
-    def undo(self, context: OutputContext) -> None:
-        """Undo the writes of an earlier try or run of the same key for an output."""
+    def undo(self, context: OutputContext, folders: Iterable[str] = ()) -> None:
+        """Undo the writes of an earlier try or run of the same key for an output.
+
+        Args:
+            context: The context of the output.
+            folders: Folders of the output. What other runs have written there for it is removed.
+        """
         identity = identity_of(context, self.into)
         record = self._find(identity.key)
-        if record is None:
+        if record is None and not folders:
             return  # no step has written
-        if record.state is RunState.PUBLISHED and record.owner == identity.owner:
+        if (
+            record is not None
+            and record.state is RunState.PUBLISHED
+            and record.owner == identity.owner
+        ):
             return  # outputs after the publish wrote nothing
+        mine = record is not None and record.owner == identity.owner and record.branch
+        view = self.repo().ref(mine or self.into)
+        old = [path for folder in folders for path in self._outputs(view, folder, context)]
+        if record is None and not old:
+            return
         step = self.step(context)
-        if step.earlier is None:
+        if step.earlier is None and not old:
             step.discard()
             return
-        with step:
-            pass  # joining without changes undoes the earlier work
+        with step:  # joining without changes undoes the earlier work
+            step.delete_many(path for path in old if step.exists(path))
+
+    def _outputs(self, view: Ref, folder: str, context: OutputContext) -> Iterator[str]:
+        """Yield the files of a folder that an IO manager has written for the asset."""
+        asset, output = context.asset_key.to_user_string(), f":{output_name(context)}"
+        for entry in view.entries(folder):
+            why = self.repo().runs.why(entry.path, view.commit.id)
+            if why.step.endswith(output) and why.made.metadata.get("dagster.asset") == asset:
+                yield entry.path
 
     def extras(self, context: StepContext, name: str = "") -> dict[str, Any]:
         """Return the extras with which a Pipes program writes in a step of the run.

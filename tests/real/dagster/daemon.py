@@ -14,13 +14,10 @@ from dagster._core.definitions.selector import (
 from dagster._core.execution.api import execute_run
 from dagster._core.execution.backfill import PartitionBackfill
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
-from dagster._core.test_utils import (
-    InProcessTestWorkspaceLoadTarget,
-    MockedRunCoordinator,
-    instance_for_test,
-)
+from dagster._core.test_utils import MockedRunCoordinator, instance_for_test
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster._utils.hosted_user_process import recon_job_from_origin
 
@@ -66,18 +63,22 @@ class Daemon:
                 run_config=None,
             )
         )
+        status = ""
         for _ in range(_MOST_ITERATIONS):
             self.iterate()
-            status = self.instance.get_backfill(name).status.value
+            backfill = self.instance.get_backfill(name)
+            status = "gone" if backfill is None else backfill.status.value
             if status.startswith(("COMPLETED", "FAILED", "CANCELED")):
-                return status
-        return f"still {status}"
+                break
+        return status
 
     def iterate(self) -> None:
         """Do one iteration of all backfills, and then the runs that it has requested."""
         log = logging.getLogger("daemon")
         assert not [error for error in execute_backfill_iteration(self.workspace, log) if error]
-        queue = self.instance.run_coordinator.queue()
+        coordinator = self.instance.run_coordinator
+        assert isinstance(coordinator, MockedRunCoordinator)
+        queue = coordinator.queue()
         for run in queue:
             execute_run(recon_job_from_origin(run.job_code_origin), run, self.instance)
         queue.clear()
@@ -109,6 +110,6 @@ def daemon_of(file: str) -> Iterator[Daemon]:
                 }
             }
         ) as instance,
-        WorkspaceProcessContext(instance, InProcessTestWorkspaceLoadTarget(origin)) as workspace,
+        WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace,
     ):
         yield Daemon(instance, workspace)

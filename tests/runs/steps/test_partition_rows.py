@@ -32,9 +32,9 @@ FRAMES = {
 }
 
 NAIVE = [
-    datetime(2013, 10, 26, 23, 30),
-    datetime(2013, 10, 27, 0, 30),
-    datetime(2013, 10, 27, 2, 30),
+    datetime.fromisoformat("2013-10-26T23:30"),
+    datetime.fromisoformat("2013-10-27T00:30"),
+    datetime.fromisoformat("2013-10-27T02:30"),
 ]
 
 
@@ -84,7 +84,7 @@ def test_a_naive_time_that_occurs_twice_is_the_first(split):
 def test_a_naive_time_that_does_not_occur_is_just_after(split):
     hour = datetime(2013, 3, 31, 1, tzinfo=UTC)
     rows = {"3": PartitionRows("3", hour, hour + timedelta(hours=1), "Europe/Berlin")}
-    assert split([datetime(2013, 3, 31, 2, 30)], rows) == {"3": [0]}
+    assert split([datetime.fromisoformat("2013-03-31T02:30")], rows) == {"3": [0]}
 
 
 def test_a_date_is_a_day_of_the_partition(split):
