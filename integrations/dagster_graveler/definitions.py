@@ -1,11 +1,12 @@
 """All definitions of a pipeline of assets with graveler runs, in one call."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
 
+from dagster_graveler.automation import automation_sensors
 from dagster_graveler.catalog import asset_folders, catalogued, on_target
 from dagster_graveler.context import declare_pipeline
 from dagster_graveler.gates import concerned, graveler_gates
@@ -94,6 +95,9 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             assets=catalogued(assets, {"io_manager": manager, **(resources or {})}),
             asset_checks=list(asset_checks),
         ),
+        dg.Definitions(
+            sensors=automation_sensors(f"{name}_automation", made, dg.AssetKey(f"{name}_publish"))
+        ),
         surround(
             keys,
             graveler,
@@ -142,13 +146,11 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
     *,
     gates: Gate | Check | Iterable[Gate | Check] = (),
     partitions_def: dg.PartitionsDefinition[str] | None = None,
-    backfill_policy: dg.BackfillPolicy | None = None,
     io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManager | None = None,
     resources: Mapping[str, object] | None = None,
     publish_adhoc: bool = False,
-    pool: str | None = PUBLISH_POOL,
-    automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]
     name: str = "graveler",
+    **publishing: Any,
 ) -> dg.Definitions:
     """Return the definitions around assets that are defined elsewhere.
 
@@ -157,14 +159,11 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         graveler: The repository.
         gates: Checks of the tree that main would get, one or several.
         partitions_def: The partitions of the assets.
-        backfill_policy: The backfill policy of the assets.
         io_manager: The IO manager of the assets.
         resources: More resources.
         publish_adhoc: Whether to publish assets that were selected by hand.
-        pool: Dagster's pool of the publishing asset.
-        automation_condition: When Dagster requests the publishing asset; by default in every run
-            that it requests for any of the assets.
         name: The prefix of all names.
+        publishing: More arguments of `build_publish_asset`.
     """
     gates, keys = as_gates((gates,) if callable(gates) else gates), set(keys)
     manager = io_manager or _default_manager(graveler)
@@ -185,9 +184,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         gates=gates,
         checks=by_asset.get(None, ()),
         partitions_def=partitions_def,
-        backfill_policy=backfill_policy,
-        pool=pool,
-        automation_condition=automation_condition,
+        **publishing,
     )
     whole = {*keys, *publish.keys}
     declare_pipeline(f"{name}_job", whole)

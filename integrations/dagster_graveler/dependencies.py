@@ -30,8 +30,6 @@ from graveler.lake import Publish, Repository, Run, RunState
 from graveler.model import Commit, Conflict
 from graveler_common.history import find_commit, own_commits
 
-_WAITS: Final = 60
-_WAIT_S: Final = 10
 _STAND_IN: Final = "dagster/io_manager_key"
 """Name in the metadata of an asset of the code location that the Dagster run does not select."""
 
@@ -176,7 +174,7 @@ def _brought(
             if part.is_in(commit.metadata)
             or (part in shown and shown[part].is_published_by(commit.metadata))
         }
-        brought &= {part for part in brought if part.asset in _published(repository, commit)}
+        brought &= {part for part in brought if part.asset in published_assets(repository, commit)}
         if not brought:
             continue
         key = commit.metadata["graveler.run"]
@@ -193,7 +191,7 @@ def _brought(
             return
 
 
-def _published(repository: Repository, commit: Commit) -> set[str]:
+def published_assets(repository: Repository, commit: Commit) -> set[str]:
     """Return the assets of the run that a commit publishes; none if it publishes no run."""
     key = commit.metadata.get("graveler.run")
     if not key or "graveler.published" not in commit.metadata or not commit.parents[1:]:
@@ -215,8 +213,7 @@ def check_inputs(repository: Repository, run: Run) -> None:
     """Refuse a publish until the target has what the run has read on the branches of other runs.
 
     Raises:
-        RetryRequested: Another run is not yet published.
-        Failure: Another run will not be published as it was read.
+        Failure: Another run is not yet published, which allows a retry, or not as it was read.
     """
     for read in run.record.inputs:
         metadata = repository.commit(read.commit).metadata
@@ -229,15 +226,12 @@ def check_inputs(repository: Repository, run: Run) -> None:
         is_waiting = record.state in (RunState.OPEN, RunState.PUBLISHING) or (
             record.state is RunState.PARKED and record.lapsed
         )
-        failure = dg.Failure(
+        raise dg.Failure(
             f"the run has read {read.prefix!r} on the branch of run {key!r}, in {read.commit[:12]}, "
             f"and {run.into!r} does not have these files: that run is {record.state}; publish it "
             "first, or launch the assets of this run again",
             allow_retries=is_waiting,
         )
-        if is_waiting:
-            raise dg.RetryRequested(_WAITS, _WAIT_S) from failure
-        raise failure
 
 
 class SharedAssets:
@@ -257,8 +251,7 @@ class SharedAssets:
         return {
             change.path
             for commit in own_commits(self._repository, head.id, self._run.key)
-            if (names := [name for name in assets_of(commit) if name])
-            and all(self._is_shared(name) for name in names)
+            if (names := assets_of(commit)) and all(self._is_shared(name) for name in names)
             for change in self._repository.diff(commit.parents[0], commit.id)
         }
 

@@ -29,6 +29,8 @@ def change_metadata(changes: Changes | None) -> Mapping[str, Any]:
     """Return counts, a plot by folder and a table of the first paths; None means no change."""
     changes = changes or Changes("", "")
     total = changes.total
+    if not total.files and changes.complete:
+        return {"graveler/changes": "none: the target had all of it", "graveler/files": 0}
     counts = f"{total.added} added, {total.changed} changed, {total.removed} removed"
     totals = {
         "graveler/changes": counts if changes.complete else f"more than {counts}",

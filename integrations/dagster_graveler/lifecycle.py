@@ -14,8 +14,10 @@ from dagster._core.definitions.events import HookExecutionResult
 from dagster._core.execution.stats import StepEventStatus
 from dagster._core.snap import ExecutionPlanSnapshot
 
-from dagster_graveler.context import identity_of
+from dagster_graveler.context import identity_of, partition_of
+from dagster_graveler.dependencies import check_inputs
 from dagster_graveler.guards import check_written, drop_op_outputs
+from dagster_graveler.materializations import made_by, observations
 from dagster_graveler.resource import GravelerResource
 from graveler.arguments import count, each, optional
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
@@ -73,7 +75,12 @@ def build_lifecycle_sensors(
                 whole = ours is None or (made and ours.issuperset(made))
                 publish = does == "publish" and whole
                 outcome = _backfill_of(context.instance, context.dagster_run) or _end(
-                    graveler, context.dagster_run, reason, gates if publish else None, ours
+                    graveler,
+                    context.instance,
+                    context.dagster_run,
+                    reason,
+                    gates if publish else None,
+                    ours,
                 )
             # no SkipReason is returned: after one, Dagster would evaluate no other run
             context.log.info("%s: %s", reason, outcome)
@@ -125,7 +132,7 @@ def _park_at_end(context: dg.HookContext) -> bool:
     reason = f"Dagster run {run.run_id} failed in {', '.join(sorted(failed))}"
     if _backfill_of(instance, run):
         return False
-    context.log.info("%s: %s", reason, _end(context.resources.graveler, run, reason, None, None))
+    context.log.info("%s: %s", reason, _end(context.resources.graveler, instance, run, reason))
     return True
 
 
@@ -199,15 +206,17 @@ def _assets_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[d
 
 def _end(
     graveler: GravelerResource,
+    instance: dg.DagsterInstance,
     dagster_run: dg.DagsterRun,
     reason: str,
-    gates: Iterable[Gate | Check] | None,
-    assets: Collection[dg.AssetKey] | None,
+    gates: Iterable[Gate | Check] | None = None,
+    assets: Collection[dg.AssetKey] | None = None,
 ) -> str:
     """End the graveler run of a Dagster run, and return the outcome.
 
     Args:
         graveler: The repository.
+        instance: The instance with the event log.
         dagster_run: A run that is over.
         reason: Why the run ends.
         gates: The gates of its publish; None parks it.
@@ -221,7 +230,12 @@ def _end(
     try:
         run = graveler.run(dagster_run)
         if gates is not None:
-            return _publish(graveler, run, gates, assets)
+            made, parts = made_by(graveler.repo(), run), partition_of(dagster_run)
+            outcome = _publish(graveler, run, gates, assets)
+            if run.result is not None and "..." not in parts:
+                for observed in observations(run, run.result.commit, made, [parts]):
+                    instance.report_runless_asset_event(observed)
+            return outcome
         ended = run.park(reason) if dagster_run.is_success else run.close(reason)
     except FencedError as over:
         return str(over)
@@ -238,7 +252,9 @@ def _publish(
         if assets is not None:
             check_written(graveler.repo(), run, assets)
         drop_op_outputs(run)
-        result = run.publish(gates)
+        result = run.publish(gates, accepts=lambda _: check_inputs(graveler.repo(), run))
+    except dg.Failure as waiting:
+        return f"not published, and {run.close(str(waiting)).state}: {waiting}"
     except (GateFailedError, MergeConflictError) as refusal:
         return f"not published, and parked: {refusal}"
     except RunStateError as error:

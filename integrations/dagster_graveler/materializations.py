@@ -1,6 +1,6 @@
 """What Dagster shows as materialized, compared with the lake: the state of the run decides."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -14,11 +14,16 @@ from graveler.model import Commit
 from graveler_common.history import commits_after, find_commit, own_commits
 
 if TYPE_CHECKING:
+    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
+
     from dagster_graveler.resource import GravelerResource
 
 RUN: Final = "graveler/run"
 ATTEMPT: Final = "graveler/attempt"
 COMMIT: Final = "graveler/commit"
+PUBLISHED: Final = "graveler/published"
+"""Name in the metadata of an observation: the commit with which the target has the asset."""
+
 UNPUBLISHED: Final = "allow_unpublished"
 """Name in the metadata of an input that may be read from the open branch of another run."""
 
@@ -94,6 +99,33 @@ def run_marks(run: Run) -> dict[str, Any]:
     return {RUN: run.key, ATTEMPT: run.attempt, "graveler/branch": run.branch}
 
 
+def observations(
+    run: Run,
+    commit: Commit,
+    assets: Iterable[str],
+    partitions: Sequence[str],
+    graph: "BaseAssetGraph[Any] | None" = None,
+) -> Iterator[dg.AssetObservation]:
+    """Yield the observations of a publish: for each asset, that the target has it.
+
+    Args:
+        run: The published run.
+        commit: The target's commit.
+        assets: The names of the assets that the run has made.
+        partitions: The partitions of the run.
+        graph: The assets of the code location; without it all of them have the run's partitions.
+    """
+    for key in map(dg.AssetKey.from_user_string, sorted(assets)):
+        is_whole = graph is not None and graph.has(key) and graph.get(key).partitions_def is None
+        for partition in [""] if is_whole else (partitions or [""]):
+            yield dg.AssetObservation(
+                key,
+                partition=partition or None,
+                description=f"{run.into} has it, as of commit {commit.id}",
+                metadata={PUBLISHED: commit.id, RUN: run.key, ATTEMPT: run.attempt},
+            )
+
+
 def input_views(
     graveler: "GravelerResource", context: dg.InputContext, folders: Collection[str]
 ) -> Mapping[str, Run | Ref]:
@@ -158,7 +190,7 @@ def made_by(repository: Repository, run: Run) -> set[str]:
 
 def assets_of(commit: Commit) -> list[str]:
     """Return the names of the assets that a step has made."""
-    return commit.metadata.get("dagster.asset", "").split(",")
+    return [name for name in commit.metadata.get("dagster.asset", "").split(",") if name]
 
 
 def check_dependencies(

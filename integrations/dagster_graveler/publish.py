@@ -5,8 +5,13 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.context import check_range, step_of
-from dagster_graveler.dependencies import SharedAssets, check_inputs, dependency_gates
+from dagster_graveler.context import check_range, run_partitions, step_of
+from dagster_graveler.dependencies import (
+    SharedAssets,
+    check_inputs,
+    dependency_gates,
+    published_assets,
+)
 from dagster_graveler.display import (
     change_metadata,
     code_references,
@@ -16,6 +21,7 @@ from dagster_graveler.display import (
 )
 from dagster_graveler.gates import as_checks, check_results, check_specs
 from dagster_graveler.guards import check_written, drop_op_outputs
+from dagster_graveler.materializations import made_by, observations
 from dagster_graveler.resource import GravelerResource
 from graveler.arguments import each, text
 from graveler.errors import (
@@ -40,6 +46,8 @@ WITH_DEPS: Final = dg.AutomationCondition.any_deps_match(
 ).with_label("an asset that it publishes is requested")
 """Publish in the run of assets that their own automation conditions request."""
 
+_WAITS: Final = 60
+_WAIT_S: Final = 10
 _MARK: Final = "graveler/publish"
 
 
@@ -117,25 +125,23 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
             check_range(context.run, context.partition_keys)
         upstream = graph.get_ancestor_asset_keys(key) | context.assets_def.asset_deps[key]
         run = graveler.run(context)
+        made, about = made_by(graveler.repo(), run), {"graveler/run": run.key}
         try:
             check_written(graveler.repo(), run, upstream)
             drop_op_outputs(run)
-            gates = [*judged, *dependency_gates(context, graveler.repo(), run)]
-            shared = SharedAssets(context, graveler.repo(), run)
-
-            def accepts(head: Commit) -> None:
-                check_inputs(graveler.repo(), run)
-                shared.check(head)
-
-            result = run.publish(gates, strategy=strategy or shared.settle, accepts=accepts)
+            result = _publish(context, graveler, run, judged, strategy)
         except (GateFailedError, MergeConflictError, RunStateError, RefNotFoundError) as error:
-            about = {"graveler/run": run.key, "graveler/branch": run.branch}
+            about["graveler/branch"] = run.branch
             if isinstance(error, GateFailedError):
                 yield from check_results(shown, error.verdicts, key, about)
             reason = graveler.explained(error) if isinstance(error, RefNotFoundError) else error
             raise failure_of(reason, about, run=run.key) from error
         _check_judged(run, result, judged)
-        about = {"graveler/run": run.key, "graveler/commit": result.commit.id}
+        made |= published_assets(graveler.repo(), result.commit)
+        keys = run_partitions(step_of(context))
+        for observed in observations(run, result.commit, made, keys, graph):
+            context.log_event(observed)
+        about["graveler/commit"] = result.commit.id
         yield from check_results(shown, result.verdicts, key, about)
         yield dg.MaterializeResult(
             metadata=published_metadata(graveler, run, result),
@@ -143,6 +149,30 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         )
 
     return publish
+
+
+def _publish(
+    context: dg.AssetExecutionContext,
+    graveler: GravelerResource,
+    run: Run,
+    gates: Iterable[Gate],
+    strategy: Strategy | None,
+) -> PublishResult:
+    """Publish the run when the runs are published whose branches it has read."""
+    repository = graveler.repo()
+    gates = [*gates, *dependency_gates(context, repository, run)]
+    shared = SharedAssets(context, repository, run)
+
+    def accepts(head: Commit) -> None:
+        check_inputs(repository, run)
+        shared.check(head)
+
+    try:
+        return run.publish(gates, strategy=strategy or shared.settle, accepts=accepts)
+    except dg.Failure as failure:
+        if failure.allow_retries:
+            raise dg.RetryRequested(_WAITS, _WAIT_S) from failure
+        raise
 
 
 def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:
@@ -182,7 +212,7 @@ def published_metadata(
     # the commit of a run without changes belongs to another run
     ours = commit.metadata.get("graveler.run") == run.key
     return {  # in the order in which Dagster shows it
-        **(change_metadata(changes_of(graveler.repo(), commit)) if ours else {}),
+        **change_metadata(changes_of(graveler.repo(), commit) if ours else None),
         "graveler/verdicts": verdict_table(result.verdicts),
         "graveler/commit": commit.id,
         "graveler/run": run.key,

@@ -72,10 +72,7 @@ def _check_layout(value: str, name: str) -> None:
         )
 
 
-def _check_name(value: str, name: str) -> None:
-    choice(value, name, HANDLERS)
-
-
+_NAMED: Final[Checks] = {"load_as": lambda value, name: choice(value, name, HANDLERS)}
 _CHECKS: Final[Checks] = {
     "mode": lambda value, name: choice(value, name, MODES),
     "prefix": _check_prefix,
@@ -135,7 +132,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     @classmethod
     def _check(cls, given: Any) -> Any:
         own = cls.type_handlers is not GravelerIOManager.type_handlers
-        return check_settings(cls, given, _CHECKS if own else {**_CHECKS, "load_as": _check_name})
+        return check_settings(cls, given, _CHECKS if own else {**_CHECKS, **_NAMED})
 
     def type_handlers(self) -> Sequence[TypeHandler]:
         """Return handlers of more types; they are tried before graveler's own."""

@@ -141,7 +141,7 @@ def test_a_publish_after_the_fork_is_read(pick, repo, resource, instance):
 
 
 def test_a_publish_waits_for_what_it_has_read_elsewhere(pick, repo, monkeypatch):
-    monkeypatch.setattr("dagster_graveler.dependencies._WAITS", 0)
+    monkeypatch.setattr("dagster_graveler.publish._WAITS", 0)
     made = pick("raw", version="2")
     waiting = pick("preview", "publish_preview")
     assert not waiting.success
