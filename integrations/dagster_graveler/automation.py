@@ -1,10 +1,13 @@
 """Automation conditions that wait until a dependency is published, not only materialized."""
 
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import dagster as dg
 
+from dagster_graveler.lifecycle import assets_of_run
 from dagster_graveler.materializations import PUBLISHED
 
 _MOST: Final = 1000
@@ -28,21 +31,17 @@ class PublishedCondition(_Condition):
         partitions = set()
         for record in instance.fetch_observations(window, limit=_MOST).records:
             run = instance.get_run_by_id(record.run_id)
-            made = (run and run.asset_selection) or ()
+            made = () if run is None else assets_of_run(instance, run)
             observed = record.asset_observation
             if observed and PUBLISHED in observed.metadata and context.root_context.key not in made:
                 partitions.add(record.partition_key or "")
-        return _of(context, partitions)
-
-
-class UnpublishedCondition(_Condition):
-    """True for partitions that were materialized after they were last published."""
-
-    def evaluate(self, context: _Context) -> _Result:
-        """Return the partitions."""
-        made = _latest(context, dg.DagsterEventType.ASSET_MATERIALIZATION)
-        published = _latest(context, dg.DagsterEventType.ASSET_OBSERVATION)
-        return _of(context, {key for key, at in made.items() if at > published.get(key, 0)})
+        definition, view = context.partitions_def, context.asset_graph_view
+        if definition is None:
+            found = context.candidate_subset if partitions else context.get_empty_subset()
+        else:
+            subset = view.get_subset_from_partition_keys(context.key, definition, partitions)
+            found = context.candidate_subset.compute_intersection(subset)
+        return dg.AutomationResult(context, found)
 
 
 def graveler_eager() -> dg.AutomationCondition[Any]:
@@ -55,18 +54,15 @@ def graveler_eager() -> dg.AutomationCondition[Any]:
     """
     condition: Any = dg.AutomationCondition
     ours = dg.AssetSelection.kind("graveler")
-    requested = condition.will_be_requested()
     updated = (
         condition.any_deps_match(condition.newly_updated()).ignore(ours)
         | condition.any_deps_match(PublishedCondition()).allow(ours)
-        | condition.any_deps_match(requested)
+        | condition.any_deps_match(condition.will_be_requested())
     )
-    unpublished = condition.any_deps_match(UnpublishedCondition() & ~requested).allow(ours)
     eager: dg.AutomationCondition[Any] = (
         condition.in_latest_time_window()
         & updated.since_last_handled()
         & ~condition.any_deps_missing()
-        & ~unpublished
         & ~condition.any_deps_in_progress()
         & ~condition.in_progress()
     ).with_label("graveler_eager")
@@ -78,36 +74,38 @@ def automation_sensors(
 ) -> list[dg.SensorDefinition]:
     """Return the sensor that evaluates conditions of this module; none if no asset has one."""
     specs = [spec for asset in assets for spec in asset.specs]
-    if not any(_has(spec.automation_condition, PublishedCondition) for spec in specs):
+    if not any(
+        isinstance(part, PublishedCondition)
+        for spec in specs
+        for part in _parts(spec.automation_condition)
+    ):
         return []
     target = dg.AssetSelection.assets(publish, *(spec.key for spec in specs))
     return [dg.AutomationConditionSensorDefinition(name, target=target, use_user_code_server=True)]
 
 
-def _has(condition: Any, kind: type[Any]) -> bool:
-    return condition is not None and (
-        isinstance(condition, kind) or any(_has(child, kind) for child in condition.children)
-    )
+def warn_of_followers(pipelines: Mapping[str, Iterable[dg.AssetsDefinition]]) -> None:
+    """Warn of conditions of Dagster that follow the assets of another pipeline."""
+    made = {
+        name: {key for asset in assets for key in asset.keys} for name, assets in pipelines.items()
+    }
+    for asset in chain.from_iterable(pipelines.values()):
+        for spec in asset.specs:
+            labels = (part.get_label() or "" for part in _parts(spec.automation_condition))
+            if not any(label.startswith(("eager", "on_cron")) for label in labels):
+                continue
+            for name, theirs in made.items():
+                if spec.key not in theirs and not theirs.isdisjoint(asset.asset_deps[spec.key]):
+                    warnings.warn(
+                        f"asset {spec.key.to_user_string()} follows the materializations of pipeline "
+                        f"{name!r}, which are not yet published: give it `graveler_eager()`",
+                        stacklevel=3,
+                    )
 
 
-def _latest(context: _Context, kind: dg.DagsterEventType) -> Mapping[str, int]:
-    """Return the id of the latest event of each partition of the candidates."""
-    instance = context.asset_graph_view.instance
-    if context.partitions_def is not None:
-        keys = set(context.candidate_subset.expensively_compute_partition_keys())
-        return instance.get_latest_storage_id_by_partition(context.key, kind, keys) if keys else {}
-    is_made = kind is dg.DagsterEventType.ASSET_MATERIALIZATION
-    fetch = instance.fetch_materializations if is_made else instance.fetch_observations
-    records = fetch(context.key, limit=1).records
-    return {"": records[0].storage_id} if records else {}
-
-
-def _of(context: _Context, partitions: set[str]) -> _Result:
-    """Return the candidates among these partitions; "" stands for an asset without partitions."""
-    definition, view = context.partitions_def, context.asset_graph_view
-    if definition is None:
-        found = context.candidate_subset if partitions else context.get_empty_subset()
-    else:
-        subset = view.get_subset_from_partition_keys(context.key, definition, partitions)
-        found = context.candidate_subset.compute_intersection(subset)
-    return dg.AutomationResult(context, found)
+def _parts(condition: Any) -> Iterator[Any]:
+    """Yield a condition and the conditions that it consists of."""
+    if condition is not None:
+        yield condition
+        for child in condition.children:
+            yield from _parts(child)

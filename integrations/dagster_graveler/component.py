@@ -64,13 +64,11 @@ class GravelerScaffolder(dg.Scaffolder[_ScaffoldParams]):
 
 
 _MODELS: Final = {**GravelerResource.model_fields, **GravelerIOManager.model_fields}
-_OWN: Final = ("graveler", "s3", "password")
+_OWN: Final = ("graveler", "lake", "repository", "s3", "password")
 _Settings: Any = make_dataclass(  # each setting of the resource and the IO manager is an attribute
     "_Settings",
     [
-        (name, given.annotation)
-        if given.is_required()
-        else (
+        (
             name,
             given.annotation,
             field(default_factory=partial(given.get_default, call_default_factory=True)),
@@ -82,7 +80,7 @@ _Settings: Any = make_dataclass(  # each setting of the resource and the IO mana
 
 
 @dg.scaffold_with(GravelerScaffolder)
-@dataclass
+@dataclass(kw_only=True)
 class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore[misc] # made above
     """A repository of a lake: its resource, an IO manager, and the publishing of assets to it.
 
@@ -125,6 +123,8 @@ class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore
         ttl_days: How long a parked run is kept.
     """
 
+    lake: str
+    repository: str
     password: str | Mapping[str, str] = ""
     s3: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     name: str = "graveler"
@@ -147,6 +147,8 @@ class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore
         """Return the definitions."""
         settings = {name: getattr(self, name) for name in _MODELS if name not in _OWN}
         graveler = GravelerResource(
+            lake=self.lake,
+            repository=self.repository,
             **{name: settings[name] for name in GravelerResource.model_fields if name in settings},
             password=_variable("password", self.password),
             s3=GravelerS3(**{key: _variable(key, value) for key, value in self.s3.items()}),

@@ -286,30 +286,31 @@ def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
 
 
 def run_partitions(step: dg.StepExecutionContext) -> Sequence[str]:
-    """Return the partitions of the run of a step."""
+    """Return the partitions of the run of a step: those of its tags, which Dagster may mistake.
+
+    Raises:
+        InvalidInputError: The list of a range of partitions lacks an end of the range.
+    """
     run, definition = step.dagster_run, step.run_partitions_def
     if _PARTITION in run.tags:
         return [run.tags[_PARTITION]]
     if definition is None or RANGE_TAGS[0] not in run.tags:
         return []
-    ends = dg.PartitionKeyRange(*(run.tags[tag] for tag in RANGE_TAGS))
-    return definition.get_partition_keys_in_range(ends)
+    ends = [run.tags[tag] for tag in RANGE_TAGS]
+    keys = definition.get_partition_keys_in_range(dg.PartitionKeyRange(*ends))
+    if not keys or not set(ends).issubset(keys):
+        raise InvalidInputError(
+            f"Dagster run {run.run_id} is for partitions {ends[0]!r} to {ends[1]!r}, and Dagster's "
+            f"list of {len(keys)} partitions lacks one of them: give the first and the last "
+            "partition in their order"
+        )
+    return keys
 
 
 def output_partitions(context: OutputContext) -> Sequence[str]:
-    """Return the partitions of an output: those of the run, which Dagster's list may not be.
-
-    Raises:
-        InvalidInputError: The list lacks an end of the run's range.
-    """
-    listed = list(context.asset_partition_keys)
-    if not is_in_run(context):
-        return listed
-    run = run_of(context)
-    if _PARTITION in run.tags:
-        return [run.tags[_PARTITION]]
-    check_range(run, listed)
-    return listed
+    """Return the partitions of an output."""
+    own = run_partitions(step_of(context)) if is_in_run(context) else ()
+    return own or list(context.asset_partition_keys)
 
 
 def input_partitions(context: InputContext) -> Sequence[str]:
@@ -344,23 +345,6 @@ def is_in_run(context: InputContext | OutputContext) -> bool:
     except dg.DagsterInvariantViolationError:
         return False
     return True
-
-
-def check_range(run: DagsterRun, listed: Sequence[str]) -> None:
-    """Refuse a run for a range of partitions if Dagster's list of them lacks an end.
-
-    Raises:
-        InvalidInputError: The range is empty, or its ends are swapped.
-    """
-    ends = tuple(run.tags.get(tag) for tag in RANGE_TAGS)
-    if None in ends:
-        return
-    if not set(ends).issubset(listed):
-        raise InvalidInputError(
-            f"Dagster run {run.run_id} is for partitions {ends[0]!r} to {ends[1]!r}, and Dagster's "
-            f"list of {len(listed)} partitions lacks one of them: give the first and the last "
-            "partition in their order"
-        )
 
 
 def window_metadata(context: RunContext) -> dict[str, str]:

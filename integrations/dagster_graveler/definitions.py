@@ -1,12 +1,13 @@
 """All definitions of a pipeline of assets with graveler runs, in one call."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
 
-from dagster_graveler.automation import automation_sensors
+from dagster_graveler.automation import automation_sensors, warn_of_followers
 from dagster_graveler.catalog import asset_folders, catalogued, on_target
 from dagster_graveler.context import declare_pipeline
 from dagster_graveler.gates import concerned, graveler_gates
@@ -23,7 +24,9 @@ from graveler.arguments import each, instance, optional, text
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
 
-_managers: Final[dict[int, GravelerIOManager]] = {}  # each has its resource, so that the id stays
+# the managers and pipelines of each resource; the manager keeps it, and so its id
+_managers: Final[dict[int, GravelerIOManager]] = {}
+_pipelines: Final = defaultdict[int, dict[str, list[dg.AssetsDefinition]]](dict)
 _MANAGERS: Final = (dg.IOManagerDefinition, dg.ConfigurableIOManagerFactory)
 
 
@@ -89,6 +92,9 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     manager = io_manager or _default_manager(graveler)
     if isinstance(manager, GravelerIOManager):
         manager.check_folders(_kept(made))
+    _default_manager(graveler)
+    _pipelines[id(graveler)][name] = made
+    warn_of_followers(_pipelines[id(graveler)])
     keys = {key for asset in made for key in asset.keys}
     return dg.Definitions.merge(
         dg.Definitions(

@@ -14,9 +14,9 @@ from dagster_graveler.context import (
     run_of,
     step_of,
 )
+from dagster_graveler.materializations import made_by
 from graveler.errors import RunStateError
 from graveler.lake import Branch, Repository, Run, RunRecord, RunState
-from graveler_common.history import find_commit, own_commits
 
 _ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
 
@@ -118,14 +118,10 @@ def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetK
         RunStateError: Another asset wrote on the run's branch.
     """
     names = {key.to_user_string() for key in assets}
-    # a run without its branch is published or abandoned
-    head = find_commit(repository, run.branch)
-    for commit in own_commits(repository, head.id, run.key) if head else ():
-        written = set(filter(None, commit.metadata.get("dagster.asset", "").split(",")))
-        if writers := ", ".join(sorted(written - names)):
-            raise RunStateError(
-                f"run {run.key!r} holds what {writers} wrote, in {commit.id[:12]}, and here only "
-                f"{', '.join(sorted(names))} may be published: publish {writers} with its own "
-                f"pipeline, or make it a dependency of the publishing asset; if an earlier Dagster "
-                f"run left it, `graveler run abandon {run.key!r}` and launch all assets again"
-            )
+    if writers := ", ".join(sorted(made_by(repository, run) - names)):
+        raise RunStateError(
+            f"run {run.key!r} holds what {writers} wrote, and here only {', '.join(sorted(names))} "
+            f"may be published: publish {writers} with its own pipeline, or make it a dependency of "
+            f"the publishing asset; if an earlier Dagster run left it, `graveler run abandon "
+            f"{run.key!r}` and launch all assets again"
+        )

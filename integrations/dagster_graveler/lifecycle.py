@@ -68,19 +68,15 @@ def build_lifecycle_sensors(
             reason = f"Dagster run {context.dagster_run.run_id} ended {ending}"
             if message := context.dagster_event.message:
                 reason = f"{reason}: {message}"
-            made = _assets_of(context.instance, context.dagster_run)
+            made = assets_of_run(context.instance, context.dagster_run)
             if ours is not None and made and ours.isdisjoint(made):
                 outcome = "it makes assets of another pipeline"
             else:
                 whole = ours is None or (made and ours.issuperset(made))
                 publish = does == "publish" and whole
-                outcome = _backfill_of(context.instance, context.dagster_run) or _end(
-                    graveler,
-                    context.instance,
-                    context.dagster_run,
-                    reason,
-                    gates if publish else None,
-                    ours,
+                judged, instance = gates if publish else None, context.instance
+                outcome = _backfill_of(instance, context.dagster_run) or _end(
+                    graveler, instance, context.dagster_run, reason, judged, ours
                 )
             # no SkipReason is returned: after one, Dagster would evaluate no other run
             context.log.info("%s: %s", reason, outcome)
@@ -193,7 +189,7 @@ def _backfill_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     return f"backfill {name} is under way, and its other runs share the branch"
 
 
-def _assets_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[dg.AssetKey]:
+def assets_of_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[dg.AssetKey]:
     """Return the assets that a Dagster run has made or was to make."""
     if run.asset_selection:
         return run.asset_selection

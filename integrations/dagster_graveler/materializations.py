@@ -254,8 +254,8 @@ def unpublished(repository: Repository, made: Iterable[Made]) -> Mapping[Made, R
     made = set(made)
     keys = {one.run for one in made}
     few = len(keys) <= _FEW_RUNS
-    found = _records(repository, keys) if few else repository.runs.list(live=True)
-    live = {record.key: record for record in found if record.live}
+    found = (find_run(repository, key) for key in keys) if few else repository.runs.list(live=True)
+    live = {record.key: record for record in found if record and record.live}
     return {
         one: record
         for one in made
@@ -263,12 +263,12 @@ def unpublished(repository: Repository, made: Iterable[Made]) -> Mapping[Made, R
     }
 
 
-def _records(repository: Repository, keys: Iterable[str]) -> Iterator[RunRecord]:
-    for key in keys:
-        try:
-            yield repository.runs.get(key)
-        except RunNotFoundError:
-            continue
+def find_run(repository: Repository, key: str) -> RunRecord | None:
+    """Return the record of a run, or None if there is none."""
+    try:
+        return repository.runs.get(key)
+    except RunNotFoundError:
+        return None
 
 
 def refusal(part: str, record: RunRecord) -> dg.Failure:

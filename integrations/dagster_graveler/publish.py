@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.context import check_range, run_partitions, step_of
+from dagster_graveler.context import run_partitions, step_of
 from dagster_graveler.dependencies import (
     SharedAssets,
     check_inputs,
@@ -121,8 +121,7 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         _check_alone(
             key, [other for other in graph.executable_asset_keys if _MARK in graph.get(other).tags]
         )
-        if partitions_def is not None:
-            check_range(context.run, context.partition_keys)
+        keys = run_partitions(step_of(context))
         upstream = graph.get_ancestor_asset_keys(key) | context.assets_def.asset_deps[key]
         run = graveler.run(context)
         made, about = made_by(graveler.repo(), run), {"graveler/run": run.key}
@@ -138,7 +137,6 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
             raise failure_of(reason, about, run=run.key) from error
         _check_judged(run, result, judged)
         made |= published_assets(graveler.repo(), result.commit)
-        keys = run_partitions(step_of(context))
         for observed in observations(run, result.commit, made, keys, graph):
             context.log_event(observed)
         about["graveler/commit"] = result.commit.id

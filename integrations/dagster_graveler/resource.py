@@ -27,11 +27,11 @@ from dagster_graveler.context import (
     window_metadata,
 )
 from dagster_graveler.guards import check_resume, skips_steps
-from dagster_graveler.materializations import check_dependencies, run_marks
+from dagster_graveler.materializations import check_dependencies, find_run, run_marks
 from dagster_graveler.pipes import pack, start_step
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice, text
-from graveler.errors import InvalidInputError, RefNotFoundError, RunNotFoundError
+from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 from graveler.names import check_branch, check_repository
 from graveler.privacy import is_uri
@@ -241,7 +241,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             return False
         if skips_steps(step_of(context).instance, run):
             return False
-        record = self._find(identity.key) if identity.backfill else None
+        record = find_run(self.repo(), identity.key) if identity.backfill else None
         return record is None or record.owner != identity.owner
 
     def step(self, context: StepContext | OutputContext, name: str = "") -> Step:
@@ -276,7 +276,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             folders: Folders of the output. What other runs have written there for it is removed.
         """
         identity = identity_of(context, self.into)
-        record = self._find(identity.key)
+        record = find_run(self.repo(), identity.key)
         if record is None and not folders:
             return  # no step has written
         if (
@@ -369,14 +369,8 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
     def record(self, context: RunContext) -> RunRecord | None:
         """Return the record of the Dagster run's attempt; None if it has none or is superseded."""
         identity = identity_of(context, self.into)
-        record = self._find(identity.key)
+        record = find_run(self.repo(), identity.key)
         return record if record is not None and record.owner == identity.owner else None
-
-    def _find(self, key: str) -> RunRecord | None:
-        try:
-            return self.repo().runs.get(key)
-        except RunNotFoundError:
-            return None
 
 
 def _is_of_asset(context: object) -> TypeGuard[dg.AssetExecutionContext]:

@@ -8,7 +8,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dagster_graveler import GravelerIOManager, graveler_definitions, graveler_eager
+from dagster_graveler import (
+    GravelerIOManager,
+    GravelerResource,
+    graveler_definitions,
+    graveler_eager,
+)
 from graveler.gates import gate
 
 pytestmark = [  # Dagster itself uses its beta and preview features
@@ -260,3 +265,24 @@ def test_a_sensor_evaluates_conditions_that_wait_for_publishes(two):
         if isinstance(sensor, dg.AutomationConditionSensorDefinition)
     )
     assert sensor.name == "report_automation"
+
+
+@pytest.mark.parametrize("first", ["the follower", "the followed"])
+def test_a_condition_across_pipelines_is_warned_about(resource, first):
+    @dg.asset
+    def raw() -> bytes:
+        return b"1"
+
+    @dg.asset(automation_condition=EAGER, deps=[raw])
+    def report() -> bytes:
+        return b"2"
+
+    pipelines = [("raw", raw), ("report", report)]
+    if first == "the follower":
+        pipelines.reverse()
+    graveler_definitions([pipelines[0][1]], resource, name=pipelines[0][0])
+    with pytest.warns(UserWarning, match="asset report follows the materializations of .*'raw'"):
+        graveler_definitions([pipelines[1][1]], resource, name=pipelines[1][0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graveler_definitions([raw, report], GravelerResource(lake="x", repository="flights"))
