@@ -1,5 +1,6 @@
 """Gates as blocking asset checks: Dagster shows their verdicts before the publish judges again."""
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -109,7 +110,7 @@ def check_specs(
             dg.AssetCheckSpec(
                 check,
                 asset=asset,
-                description=gate.check.__doc__,
+                description=gate.check.__doc__ if inspect.isroutine(gate.check) else None,
                 blocking=blocking and gate.severity == "error",
                 partitions_def=partitions_def,
                 additional_deps=list(deps),

@@ -217,7 +217,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         if metadata.get(_MISSING):
             present = _present(views, folders)
             folders = {key: folder for key, folder in folders.items() if folder in present}
-        elif not folders and NoneType in _kinds(_annotation(context)):
+        elif not folders and NoneType in _kinds(context.dagster_type.typing_type):
             return None
         for key, folder in folders.items():
             handler, values[key] = self._read(views[key], folder, context)
@@ -428,18 +428,11 @@ def value_type(context: dg.InputContext) -> Any:
     return kind if isinstance(kind, type) and kind is not object else Any
 
 
-def _annotation(context: dg.InputContext) -> Any:
-    try:
-        return context.dagster_type.typing_type
-    except dg.DagsterInvariantViolationError:  # a context that a test has built
-        return Any
-
-
 def _value_annotation(context: dg.InputContext) -> Any:
     """Return the annotation of a value; for a dictionary by partition, that of one of them."""
     mapping = _mapping_of(context)
     if mapping is None:
-        return _annotation(context)
+        return context.dagster_type.typing_type
     return get_args(mapping)[1] if get_args(mapping) else Any
 
 
@@ -447,7 +440,7 @@ def _mapping_of(context: dg.InputContext) -> Any:
     """Return the annotated dictionary by partition, perhaps from an optional one; else None."""
     if not (context.has_asset_key and context.has_asset_partitions):
         return None
-    kinds = _kinds(_annotation(context))
+    kinds = _kinds(context.dagster_type.typing_type)
     return next((kind for kind in kinds if (get_origin(kind) or kind) is dict), None)
 
 

@@ -243,7 +243,8 @@ def test_a_manager_works_without_a_run(repo, resource):
     frame = pd.DataFrame({"n": [1, 2]})
     output = dg.build_output_context(asset_key="made")
     manager.handle_output(output, frame)
-    loads = dg.build_input_context(upstream_output=output, asset_key="made")
+    kind = dg.PythonObjectDagsterType(pd.DataFrame)
+    loads = dg.build_input_context(upstream_output=output, asset_key="made", dagster_type=kind)
     assert manager.load_input(loads).equals(frame)
 
     of_a: dict[str, Any] = {"asset_key": "parts", "partition_key": "a", "asset_partitions_def": ABC}
@@ -251,4 +252,5 @@ def test_a_manager_works_without_a_run(repo, resource):
     manager.handle_output(output, frame)
     (path,) = (entry.path for entry in repo.ref("main").entries("parts/"))
     assert path == "parts/a/data.parquet"
-    assert manager.load_input(dg.build_input_context(upstream_output=output, **of_a)).equals(frame)
+    loads = dg.build_input_context(upstream_output=output, dagster_type=kind, **of_a)
+    assert manager.load_input(loads).equals(frame)
