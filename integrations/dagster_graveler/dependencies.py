@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import dagster as dg
@@ -18,16 +17,16 @@ from dagster_graveler.context import (
 from dagster_graveler.materializations import (
     Made,
     assets_of,
+    find_run,
     made_by,
     newest,
     refusal,
     unpublished,
 )
-from graveler.errors import RunNotFoundError
 from graveler.gates import Candidate
 from graveler.gates.gate import Gate
 from graveler.lake import Publish, Repository, Run, RunState
-from graveler.model import Commit, Conflict
+from graveler.model import Commit
 from graveler_common.history import find_commit, own_commits
 
 _STAND_IN: Final = "dagster/io_manager_key"
@@ -202,10 +201,7 @@ def published_assets(repository: Repository, commit: Commit) -> set[str]:
 
 def _publish(repository: Repository, key: str, commit: Commit) -> Publish | None:
     """Return the present state of a publish; None without a record of the run."""
-    try:
-        publishes = repository.runs.publishes(key)
-    except RunNotFoundError:
-        return None
+    publishes = repository.runs.publishes(key) if find_run(repository, key) else ()
     return next((publish for publish in publishes if publish.commit == commit.id), None)
 
 
@@ -234,51 +230,43 @@ def check_inputs(repository: Repository, run: Run) -> None:
         )
 
 
-class SharedAssets:
-    """The assets without partitions that the runs of all partitions make; the last publish counts."""
+def shared_paths(context: dg.AssetExecutionContext, repository: Repository, run: Run) -> set[str]:
+    """Return the paths that a run for a partition has changed for assets without partitions.
 
-    def __init__(self, context: dg.AssetExecutionContext, repository: Repository, run: Run) -> None:
-        self._graph = step_of(context).job_def.asset_layer.asset_graph
-        self._is_one = not partition_of(run_of(context))
-        self._repository = repository
-        self._run = run
+    The runs of all partitions make these assets; the last publish counts.
+    """
+    graph = step_of(context).job_def.asset_layer.asset_graph
+    head = find_commit(repository, run.branch)
+    if head is None or not partition_of(run_of(context)):
+        return set()
+    keys = graph.get_all_asset_keys()
+    whole = {key.to_user_string() for key in keys if graph.get(key).partitions_def is None}
+    return {
+        change.path
+        for commit in own_commits(repository, head.id, run.key)
+        if (names := assets_of(commit)) and whole.issuperset(names)
+        for change in repository.diff(commit.parents[0], commit.id)
+    }
 
-    @cached_property
-    def _paths(self) -> set[str]:
-        """The paths that the run has changed for them."""
-        if self._is_one or (head := find_commit(self._repository, self._run.branch)) is None:
-            return set()
-        return {
-            change.path
-            for commit in own_commits(self._repository, head.id, self._run.key)
-            if (names := assets_of(commit)) and all(self._is_shared(name) for name in names)
-            for change in self._repository.diff(commit.parents[0], commit.id)
-        }
 
-    def _is_shared(self, name: str) -> bool:
-        key = dg.AssetKey.from_user_string(name)
-        return self._graph.has(key) and self._graph.get(key).partitions_def is None
+def check_shared(repository: Repository, run: Run, head: Commit, paths: set[str]) -> None:
+    """Refuse a publish after which an asset without partitions would have files of two runs.
 
-    def settle(self, conflict: Conflict) -> str | None:
-        """Return the side of the run for a path of such an asset."""
-        return "source-wins" if conflict.path in self._paths else None
+    Args:
+        repository: The repository.
+        run: The run.
+        head: The target's head.
+        paths: The paths that the run has changed for such assets.
 
-    def check(self, head: Commit) -> None:
-        """Refuse a publish after which such an asset would have files of two runs.
-
-        Raises:
-            Failure: Another run has published other files since the fork.
-        """
-        base, paths = self._run.record.base, self._paths
-        if base == head.id:
-            return
-        for folder in sorted({path.rpartition("/")[0] for path in paths}):
-            for change in self._repository.diff(
-                base, head.id, prefix=f"{folder}/" if folder else ""
-            ):
-                if change.after is not None and change.path not in paths:
-                    raise dg.Failure(
-                        f"another run has published {change.path!r} since run {self._run.key!r} "
-                        f"began, and both would stay: launch all steps of this Dagster run again",
-                        allow_retries=False,
-                    )
+    Raises:
+        Failure: Another run has published other files since the fork.
+    """
+    for folder in sorted({path.rpartition("/")[0] for path in paths}):
+        prefix = f"{folder}/" if folder else ""
+        for change in repository.diff(run.record.base, head.id, prefix=prefix):
+            if change.after is not None and change.path not in paths:
+                raise dg.Failure(
+                    f"another run has published {change.path!r} since run {run.key!r} began, and "
+                    "both would stay: launch all steps of this Dagster run again",
+                    allow_retries=False,
+                )

@@ -125,12 +125,12 @@ def failure_of(
         metadata: More metadata.
         run: The key of the run that has the error.
     """
-    anew = (
+    way_out = (
         "; launch all steps again, which starts from the target as it is, or give up the run's work: "
         f"`graveler run abandon {run!r}`"
     )
     return dg.Failure(
-        description=f"{error}{anew if isinstance(error, MergeConflictError) else ''}",
+        description=f"{error}{way_out if isinstance(error, MergeConflictError) else ''}",
         metadata={**(metadata or {}), **_error_metadata(error)},
         allow_retries=not is_final(error),
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RUN: Final = "graveler/run"
 ATTEMPT: Final = "graveler/attempt"
 COMMIT: Final = "graveler/commit"
-PUBLISHED: Final = "graveler/published"
+PUBLISHED: Final = "graveler/published_as"
 """Name in the metadata of an observation: the commit with which the target has the asset."""
 
 UNPUBLISHED: Final = "allow_unpublished"

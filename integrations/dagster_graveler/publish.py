@@ -7,10 +7,11 @@ import dagster as dg
 
 from dagster_graveler.context import run_partitions, step_of
 from dagster_graveler.dependencies import (
-    SharedAssets,
     check_inputs,
+    check_shared,
     dependency_gates,
     published_assets,
+    shared_paths,
 )
 from dagster_graveler.display import (
     change_metadata,
@@ -33,7 +34,7 @@ from graveler.errors import (
 )
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
-from graveler.model import Commit
+from graveler.model import Commit, Conflict
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler_common.history import changes_of
 
@@ -159,14 +160,17 @@ def _publish(
     """Publish the run when the runs are published whose branches it has read."""
     repository = graveler.repo()
     gates = [*gates, *dependency_gates(context, repository, run)]
-    shared = SharedAssets(context, repository, run)
+    shared = shared_paths(context, repository, run)
 
     def accepts(head: Commit) -> None:
         check_inputs(repository, run)
-        shared.check(head)
+        check_shared(repository, run, head, shared)
+
+    def settle(conflict: Conflict) -> str | None:
+        return "source-wins" if conflict.path in shared else None
 
     try:
-        return run.publish(gates, strategy=strategy or shared.settle, accepts=accepts)
+        return run.publish(gates, strategy=strategy or settle, accepts=accepts)
     except dg.Failure as failure:
         if failure.allow_retries:
             raise dg.RetryRequested(_WAITS, _WAIT_S) from failure

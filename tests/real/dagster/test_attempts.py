@@ -112,7 +112,7 @@ def test_a_launch_of_every_step_starts_from_the_head_of_main(repo, days, instanc
     assert on_main(repo) == "of new"
 
 
-def test_a_conflict_names_the_way_to_start_anew(repo, resource, instance):
+def test_a_conflict_names_the_way_to_start_again(repo, resource, instance):
     @dg.asset(deps=["early"])
     def mine() -> str:
         with repo.run("another") as other:

@@ -252,7 +252,9 @@ def test_the_publish_says_of_every_asset_that_main_has_it(two, instance, repo):
     assert job.execute_in_process(instance=instance, **given).success
     (record,) = instance.fetch_observations(dg.AssetKey("raw"), limit=5).records
     assert record.partition_key == "2013-01-01-05:00"
-    assert record.asset_observation.metadata["graveler/published"].value == repo.commit("main").id
+    assert (
+        record.asset_observation.metadata["graveler/published_as"].value == repo.commit("main").id
+    )
     again = job.execute_in_process(instance=instance, **given)
     (made,) = again.asset_materializations_for_node("raw_publish")
     assert made.metadata["graveler/changes"].value == "none: the target had all of it"
