@@ -101,7 +101,7 @@ def test_a_range_that_ends_before_it_starts_is_refused(repo, run, letters):
     assert texts(repo, "letters") == {}
 
 
-def test_an_empty_range_of_an_asset_that_writes_for_itself_is_red(repo, run):
+def test_an_empty_range_is_red_without_an_io_manager_too(repo, run):
     @dg.asset(partitions_def=LETTERS, backfill_policy=ONCE)
     def own() -> None: ...
 
