@@ -1,7 +1,6 @@
 """Arrow tables."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ class ArrowLibrary(ParquetLibrary):
         return {column.name: str(column.type) for column in frame.schema}
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return tables with equal columns as one."""
+        """Return the rows of tables as one, with the columns of all."""
         tables = [
             frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
             for frame in frames
@@ -67,9 +66,7 @@ def _mask(values: pa.ChunkedArray, column: str, rows: PartitionRows) -> Any:
     if not pa.types.is_timestamp(values.type):
         return pc.equal(pc.cast(values, pa.string()), rows.key)
 
-    def bound(time: datetime) -> pa.Scalar:
-        utc = time.astimezone(UTC)
-        return pa.scalar(utc if values.type.tz else utc.replace(tzinfo=None), values.type)
-
-    start, end = map(bound, rows.window(column))
+    if not values.type.tz:
+        values = pc.assume_timezone(values, rows.zone, ambiguous="earliest", nonexistent="latest")
+    start, end = (pa.scalar(time, values.type) for time in rows.window(column))
     return pc.and_(pc.greater_equal(values, start), pc.less(values, end))

@@ -39,7 +39,7 @@ class FrameLibrary(ABC):
 
     @abstractmethod
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
+        """Return the rows of frames as one, with the columns of all."""
 
     @abstractmethod
     def split_rows(

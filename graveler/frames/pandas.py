@@ -50,14 +50,15 @@ class PandasLibrary(ParquetLibrary):
             if column.name in nanoseconds:
                 longer = table.column(number).cast(pa.timestamp("ns", column.type.tz))
                 table = table.set_column(number, column.name, longer)
-        return table.to_pandas()
+        frame = table.to_pandas()
+        return kind(frame) if kind is not pd.DataFrame and self.handles(kind) else frame
 
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""
         return {str(name): str(kind) for name, kind in frame.dtypes.items()}
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
+        """Return the rows of frames as one, with the columns of all."""
         return pd.concat(frames, ignore_index=True)
 
     def split_rows(
@@ -81,5 +82,8 @@ def _mask(column: "pd.Series[Any]", rows: PartitionRows) -> "pd.Series[bool]":
     if not pd.api.types.is_datetime64_any_dtype(column):
         return column.astype(str) == rows.key
     start, end = rows.window(str(column.name))
-    times = column.dt.tz_localize("UTC") if column.dt.tz is None else column
+    times = column
+    if column.dt.tz is None:
+        first = [True] * len(column)  # of a time that occurs twice
+        times = column.dt.tz_localize(rows.zone, ambiguous=first, nonexistent="shift_forward")
     return (times >= start) & (times < end)

@@ -32,15 +32,17 @@ class PolarsLibrary(ParquetLibrary):
     def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
         """Return an Arrow table as a frame, lazy if that is the type."""
         frame = pl.DataFrame(table)
-        return frame.lazy() if kind is pl.LazyFrame else frame
+        if kind is pl.LazyFrame:
+            return frame.lazy()
+        return kind(frame) if kind is not pl.DataFrame and self.handles(kind) else frame
 
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""
         return {name: str(kind) for name, kind in frame.collect_schema().items()}
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
-        return pl.concat(frames, how="vertical_relaxed")  # empty frames have no types
+        """Return the rows of frames as one, with the columns of all."""
+        return pl.concat(frames, how="diagonal_relaxed")  # empty frames have no types
 
     def split_rows(
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
@@ -60,5 +62,10 @@ def _mask(column: str, kind: pl.DataType, rows: PartitionRows) -> pl.Expr:
     if not isinstance(kind, pl.Datetime):
         return values.cast(pl.String) == rows.key
     start, end = rows.window(column)
-    utc = values.dt.replace_time_zone("UTC") if kind.time_zone is None else values
+    if kind.time_zone is None:
+        values = pl.coalesce(  # a time that does not occur is an hour later
+            time.dt.replace_time_zone(rows.zone, ambiguous="earliest", non_existent="null")
+            for time in (values, values.dt.offset_by("1h"))
+        )
+    utc = values.dt.convert_time_zone("UTC")
     return (utc >= start) & (utc < end)

@@ -1,7 +1,7 @@
 """The rows of a frame that belong to a partition."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from graveler.errors import InvalidInputError
 
@@ -14,19 +14,21 @@ class PartitionRows:
         key: The partition key.
         start: The start of its window of time; None for partitions that are not times.
         end: The end of the window, which is not part of it.
+        zone: The zone of times without one. Of a time that occurs twice there it is the first.
     """
 
     key: str
     start: datetime | None = None
     end: datetime | None = None
+    zone: str = "UTC"
 
     def window(self, column: str) -> tuple[datetime, datetime]:
-        """Return the window of time, or raise InvalidInputError if the partition is not a time."""
+        """Return the window of time in UTC, or raise InvalidInputError if it is not a time."""
         if self.start is None or self.end is None:
             raise InvalidInputError(
                 f"column {column!r} holds times, and partition {self.key!r} is not a time"
             )
-        return self.start, self.end
+        return self.start.astimezone(UTC), self.end.astimezone(UTC)
 
 
 def refuse_other_rows(column: str, count: int | None = None) -> None:

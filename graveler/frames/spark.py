@@ -1,12 +1,11 @@
 """Frames of Spark."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import coalesce, lit
+from pyspark.sql.functions import coalesce, convert_timezone, lit
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from graveler.frames.library import FrameLibrary
@@ -30,8 +29,8 @@ class SparkLibrary(FrameLibrary):
         return dict(frame.dtypes)
 
     def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
-        return reduce(lambda left, right: left.unionByName(right), frames)
+        """Return the rows of frames as one, with the columns of all."""
+        return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
     def split_rows(
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
@@ -48,7 +47,8 @@ def _mask(frame: "DataFrame", column: str, rows: PartitionRows) -> "Column":
     kind, values = frame.schema[column].dataType, frame[column]
     if not isinstance(kind, TimestampType | TimestampNTZType):
         return values.cast("string") == rows.key
-    start, end = (at.astimezone(UTC) for at in rows.window(column))
+    start, end = rows.window(column)
     if isinstance(kind, TimestampNTZType):
+        values = convert_timezone(lit(rows.zone), lit("UTC"), values)
         start, end = start.replace(tzinfo=None), end.replace(tzinfo=None)
     return (values >= start) & (values < end)

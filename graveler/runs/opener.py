@@ -235,10 +235,12 @@ def _opened(
     _check_takes_runs(records, key, target)
     if record is not None:
         record = settle_publish(records, record)
-        if record.state in _RESUMED and (terms.fresh or _lost_its_fork(stores, record)):
+        if record.state in _RESUMED and not terms.fresh and _lost_its_fork(stores, record):
             record = replace(record, state=RunState.REAPED)  # its branch is not resumed
     if terms.accepts is not None:
         terms.accepts(record)
+    if record is not None and record.state in _RESUMED and terms.fresh:
+        record = replace(record, state=RunState.REAPED)
     state = RunState.NONE if record is None else record.state
     resumed = state in _RESUMED
     if record is not None and resumed and record.into != terms.into:

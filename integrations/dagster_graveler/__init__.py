@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from graveler_common import lazy_names
 
 if TYPE_CHECKING:
+    from dagster_graveler.automation import graveler_eager as graveler_eager
     from dagster_graveler.component import GravelerComponent as GravelerComponent
     from dagster_graveler.definitions import graveler_definitions as graveler_definitions
     from dagster_graveler.gates import graveler_gates as graveler_gates

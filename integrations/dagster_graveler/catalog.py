@@ -95,16 +95,18 @@ def _libraries(annotation: Any) -> Sequence[str]:
 
 
 def _table(manager: GravelerIOManager, spec: dg.AssetSpec, *, is_frame: bool) -> Mapping[str, Any]:
-    graveler: object = manager.graveler  # a partial resource gets settings from its run
-    if not isinstance(graveler, GravelerResource) or not _are_known(graveler, manager):
+    graveler = manager.graveler
+    if not _are_known(graveler, manager):
         return {}
     folder = manager.asset_folder(spec.key, partitioned=spec.partitions_def is not None)
     name = {"dagster/table_name": manager.table_name(spec.key)} if is_frame else {}
     return {"dagster/uri": target_uri(graveler, folder), **name}
 
 
-def _are_known(graveler: GravelerResource, manager: GravelerIOManager | None = None) -> bool:
+def _are_known(graveler: object, manager: GravelerIOManager | None = None) -> bool:
     """Return whether the addresses are independent of a run's environment variables."""
+    if not isinstance(graveler, GravelerResource):
+        return False  # it is configured at launch
     settings = [graveler.repository, graveler.into]
     if manager is not None:
         settings += [manager.prefix, manager.layout]

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -18,14 +19,13 @@ from dagster.components.resolved.core_models import (
 from pydantic import BaseModel, Field
 
 from dagster_graveler.definitions import surround
-from dagster_graveler.io_managers.base import HANDLERS, GravelerIOManager
+from dagster_graveler.io_managers.base import GravelerIOManager
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS
 from dagster_graveler.resource import GravelerResource, GravelerS3
 from dagster_graveler.rollback import build_rollback_job
 from dagster_graveler.sensors.branches import deployment_branch
 from graveler.errors import InvalidInputError
-from graveler.spark.writer import MODES
 
 _SHORTEST: Final = 2
 
@@ -63,9 +63,25 @@ class GravelerScaffolder(dg.Scaffolder[_ScaffoldParams]):
         dg.scaffold_component(request, {"lake": params.lake, "repository": repository})
 
 
+_MODELS: Final = {**GravelerResource.model_fields, **GravelerIOManager.model_fields}
+_OWN: Final = ("graveler", "lake", "repository", "s3", "password")
+_Settings: Any = make_dataclass(  # each setting of the resource and the IO manager is an attribute
+    "_Settings",
+    [
+        (
+            name,
+            given.annotation,
+            field(default_factory=partial(given.get_default, call_default_factory=True)),
+        )
+        for name, given in _MODELS.items()
+        if name not in _OWN
+    ],
+)
+
+
 @dg.scaffold_with(GravelerScaffolder)
-@dataclass
-class GravelerComponent(dg.Component, dg.Resolvable):
+@dataclass(kw_only=True)
+class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore[misc] # made above
     """A repository of a lake: its resource, an IO manager, and the publishing of assets to it.
 
     Attributes:
@@ -109,24 +125,9 @@ class GravelerComponent(dg.Component, dg.Resolvable):
 
     lake: str
     repository: str
-    into: str = "main"
-    ui: str = ""
-    commit_url: str = ""
-    user: str = ""
     password: str | Mapping[str, str] = ""
-    storage: str = ""
     s3: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
-    cache: str = ""
-    no_progress_seconds: float | None = None
     name: str = "graveler"
-    prefix: str = ""
-    layout: str = "{asset}/{partition}"
-    load_as: str = "spark"
-    pickle: bool = False
-    mode: str = "overwrite"
-    file_format: str = "parquet"
-    partition_by: Sequence[str] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
     assets: Sequence[dg.ResolvedAssetKey] = ()
     partitions: _Partitions = None
     single_run: bool = False
@@ -136,9 +137,6 @@ class GravelerComponent(dg.Component, dg.Resolvable):
     pool: str | None = PUBLISH_POOL
     automation_condition: dg.Injected[dg.AutomationCondition] | None = None  # type: ignore[type-arg]
     publish_adhoc: bool = False
-    on_failure: str = "park"
-    lease_seconds: float = 900
-    ttl_days: float = 14
 
     @classmethod
     def get_additional_scope(cls) -> Mapping[str, Any]:
@@ -147,35 +145,17 @@ class GravelerComponent(dg.Component, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions."""
-        _check_choice("load_as", self.load_as, HANDLERS)
-        _check_choice("mode", self.mode, MODES)
-        _check_choice("on_failure", self.on_failure, ("park", "drop"))
+        settings = {name: getattr(self, name) for name in _MODELS if name not in _OWN}
         graveler = GravelerResource(
             lake=self.lake,
             repository=self.repository,
-            into=self.into,
-            ui=self.ui,
-            commit_url=self.commit_url,
-            user=self.user,
+            **{name: settings[name] for name in GravelerResource.model_fields if name in settings},
             password=_variable("password", self.password),
-            storage=self.storage,
             s3=GravelerS3(**{key: _variable(key, value) for key, value in self.s3.items()}),
-            cache=self.cache,
-            no_progress_seconds=self.no_progress_seconds,
-            on_failure=self.on_failure,
-            lease_seconds=self.lease_seconds,
-            ttl_days=self.ttl_days,
         )
         manager = GravelerIOManager(
             graveler=graveler,
-            prefix=self.prefix,
-            layout=self.layout,
-            load_as=self.load_as,
-            pickle=self.pickle,
-            mode=self.mode,
-            file_format=self.file_format,
-            partition_by=list(self.partition_by),
-            options=dict(self.options),
+            **{name: settings[name] for name in GravelerIOManager.model_fields if name in settings},
         )
         manager.check_folders(dict.fromkeys(self.assets, self.partitions))
         gates = [gate for name in self.gates for gate in _load_all("gate", name)]
@@ -214,12 +194,6 @@ def _variable(name: str, value: str | Mapping[str, str]) -> str:
     if set(value) != {"env"}:
         raise InvalidInputError(f"{name}: write the value, or {{env: NAME}}")
     return dg.EnvVar(value["env"])
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    # Dagster does not compare a component's attributes with a `Literal`
-    if value not in choices:
-        raise InvalidInputError(f"{name} {value!r}: choose one of {', '.join(choices)}")
 
 
 def _load(what: str, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -42,13 +42,22 @@ MAIN: Final = "main"
 OP_OUTPUTS: Final = "_dagster/ops/"
 """The folder of the outputs of ops. They pass values inside a run and are never published."""
 
+BACKFILL: Final = "dagster.backfill"
+"""Name in a run's metadata: the id of the backfill of its Dagster run."""
+
 _WINDOW: Final = "dagster.window"
 _PARTITION: Final = "dagster/partition"
+_BACKFILL: Final = "dagster/backfill"
+_JOB: Final = "graveler/job"
+_OWNER: Final = "graveler/owner"
 _IMPLICIT: Final = "__ASSET_JOB"
 _EPHEMERAL: Final = "__ephemeral_asset_job__"
 _LONG: Final = 80
 
+_MOST_RUNS: Final = 256
+
 _pipelines: Final[dict[frozenset[dg.AssetKey], str]] = {}
+_runs: Final[dict[str, DagsterRun]] = {}
 
 
 def run_of(context: RunContext) -> DagsterRun:
@@ -78,31 +87,109 @@ def declare_pipeline(job: str, assets: Iterable[dg.AssetKey]) -> None:
     _pipelines[frozenset(assets)] = job
 
 
-def run_key(run: DagsterRun, into: str = MAIN) -> str:
-    """Return the key of the graveler run: job, partition or root run's id, and target.
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The graveler run of a Dagster run.
 
-    Every run of a job for the same partition and target has the same key. The target ``main`` is not
-    part of it. Two deployments on one lake therefore have different runs. A run without partition
-    shares its key only with its re-executions, which have its id as root. Dagster runs assets selected
-    by hand in an implicit job. Its key is that of the pipeline if all assets of the pipeline are
-    selected, else it includes the selection. The job of ``dg.materialize`` has no selection, so its
-    key includes the hash of its definition.
+    Attributes:
+        key: The key of the graveler run.
+        owner: The owner of its attempt: the id of the Dagster run, or ``backfill`` and an id.
+        into: Its target.
     """
+
+    key: str
+    owner: str
+    into: str = MAIN
+
+    @property
+    def backfill(self) -> str:
+        """The backfill whose Dagster runs share the attempt; "" if the Dagster run has its own."""
+        return self.owner.partition("backfill ")[2]
+
+
+def identity_of(context: RunContext, into: str = MAIN) -> Identity:
+    """Return the graveler run of a Dagster run.
+
+    The key is job, partition or root run's id, and target. Every run of a job for the same partition
+    and target has the same key. The target ``main`` is not part of it. Two deployments on one lake
+    therefore have different runs. A run without partition shares its key only with its
+    re-executions, which have its id as root. Dagster runs assets selected by hand in an implicit
+    job. Its key is that of the pipeline if all assets of the pipeline are selected, else it includes
+    the selection. The job of ``dg.materialize`` has no selection, so its key includes the hash of
+    its definition. If a backfill makes the assets of a pipeline in several runs for a partition,
+    because one asset needs other partitions of another one, these runs have one key and one owner.
+
+    The first step stores job and owner as tags of the Dagster run, because the definitions may
+    change before the next one.
+    """
+    run = run_of(context)
+    if not isinstance(context, DagsterRun) and not _is_tagged(run):
+        run = _tagged(run, step_of(context).instance)
+    job, owner = (run.tags[_JOB], run.tags[_OWNER]) if _is_tagged(run) else _work(run, None)
+    shared = owner if owner != run.run_id else ""
+    scope = partition_of(run) or shared or run.root_run_id or run.run_id
     target = "" if into == MAIN else f" into {into}"
-    return f"dagster {_work(run)} {partition_of(run) or run.root_run_id or run.run_id}{target}"
+    return Identity(f"dagster {job} {scope}{target}", owner, into)
 
 
-def _work(run: DagsterRun) -> str:
+def _is_tagged(run: DagsterRun) -> bool:
+    """Return whether a run has tags of its own; a re-execution has copies of its parent's."""
+    shared = f"backfill {run.tags.get(_BACKFILL)}"
+    return run.tags.get(_OWNER) in (run.run_id, shared)
+
+
+def _tagged(run: DagsterRun, instance: dg.DagsterInstance) -> DagsterRun:
+    """Return the run with its tags, which are stored if they are not yet."""
+    stored = _runs.get(run.run_id) or instance.get_run_by_id(run.run_id) or run
+    if not _is_tagged(stored):
+        job, owner = _work(stored, instance)
+        tags = {_JOB: job, _OWNER: owner}
+        instance.add_run_tags(run.run_id, tags)
+        stored = instance.get_run_by_id(run.run_id) or stored.with_tags({**stored.tags, **tags})
+    if len(_runs) > _MOST_RUNS:
+        _runs.clear()
+    _runs[run.run_id] = stored
+    return stored
+
+
+def makes_all(run: DagsterRun) -> bool:
+    """Return whether a run was launched for all assets or ops that its key stands for."""
+    if run.op_selection:
+        return False
+    pipeline = _pipelines.get(frozenset(run.asset_selection or ()))
+    return not run.asset_selection or run.job_name == _IMPLICIT or pipeline == run.job_name
+
+
+def _work(run: DagsterRun, instance: dg.DagsterInstance | None) -> tuple[str, str]:
+    """Return the job in the key of a run, and the owner."""
+    if run.parent_run_id and instance is not None:
+        parent = instance.get_run_by_id(run.parent_run_id)
+        if parent is not None and _JOB in parent.tags:
+            return parent.tags[_JOB], run.run_id
     if run.job_name.startswith(_EPHEMERAL) and run.job_snapshot_id:
-        return f"{run.job_name}({run.job_snapshot_id[:8]})"
+        return f"{run.job_name}({run.job_snapshot_id[:8]})", run.run_id
     if run.job_name != _IMPLICIT or not run.asset_selection:
-        return run.job_name
-    if pipeline := _pipelines.get(frozenset(run.asset_selection)):
-        return pipeline
-    selection = "+".join(sorted(key.to_user_string() for key in run.asset_selection))
+        return run.job_name, run.run_id
+    made = frozenset(run.asset_selection)
+    whole = made | _siblings(run, made, instance)
+    owner = run.run_id if whole == made else f"backfill {run.tags[_BACKFILL]}"
+    if pipeline := _pipelines.get(whole):
+        return pipeline, owner
+    selection = "+".join(sorted(key.to_user_string() for key in whole))
     if len(selection) > _LONG:
         selection = f"{selection[:_LONG]}…{sha256(selection.encode()).hexdigest()[:8]}"
-    return f"{run.job_name}({selection})"
+    return f"{run.job_name}({selection})", owner
+
+
+def _siblings(
+    run: DagsterRun, made: frozenset[dg.AssetKey], instance: dg.DagsterInstance | None
+) -> frozenset[dg.AssetKey]:
+    """Return the assets of the same pipeline that the backfill of a run makes."""
+    backfill = run.tags.get(_BACKFILL, "")
+    known = instance.get_backfill(backfill) if instance is not None and backfill else None
+    targets = frozenset(() if known is None else known.asset_selection or ())
+    pipelines = [assets for assets in _pipelines if assets & made]
+    return targets.intersection(frozenset().union(*pipelines)) if pipelines else targets
 
 
 def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
@@ -114,6 +201,7 @@ def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
         **_origin(context, ui).metadata(),
         "dagster.root_run_id": run.root_run_id or run.run_id,
         **({LOCATION: location} if location else {}),
+        **({BACKFILL: run.tags[_BACKFILL]} if _BACKFILL in run.tags else {}),
     }
 
 
@@ -197,6 +285,68 @@ def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
     return f"{key}/"
 
 
+def run_partitions(step: dg.StepExecutionContext) -> Sequence[str]:
+    """Return the partitions of the run of a step: those of its tags, which Dagster may mistake.
+
+    Raises:
+        InvalidInputError: The list of a range of partitions lacks an end of the range.
+    """
+    run, definition = step.dagster_run, step.run_partitions_def
+    if _PARTITION in run.tags:
+        return [run.tags[_PARTITION]]
+    if definition is None or RANGE_TAGS[0] not in run.tags:
+        return []
+    ends = [run.tags[tag] for tag in RANGE_TAGS]
+    keys = definition.get_partition_keys_in_range(dg.PartitionKeyRange(*ends))
+    if not keys or not set(ends).issubset(keys):
+        raise InvalidInputError(
+            f"Dagster run {run.run_id} is for partitions {ends[0]!r} to {ends[1]!r}, and Dagster's "
+            f"list of {len(keys)} partitions lacks one of them: give the first and the last "
+            "partition in their order"
+        )
+    return keys
+
+
+def output_partitions(context: OutputContext) -> Sequence[str]:
+    """Return the partitions of an output."""
+    own = run_partitions(step_of(context)) if is_in_run(context) else ()
+    return own or list(context.asset_partition_keys)
+
+
+def input_partitions(context: InputContext) -> Sequence[str]:
+    """Return the partitions of an input.
+
+    If Dagster takes the run's partition for another one, this is only known for the same partition.
+
+    Raises:
+        InvalidInputError: The partitions are not known.
+    """
+    listed = list(context.asset_partition_keys)
+    own = step_of(context).run_partitions_def if is_in_run(context) else None
+    key = run_of(context).tags.get(_PARTITION) if own is not None else None
+    if key is None or not isinstance(own, dg.TimeWindowPartitionsDefinition):
+        return listed
+    taken = list(own.get_partition_keys_in_range(dg.PartitionKeyRange(key, key)))
+    if taken == [key]:
+        return listed
+    if listed == taken and context.asset_partitions_def == own:
+        return [key]
+    raise InvalidInputError(
+        f"Dagster takes partition {key!r} of this run for {taken}, so the partitions of input "
+        f"{context.name!r} are not known: make a range of partitions in one run "
+        "(`BackfillPolicy.single_run()`)"
+    )
+
+
+def is_in_run(context: InputContext | OutputContext) -> bool:
+    """Return whether an input or output belongs to a Dagster run."""
+    try:
+        context.step_context  # noqa: B018 - it raises outside a run
+    except dg.DagsterInvariantViolationError:
+        return False
+    return True
+
+
 def window_metadata(context: RunContext) -> dict[str, str]:
     """Return metadata with the window of the run's partitions; none if they are not times.
 
@@ -227,5 +377,7 @@ def keys_of_window(
     return [
         key
         for key in keys
-        if definition.has_partition_key(key) and definition.end_time_for_partition_key(key) > start
+        if definition.has_partition_key(key)
+        # datetimes of one zone are compared as its clocks show them, which repeat an hour
+        and definition.end_time_for_partition_key(key).timestamp() > start.timestamp()
     ]

@@ -1,11 +1,13 @@
 """All definitions of a pipeline of assets with graveler runs, in one call."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
 
+from dagster_graveler.automation import automation_sensors, warn_of_followers
 from dagster_graveler.catalog import asset_folders, catalogued, on_target
 from dagster_graveler.context import declare_pipeline
 from dagster_graveler.gates import concerned, graveler_gates
@@ -22,6 +24,9 @@ from graveler.arguments import each, instance, optional, text
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
 
+# the managers and pipelines of each resource; the manager keeps it, and so its id
+_managers: Final[dict[int, GravelerIOManager]] = {}
+_pipelines: Final = defaultdict[int, dict[str, list[dg.AssetsDefinition]]](dict)
 _MANAGERS: Final = (dg.IOManagerDefinition, dg.ConfigurableIOManagerFactory)
 
 
@@ -69,8 +74,10 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             or their partitions or backfill policies differ, so that they cannot be in one run.
     """
     text(name, "name")
-    instance(graveler, "graveler", GravelerResource, "a GravelerResource")
-    optional(instance, io_manager, "io_manager", kind=_MANAGERS, expected="an IO manager")
+    if not _is_at_launch(graveler):
+        instance(graveler, "graveler", GravelerResource, "a GravelerResource")
+    if not _is_at_launch(io_manager):
+        optional(instance, io_manager, "io_manager", kind=_MANAGERS, expected="an IO manager")
     assets = list(each(assets, "assets", (dg.AssetsDefinition, dg.AssetSpec), "assets"))
     made = [
         asset for asset in assets if isinstance(asset, dg.AssetsDefinition) and asset.is_executable
@@ -82,14 +89,20 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     partitions_def = _common_partitions(made, partitions_def)
     if partitions_def is not None and not publish_adhoc:
         _check_conditions(made, f"{name}_publish")
-    manager = io_manager or GravelerIOManager(graveler=graveler)
+    manager = io_manager or _default_manager(graveler)
     if isinstance(manager, GravelerIOManager):
         manager.check_folders(_kept(made))
+    _default_manager(graveler)
+    _pipelines[id(graveler)][name] = made
+    warn_of_followers(_pipelines[id(graveler)])
     keys = {key for asset in made for key in asset.keys}
     return dg.Definitions.merge(
         dg.Definitions(
             assets=catalogued(assets, {"io_manager": manager, **(resources or {})}),
             asset_checks=list(asset_checks),
+        ),
+        dg.Definitions(
+            sensors=automation_sensors(f"{name}_automation", made, dg.AssetKey(f"{name}_publish"))
         ),
         surround(
             keys,
@@ -105,6 +118,19 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             name=name,
         ),
     )
+
+
+def _is_at_launch(given: object) -> bool:
+    """Return whether a resource gets its settings from the configuration of a run."""
+    kind = getattr(given, "resource_cls", None)
+    return isinstance(kind, type) and issubclass(kind, (GravelerResource, GravelerIOManager))
+
+
+def _default_manager(graveler: GravelerResource) -> GravelerIOManager:
+    """Return the IO manager of a resource: one, because a code location has one of a key."""
+    if id(graveler) not in _managers:
+        _managers[id(graveler)] = GravelerIOManager(graveler=graveler)
+    return _managers[id(graveler)]
 
 
 def _kept(
@@ -126,13 +152,11 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
     *,
     gates: Gate | Check | Iterable[Gate | Check] = (),
     partitions_def: dg.PartitionsDefinition[str] | None = None,
-    backfill_policy: dg.BackfillPolicy | None = None,
     io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManager | None = None,
     resources: Mapping[str, object] | None = None,
     publish_adhoc: bool = False,
-    pool: str | None = PUBLISH_POOL,
-    automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]
     name: str = "graveler",
+    **publishing: Any,
 ) -> dg.Definitions:
     """Return the definitions around assets that are defined elsewhere.
 
@@ -141,17 +165,14 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         graveler: The repository.
         gates: Checks of the tree that main would get, one or several.
         partitions_def: The partitions of the assets.
-        backfill_policy: The backfill policy of the assets.
         io_manager: The IO manager of the assets.
         resources: More resources.
         publish_adhoc: Whether to publish assets that were selected by hand.
-        pool: Dagster's pool of the publishing asset.
-        automation_condition: When Dagster requests the publishing asset; by default in every run
-            that it requests for any of the assets.
         name: The prefix of all names.
+        publishing: More arguments of `build_publish_asset`.
     """
     gates, keys = as_gates((gates,) if callable(gates) else gates), set(keys)
-    manager = io_manager or GravelerIOManager(graveler=graveler)
+    manager = io_manager or _default_manager(graveler)
     by_asset = concerned(gates, asset_folders(keys, manager, partitions_def))
     checks = [
         graveler_gates(
@@ -169,9 +190,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         gates=gates,
         checks=by_asset.get(None, ()),
         partitions_def=partitions_def,
-        backfill_policy=backfill_policy,
-        pool=pool,
-        automation_condition=automation_condition,
+        **publishing,
     )
     whole = {*keys, *publish.keys}
     declare_pipeline(f"{name}_job", whole)

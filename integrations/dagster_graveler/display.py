@@ -29,6 +29,8 @@ def change_metadata(changes: Changes | None) -> Mapping[str, Any]:
     """Return counts, a plot by folder and a table of the first paths; None means no change."""
     changes = changes or Changes("", "")
     total = changes.total
+    if not total.files and changes.complete:
+        return {"graveler/changes": "none: the target had all of it", "graveler/files": 0}
     counts = f"{total.added} added, {total.changed} changed, {total.removed} removed"
     totals = {
         "graveler/changes": counts if changes.complete else f"more than {counts}",
@@ -111,13 +113,24 @@ def _table(rows: Iterable[Mapping[str, Any]], *columns: dg.TableColumn) -> dg.Ta
     return dg.MetadataValue.table(records, schema=dg.TableSchema(list(columns)))
 
 
-def failure_of(error: GravelerError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
+def failure_of(
+    error: GravelerError, metadata: Mapping[str, Any] | None = None, *, run: str = ""
+) -> dg.Failure:
     """Return an error as a failure, which allows a retry only if a retry may help.
 
     It shows the verdicts of a refusal or the paths of a conflict.
+
+    Args:
+        error: The error.
+        metadata: More metadata.
+        run: The key of the run that has the error.
     """
+    way_out = (
+        "; launch all steps again, which starts from the target as it is, or give up the run's work: "
+        f"`graveler run abandon {run!r}`"
+    )
     return dg.Failure(
-        description=str(error),
+        description=f"{error}{way_out if isinstance(error, MergeConflictError) else ''}",
         metadata={**(metadata or {}), **_error_metadata(error)},
         allow_retries=not is_final(error),
     )

@@ -1,5 +1,6 @@
 """Gates as blocking asset checks: Dagster shows their verdicts before the publish judges again."""
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -8,9 +9,9 @@ import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
 
 from dagster_graveler.context import step_of
-from dagster_graveler.display import as_value, final_failure
+from dagster_graveler.display import as_value, failure_of, final_failure
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 
@@ -59,7 +60,10 @@ def graveler_gates(
                 "`graveler gates show`"
             )
         run = graveler.run(context)
-        verdicts = run.judge(checks.values())
+        try:
+            verdicts = run.judge(checks.values())
+        except MergeConflictError as error:
+            raise failure_of(error, run=run.key) from error
         metadata = {"graveler/branch": run.branch, "graveler/commit": run.head.id}
         yield from check_results(checks, verdicts, asset, metadata)
 
@@ -106,7 +110,7 @@ def check_specs(
             dg.AssetCheckSpec(
                 check,
                 asset=asset,
-                description=gate.check.__doc__,
+                description=gate.check.__doc__ if inspect.isroutine(gate.check) else None,
                 blocking=blocking and gate.severity == "error",
                 partitions_def=partitions_def,
                 additional_deps=list(deps),

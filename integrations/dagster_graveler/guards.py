@@ -7,25 +7,27 @@ import dagster as dg
 from dagster_graveler.context import (
     LOCATION,
     OP_OUTPUTS,
+    Identity,
     RunContext,
-    run_key,
+    identity_of,
     run_metadata,
     run_of,
     step_of,
 )
+from dagster_graveler.materializations import made_by
 from graveler.errors import RunStateError
 from graveler.lake import Branch, Repository, Run, RunRecord, RunState
-from graveler_common.history import find_commit, own_commits
 
 _ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
 
 
-def check_resume(record: RunRecord | None, context: RunContext) -> None:
+def check_resume(record: RunRecord | None, context: RunContext, identity: Identity) -> None:
     """Refuse an attempt that would publish work of another pipeline, or only half of its own.
 
     Args:
         record: The record of the run; None if there is none yet.
         context: A context of the Dagster run that opens an attempt.
+        identity: The graveler run of the Dagster run.
 
     Raises:
         RunStateError: The run belongs to another code location, or the Dagster run skips steps
@@ -37,11 +39,11 @@ def check_resume(record: RunRecord | None, context: RunContext) -> None:
     if isinstance(context, dg.DagsterRun) or not run.parent_run_id:
         return  # a sensor opens no new attempt
     instance = step_of(context).instance
-    if _skips_steps(instance, run) and not _has_them(record, instance, run):
+    if skips_steps(instance, run) and not _has_them(record, instance, run, identity):
         was = "has no branch" if record is None else f"is {record.state}, attempt {record.attempt}"
         raise RunStateError(
             f"Dagster run {run.run_id} skips steps of {run.parent_run_id}, but run "
-            f"{run_key(run)!r} {was}, and does not hold what they wrote: re-execute all steps"
+            f"{identity.key!r} {was}, and does not hold what they wrote: re-execute all steps"
         )
 
 
@@ -56,7 +58,8 @@ def _check_location(record: RunRecord, run: dg.DagsterRun) -> None:
         )
 
 
-def _skips_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+def skips_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return whether a re-execution leaves out steps of the run that it repeats."""
     if run.tags.get(_ASSETS_SKIPPED) == "true":
         return True
     if not run.step_keys_to_execute or not run.execution_plan_snapshot_id:
@@ -65,18 +68,21 @@ def _skips_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     return bool({step.key for step in plan.steps} - set(run.step_keys_to_execute))
 
 
-def _has_them(record: RunRecord | None, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+def _has_them(
+    record: RunRecord | None, instance: dg.DagsterInstance, run: dg.DagsterRun, identity: Identity
+) -> bool:
     """Return whether the branch or the last publish holds what earlier Dagster runs wrote."""
     opened = () if record is None else (*record.owners, record.owner)
     for parent in _parents(instance, run):
-        if run_key(parent) != run_key(run):
+        theirs = identity_of(parent, identity.into)
+        if theirs.key != identity.key:
             return False  # the run has another branch
-        if record is None or parent.run_id not in opened:
+        if record is None or theirs.owner not in opened:
             continue  # the Dagster run ended before it opened a branch
         if record.state is RunState.PUBLISHED:
-            return record.owner == parent.run_id
+            return record.owner == theirs.owner
         since_fork = record.attempt - record.forked + 1
-        return record.live and parent.run_id in opened[-since_fork:]
+        return record.live and theirs.owner in opened[-since_fork:]
     return True  # the skipped steps wrote nothing to the lake
 
 
@@ -112,14 +118,10 @@ def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetK
         RunStateError: Another asset wrote on the run's branch.
     """
     names = {key.to_user_string() for key in assets}
-    # a run without its branch is published or abandoned
-    head = find_commit(repository, run.branch)
-    for commit in own_commits(repository, head.id, run.key) if head else ():
-        written = set(filter(None, commit.metadata.get("dagster.asset", "").split(",")))
-        if writers := ", ".join(sorted(written - names)):
-            raise RunStateError(
-                f"run {run.key!r} holds what {writers} wrote, in {commit.id[:12]}, and here only "
-                f"{', '.join(sorted(names))} may be published: publish {writers} with its own "
-                f"pipeline, or make it a dependency of the publishing asset; if an earlier Dagster "
-                f"run left it, `graveler run abandon {run.key!r}` and launch all assets again"
-            )
+    if writers := ", ".join(sorted(made_by(repository, run) - names)):
+        raise RunStateError(
+            f"run {run.key!r} holds what {writers} wrote, and here only {', '.join(sorted(names))} "
+            f"may be published: publish {writers} with its own pipeline, or make it a dependency of "
+            f"the publishing asset; if an earlier Dagster run left it, `graveler run abandon "
+            f"{run.key!r}` and launch all assets again"
+        )

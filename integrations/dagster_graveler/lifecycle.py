@@ -14,7 +14,10 @@ from dagster._core.definitions.events import HookExecutionResult
 from dagster._core.execution.stats import StepEventStatus
 from dagster._core.snap import ExecutionPlanSnapshot
 
+from dagster_graveler.context import identity_of, partition_of
+from dagster_graveler.dependencies import check_inputs
 from dagster_graveler.guards import check_written, drop_op_outputs
+from dagster_graveler.materializations import made_by, observations
 from dagster_graveler.resource import GravelerResource
 from graveler.arguments import count, each, optional
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
@@ -23,6 +26,7 @@ from graveler.lake import Run, RunState
 from graveler_common.history import reaped_row
 
 _REAPED: Final = 200
+_UNDER_WAY: Final = ("REQUESTED", "CANCELING", "FAILING")
 _ENDED: Final = frozenset((StepEventStatus.SUCCESS, StepEventStatus.SKIPPED))
 
 
@@ -64,14 +68,15 @@ def build_lifecycle_sensors(
             reason = f"Dagster run {context.dagster_run.run_id} ended {ending}"
             if message := context.dagster_event.message:
                 reason = f"{reason}: {message}"
-            made = _assets_of(context.instance, context.dagster_run)
+            made = assets_of_run(context.instance, context.dagster_run)
             if ours is not None and made and ours.isdisjoint(made):
                 outcome = "it makes assets of another pipeline"
             else:
                 whole = ours is None or (made and ours.issuperset(made))
                 publish = does == "publish" and whole
-                outcome = _end(
-                    graveler, context.dagster_run, reason, gates if publish else None, ours
+                judged, instance = gates if publish else None, context.instance
+                outcome = _backfill_of(instance, context.dagster_run) or _end(
+                    graveler, instance, context.dagster_run, reason, judged, ours
                 )
             # no SkipReason is returned: after one, Dagster would evaluate no other run
             context.log.info("%s: %s", reason, outcome)
@@ -121,7 +126,9 @@ def _park_at_end(context: dg.HookContext) -> bool:
     if not _without(plan, failed).union(ended).issuperset(plan.step_keys_to_execute):
         return False
     reason = f"Dagster run {run.run_id} failed in {', '.join(sorted(failed))}"
-    context.log.info("%s: %s", reason, _end(context.resources.graveler, run, reason, None, None))
+    if _backfill_of(instance, run):
+        return False
+    context.log.info("%s: %s", reason, _end(context.resources.graveler, instance, run, reason))
     return True
 
 
@@ -172,7 +179,17 @@ def build_reaper_sensor(
     return reaper
 
 
-def _assets_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[dg.AssetKey]:
+def _backfill_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Return that other runs of an unfinished backfill use the same graveler run; else ""."""
+    if not (name := identity_of(run).backfill):
+        return ""
+    backfill = instance.get_backfill(name)
+    if backfill is None or backfill.status.value not in _UNDER_WAY:
+        return ""
+    return f"backfill {name} is under way, and its other runs share the branch"
+
+
+def assets_of_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[dg.AssetKey]:
     """Return the assets that a Dagster run has made or was to make."""
     if run.asset_selection:
         return run.asset_selection
@@ -185,15 +202,17 @@ def _assets_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[d
 
 def _end(
     graveler: GravelerResource,
+    instance: dg.DagsterInstance,
     dagster_run: dg.DagsterRun,
     reason: str,
-    gates: Iterable[Gate | Check] | None,
-    assets: Collection[dg.AssetKey] | None,
+    gates: Iterable[Gate | Check] | None = None,
+    assets: Collection[dg.AssetKey] | None = None,
 ) -> str:
     """End the graveler run of a Dagster run, and return the outcome.
 
     Args:
         graveler: The repository.
+        instance: The instance with the event log.
         dagster_run: A run that is over.
         reason: Why the run ends.
         gates: The gates of its publish; None parks it.
@@ -207,7 +226,12 @@ def _end(
     try:
         run = graveler.run(dagster_run)
         if gates is not None:
-            return _publish(graveler, run, gates, assets)
+            made, parts = made_by(graveler.repo(), run), partition_of(dagster_run)
+            outcome = _publish(graveler, run, gates, assets)
+            if run.result is not None and "..." not in parts:
+                for observed in observations(run, run.result.commit, made, [parts]):
+                    instance.report_runless_asset_event(observed)
+            return outcome
         ended = run.park(reason) if dagster_run.is_success else run.close(reason)
     except FencedError as over:
         return str(over)
@@ -224,7 +248,9 @@ def _publish(
         if assets is not None:
             check_written(graveler.repo(), run, assets)
         drop_op_outputs(run)
-        result = run.publish(gates)
+        result = run.publish(gates, accepts=lambda _: check_inputs(graveler.repo(), run))
+    except dg.Failure as waiting:
+        return f"not published, and {run.close(str(waiting)).state}: {waiting}"
     except (GateFailedError, MergeConflictError) as refusal:
         return f"not published, and parked: {refusal}"
     except RunStateError as error:

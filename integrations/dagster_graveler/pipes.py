@@ -26,15 +26,30 @@ EXTRA: Final = "graveler"
 
 
 def pack(
-    handle: RunHandle, step: str, *, try_number: int, metadata: Mapping[str, str]
+    handle: RunHandle,
+    step: str,
+    *,
+    try_number: int,
+    metadata: Mapping[str, str],
+    inputs: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return the extras with which another process works in a step of the run, without secrets."""
+    """Return the extras with which another process works in a step of the run, without secrets.
+
+    Args:
+        handle: The run.
+        step: The name of the step.
+        try_number: The number of the try.
+        metadata: The metadata of the commit.
+        inputs: The runs that wrote what the asset depends on, by asset and partition. The run's
+            branch has their work.
+    """
     return {
         EXTRA: {
             "run": json.loads(handle.to_json()),
             "step": step,
             "try": try_number,
             "metadata": dict(metadata),
+            "inputs": {asset: dict(runs) for asset, runs in inputs.items()},
         }
     }
 
@@ -70,7 +85,9 @@ def open_graveler_step(
     ):
         yield step
     if report and pipes.is_asset_step:
-        metadata = {
+        metadata: dict[str, Any] = {
+            "graveler/run": run.key,
+            "graveler/attempt": run.attempt,
             "graveler/branch": run.branch,
             "graveler/commit": (step.result or run.head).id,
         }

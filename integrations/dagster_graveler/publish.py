@@ -5,8 +5,14 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.context import step_of
-from dagster_graveler.dependencies import dependency_gates
+from dagster_graveler.context import run_partitions, step_of
+from dagster_graveler.dependencies import (
+    check_inputs,
+    check_shared,
+    dependency_gates,
+    published_assets,
+    shared_paths,
+)
 from dagster_graveler.display import (
     change_metadata,
     code_references,
@@ -16,6 +22,7 @@ from dagster_graveler.display import (
 )
 from dagster_graveler.gates import as_checks, check_results, check_specs
 from dagster_graveler.guards import check_written, drop_op_outputs
+from dagster_graveler.materializations import made_by, observations
 from dagster_graveler.resource import GravelerResource
 from graveler.arguments import each, text
 from graveler.errors import (
@@ -27,6 +34,7 @@ from graveler.errors import (
 )
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
+from graveler.model import Commit, Conflict
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler_common.history import changes_of
 
@@ -39,6 +47,8 @@ WITH_DEPS: Final = dg.AutomationCondition.any_deps_match(
 ).with_label("an asset that it publishes is requested")
 """Publish in the run of assets that their own automation conditions request."""
 
+_WAITS: Final = 60
+_WAIT_S: Final = 10
 _MARK: Final = "graveler/publish"
 
 
@@ -112,21 +122,25 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         _check_alone(
             key, [other for other in graph.executable_asset_keys if _MARK in graph.get(other).tags]
         )
+        keys = run_partitions(step_of(context))
         upstream = graph.get_ancestor_asset_keys(key) | context.assets_def.asset_deps[key]
         run = graveler.run(context)
+        made, about = made_by(graveler.repo(), run), {"graveler/run": run.key}
         try:
             check_written(graveler.repo(), run, upstream)
             drop_op_outputs(run)
-            gates = [*judged, *dependency_gates(context, graveler.repo(), run)]
-            result = run.publish(gates, strategy=strategy)
+            result = _publish(context, graveler, run, judged, strategy)
         except (GateFailedError, MergeConflictError, RunStateError, RefNotFoundError) as error:
-            about = {"graveler/run": run.key, "graveler/branch": run.branch}
+            about["graveler/branch"] = run.branch
             if isinstance(error, GateFailedError):
                 yield from check_results(shown, error.verdicts, key, about)
             reason = graveler.explained(error) if isinstance(error, RefNotFoundError) else error
-            raise failure_of(reason, about) from error
+            raise failure_of(reason, about, run=run.key) from error
         _check_judged(run, result, judged)
-        about = {"graveler/run": run.key, "graveler/commit": result.commit.id}
+        made |= published_assets(graveler.repo(), result.commit)
+        for observed in observations(run, result.commit, made, keys, graph):
+            context.log_event(observed)
+        about["graveler/commit"] = result.commit.id
         yield from check_results(shown, result.verdicts, key, about)
         yield dg.MaterializeResult(
             metadata=published_metadata(graveler, run, result),
@@ -134,6 +148,33 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         )
 
     return publish
+
+
+def _publish(
+    context: dg.AssetExecutionContext,
+    graveler: GravelerResource,
+    run: Run,
+    gates: Iterable[Gate],
+    strategy: Strategy | None,
+) -> PublishResult:
+    """Publish the run when the runs are published whose branches it has read."""
+    repository = graveler.repo()
+    gates = [*gates, *dependency_gates(context, repository, run)]
+    shared = shared_paths(context, repository, run)
+
+    def accepts(head: Commit) -> None:
+        check_inputs(repository, run)
+        check_shared(repository, run, head, shared)
+
+    def settle(conflict: Conflict) -> str | None:
+        return "source-wins" if conflict.path in shared else None
+
+    try:
+        return run.publish(gates, strategy=strategy or settle, accepts=accepts)
+    except dg.Failure as failure:
+        if failure.allow_retries:
+            raise dg.RetryRequested(_WAITS, _WAIT_S) from failure
+        raise
 
 
 def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:
@@ -173,7 +214,7 @@ def published_metadata(
     # the commit of a run without changes belongs to another run
     ours = commit.metadata.get("graveler.run") == run.key
     return {  # in the order in which Dagster shows it
-        **(change_metadata(changes_of(graveler.repo(), commit)) if ours else {}),
+        **change_metadata(changes_of(graveler.repo(), commit) if ours else None),
         "graveler/verdicts": verdict_table(result.verdicts),
         "graveler/commit": commit.id,
         "graveler/run": run.key,

@@ -2,11 +2,11 @@
 
 import atexit
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeGuard
 
 import dagster as dg
 from dagster import DagsterRun, OutputContext
@@ -14,21 +14,24 @@ from pydantic import ConfigDict, ModelWrapValidatorHandler, model_validator
 
 from dagster_graveler.context import (
     MAIN,
+    Identity,
     RunContext,
     StepContext,
+    identity_of,
+    makes_all,
     output_name,
-    run_key,
     run_metadata,
     run_of,
     step_metadata,
     step_of,
     window_metadata,
 )
-from dagster_graveler.guards import check_resume
+from dagster_graveler.guards import check_resume, skips_steps
+from dagster_graveler.materializations import check_dependencies, find_run, run_marks
 from dagster_graveler.pipes import pack, start_step
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice, text
-from graveler.errors import InvalidInputError, RefNotFoundError, RunNotFoundError
+from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 from graveler.names import check_branch, check_repository
 from graveler.privacy import is_uri
@@ -37,7 +40,7 @@ from graveler_common.settings import kv_uri, lake_settings, settings_location
 
 _MOST_RUNS: Final = 64
 _log = logging.getLogger(__name__)
-_runs: Final[dict[str, tuple[Run, ExitStack]]] = {}
+_runs: Final[dict[tuple[str, str], tuple[Run, ExitStack]]] = {}
 _lock: Final = Lock()
 
 
@@ -198,36 +201,48 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
     def run_key(self, context: RunContext) -> str:
         """Return the key of the graveler run of a Dagster run: job, partition and target."""
-        return run_key(run_of(context), self.into)
+        return identity_of(context, self.into).key
 
     def run(self, context: RunContext) -> Run:
         """Return the graveler run of the Dagster run of `context`.
 
-        The first step opens it, the others attach to the same attempt. A re-execution, or
-        another Dagster run for the same partition, resumes from the commits of the earlier one.
+        The first step opens it, the others attach to the same attempt. A Dagster run that executes
+        all steps starts from the target's present head; a re-execution that skips some resumes from
+        the commits of the earlier one.
 
         Raises:
             FencedError: The Dagster run is over, or a newer one has superseded it.
             RunStateError: The run belongs to another code location, or the Dagster run skips
                 steps whose work is no longer on the branch.
         """
-        dagster_run = run_of(context)
+        dagster_run, identity = run_of(context), identity_of(context, self.into)
         try:
             run = self.repo().runs.open_or_attach(
-                self.run_key(dagster_run),
-                owner=dagster_run.run_id,
+                identity.key,
+                owner=identity.owner,
                 into=self.into,
+                fresh=self._starts_afresh(context, identity),
                 metadata={**run_metadata(context, ui=self.ui), **window_metadata(context)},
                 on_failure=self.on_failure,
                 lease=timedelta(seconds=self.lease_seconds),
                 ttl=timedelta(days=self.ttl_days),
-                accepts=lambda record: check_resume(record, context),
+                accepts=lambda record: check_resume(record, context, identity),
             )
         except RefNotFoundError as error:
             raise self.explained(error) from error
         if isinstance(context, DagsterRun):
             return run  # a sensor does not work in the run
         return _shared_run(run, step_of(context).instance, dagster_run.run_id)
+
+    def _starts_afresh(self, context: RunContext, identity: Identity) -> bool:
+        """Return whether a new attempt starts from the target's head, not from earlier work."""
+        run = run_of(context)
+        if isinstance(context, DagsterRun) or not makes_all(run):
+            return False
+        if skips_steps(step_of(context).instance, run):
+            return False
+        record = find_run(self.repo(), identity.key) if identity.backfill else None
+        return record is None or record.owner != identity.owner
 
     def step(self, context: StepContext | OutputContext, name: str = "") -> Step:
         """Return a step of the run, to write in; use it in a ``with`` block.
@@ -243,6 +258,9 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         """
         run = self.run(context)
         run.renew()  # records the inputs
+        if _is_of_asset(context):
+            for key in context.selected_asset_keys:
+                step_of(context).add_asset_metadata(run_marks(run), key)
         return start_step(
             run,
             _step_name(context, name),
@@ -250,21 +268,42 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             metadata=step_metadata(context, ui=self.ui),
         )
 
-    def undo(self, context: OutputContext) -> None:
-        """Undo the writes of an earlier try or run of the same key for an output."""
-        dagster_run = run_of(context)
-        try:
-            record = self.repo().runs.get(self.run_key(dagster_run))
-        except RunNotFoundError:
+    def undo(self, context: OutputContext, folders: Iterable[str] = ()) -> None:
+        """Undo the writes of an earlier try or run of the same key for an output.
+
+        Args:
+            context: The context of the output.
+            folders: Folders of the output. What other runs have written there for it is removed.
+        """
+        identity = identity_of(context, self.into)
+        record = find_run(self.repo(), identity.key)
+        if record is None and not folders:
             return  # no step has written
-        if record.state is RunState.PUBLISHED and record.owner == dagster_run.run_id:
+        if (
+            record is not None
+            and record.state is RunState.PUBLISHED
+            and record.owner == identity.owner
+        ):
             return  # outputs after the publish wrote nothing
+        mine = record is not None and record.owner == identity.owner and record.branch
+        view = self.repo().ref(mine or self.into)
+        old = [path for folder in folders for path in self._outputs(view, folder, context)]
+        if record is None and not old:
+            return
         step = self.step(context)
-        if step.earlier is None:
+        if step.earlier is None and not old:
             step.discard()
             return
-        with step:
-            pass  # joining without changes undoes the earlier work
+        with step:  # joining without changes undoes the earlier work
+            step.delete_many(path for path in old if step.exists(path))
+
+    def _outputs(self, view: Ref, folder: str, context: OutputContext) -> Iterator[str]:
+        """Yield the files of a folder that an IO manager has written for the asset."""
+        asset, output = context.asset_key.to_user_string(), f":{output_name(context)}"
+        for entry in view.entries(folder):
+            why = self.repo().runs.why(entry.path, view.commit.id)
+            if why.step.endswith(output) and why.made.metadata.get("dagster.asset") == asset:
+                yield entry.path
 
     def extras(self, context: StepContext, name: str = "") -> dict[str, Any]:
         """Return the extras with which a Pipes program writes in a step of the run.
@@ -275,11 +314,13 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             context: The context of the asset or op.
             name: The name of the step, for a function that starts several programs.
         """
+        run = self.run(context)
         return pack(
-            self.run(context).handle,
+            run.handle,
             _step_name(context, name),
             try_number=step_of(context).previous_attempt_count + 1,
             metadata=step_metadata(context, ui=self.ui),
+            inputs=check_dependencies(self, context, run) if _is_of_asset(context) else {},
         )
 
     def view(self, context: RunContext) -> Run | Ref:
@@ -288,6 +329,8 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         record = run.record
         if record.state is RunState.PUBLISHED:
             return self.repo().ref(record.commit)
+        if _is_of_asset(context):
+            check_dependencies(self, context, run)
         return run
 
     def at(self, ref: str = "") -> Ref:
@@ -325,12 +368,13 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
     def record(self, context: RunContext) -> RunRecord | None:
         """Return the record of the Dagster run's attempt; None if it has none or is superseded."""
-        run = run_of(context)
-        try:
-            record = self.repo().runs.get(self.run_key(run))
-        except RunNotFoundError:
-            return None
-        return record if record.owner == run.run_id else None
+        identity = identity_of(context, self.into)
+        record = find_run(self.repo(), identity.key)
+        return record if record is not None and record.owner == identity.owner else None
+
+
+def _is_of_asset(context: object) -> TypeGuard[dg.AssetExecutionContext]:
+    return isinstance(context, dg.AssetExecutionContext) and context.has_assets_def
 
 
 def _step_name(context: StepContext | OutputContext, name: str) -> str:
@@ -356,15 +400,15 @@ def _shared_run(run: Run, instance: dg.DagsterInstance, run_id: str) -> Run:
             return True
         return dagster_run is None or dagster_run.is_finished
 
-    fence = run.handle.fence
+    key = run.handle.fence, run_id  # the Dagster runs of a backfill may share an attempt
     with _lock:
-        if fence not in _runs:
+        if key not in _runs:
             while len(_runs) >= _MOST_RUNS:
                 _runs.pop(next(iter(_runs)))[1].close()
             renewals = ExitStack()
             renewals.enter_context(run.renewing(until=is_finished))
-            _runs[fence] = run, renewals
-        return _runs[fence][0]
+            _runs[key] = run, renewals
+        return _runs[key][0]
 
 
 def forget_runs() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_graveler.dependencies import published_assets
 from dagster_graveler.display import change_metadata, failure_of, reader_table
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import GravelerError
@@ -38,7 +39,7 @@ def build_rollback_job(
 
     Args:
         name: The job's name.
-        publish: The publishing asset, which gets an observation about its partition.
+        publish: The publishing asset, which gets an observation about its partition, as its assets do.
     """
 
     @dg.op(name=f"{name}_run", description="Reverts a published run in one commit.")
@@ -58,10 +59,12 @@ def build_rollback_job(
             raise failure_of(error) from error
         metadata = _metadata(graveler, done)
         context.add_output_metadata(metadata)
-        if publish is not None:
+        names = published_assets(graveler.repo(), graveler.repo().commit(done.publish.commit))
+        made = map(dg.AssetKey.from_user_string, sorted(names))
+        for asset in () if publish is None else (publish, *made):
             context.log_event(
                 dg.AssetObservation(
-                    publish,
+                    asset,
                     description=f"rolled back: {done.commit.message}",
                     metadata=metadata,
                     partition=_partition(done.record),

@@ -1,7 +1,7 @@
 """Assets as folders of the lake: a step of the run writes them, and reads use the run's branch."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os.path import commonpath
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -9,7 +9,14 @@ from typing import Any, Final, Union, get_args, get_origin
 import dagster as dg
 from pydantic import Field, model_validator
 
-from dagster_graveler.context import OP_OUTPUTS, output_name, partition_folder
+from dagster_graveler.context import (
+    OP_OUTPUTS,
+    input_partitions,
+    is_in_run,
+    output_name,
+    output_partitions,
+    partition_folder,
+)
 from dagster_graveler.io_managers.folders import asset_folder, check_folders, common_folder
 from dagster_graveler.io_managers.frames import (
     FrameHandler,
@@ -26,6 +33,7 @@ from dagster_graveler.io_managers.handlers import (
     unknown_type,
 )
 from dagster_graveler.io_managers.lineage import LINEAGE, derived_lineage, keep_input
+from dagster_graveler.materializations import COMMIT, input_views, run_marks
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice
@@ -64,10 +72,7 @@ def _check_layout(value: str, name: str) -> None:
         )
 
 
-def _check_name(value: str, name: str) -> None:
-    choice(value, name, HANDLERS)
-
-
+_NAMED: Final[Checks] = {"load_as": lambda value, name: choice(value, name, HANDLERS)}
 _CHECKS: Final[Checks] = {
     "mode": lambda value, name: choice(value, name, MODES),
     "prefix": _check_prefix,
@@ -127,7 +132,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     @classmethod
     def _check(cls, given: Any) -> Any:
         own = cls.type_handlers is not GravelerIOManager.type_handlers
-        return check_settings(cls, given, _CHECKS if own else {**_CHECKS, "load_as": _check_name})
+        return check_settings(cls, given, _CHECKS if own else {**_CHECKS, **_NAMED})
 
     def type_handlers(self) -> Sequence[TypeHandler]:
         """Return handlers of more types; they are tried before graveler's own."""
@@ -156,11 +161,16 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         """Write `obj` in a step of the run; a retry replaces the work of the earlier try.
 
         In a run for several partitions `obj` is a mapping by partition key, or a frame if the
-        asset's metadata names a column in ``partition_expr``. None writes nothing, and undoes the
-        writes of an earlier run of the same key for the output.
+        asset's metadata names a column in ``partition_expr``. None writes nothing, and removes the
+        files of the output that any earlier run has written. Outside a Dagster run, a run of its
+        own publishes the value at once.
         """
+        if not is_in_run(context):
+            self._publish(context, obj)
+            return
         if obj is None:  # the asset wrote its files itself, or there are none
-            self.graveler.undo(context)
+            folders = self._folders(context).values() if context.has_asset_key else ()
+            self.graveler.undo(context, folders)
             return
         values = self._by_folder(context, obj)
         handlers = {key: self._writer(context, value) for key, (_, value) in values.items()}
@@ -175,7 +185,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             }
         run = self.graveler.run(context)
         commit = step.result or run.head
-        context.add_output_metadata({"graveler/branch": run.branch, "graveler/commit": commit.id})
+        context.add_output_metadata({**run_marks(run), COMMIT: commit.id})
         for key, (folder, _) in values.items():
             metadata = {"dagster/uri": self._uri(commit.id, folder), **shown[key]}
             if len(values) == 1:
@@ -183,27 +193,51 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             else:
                 context.step_context.add_asset_metadata(metadata, context.asset_key, key)
 
+    def _publish(self, context: dg.OutputContext, obj: object) -> None:
+        name = f"dagster {context.asset_key.to_user_string()}"
+        if context.has_asset_partitions:
+            name = f"{name} {','.join(context.asset_partition_keys)}"
+        repository, into = self.graveler.repo(), self.graveler.into
+        with repository.run(name, into=into) as run, run.step("output") as step:
+            for folder, value in self._by_folder(context, obj).values():
+                self._writer(context, value).write(step, self._table(folder, context), value)
+
     def load_input(self, context: dg.InputContext) -> Any:
         """Read from the run's branch; outside a run, from the present commit of the target."""
-        view = self.graveler.view(context) if _is_in_run(context) else self.graveler.at()
         folders = self._input_folders(context)
-        if not isinstance(folders, Mapping):
-            return self._read(view, folders, context)[1]
+        if is_in_run(context):
+            views = input_views(self.graveler, context, folders)
+        else:
+            views = dict.fromkeys(folders, self.graveler.at())
+        if "" in folders:
+            return self._read(views[""], folders[""], context)[1]
         values = {}
         handler: TypeHandler = BytesHandler()
-        if (context.definition_metadata or {}).get(_MISSING):
-            present = _present(view, folders.values())
+        metadata = context.definition_metadata or {}
+        if metadata.get(_MISSING):
+            present = _present(views, folders)
             folders = {key: folder for key, folder in folders.items() if folder in present}
+        elif not folders and NoneType in _kinds(context.dagster_type.typing_type):
+            return None
         for key, folder in folders.items():
-            handler, values[key] = self._read(view, folder, context)
-        if get_origin(context.dagster_type.typing_type) is dict:
+            handler, values[key] = self._read(views[key], folder, context)
+        if _mapping_of(context):
             return values
+        if not folders and _MISSING not in metadata:
+            return None  # as for the first partition of an asset that depends on itself
+        if NoneType in _kinds(_value_annotation(context)):
+            values = {key: value for key, value in values.items() if value is not None}
+            if not values:
+                return None
         return handler.combine(values) if len(folders) != 1 or not values else values.popitem()[1]
 
     def _read(
         self, view: Run | Ref, folder: str, context: dg.InputContext
     ) -> tuple[TypeHandler, Any]:
         table, kind = self._table(folder, context), value_type(context)
+        is_optional = NoneType in _kinds(_value_annotation(context))
+        if is_optional and next(table.entries(view), None) is None:
+            return BytesHandler(), None
         handler = None if kind is Any else self._handler(kind)
         if handler is None:
             first = next(table.entries(view), None)
@@ -212,7 +246,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
                 raise unknown_type(f"argument {context.name!r}", kind)
             handler = self._named(writer or self.load_as, folder)
         value = handler.read(view, table, kind)
-        if _is_in_run(context):
+        if is_in_run(context):
             keep_input(context, value)
         return handler, value
 
@@ -305,20 +339,26 @@ class GravelerIOManager(dg.ConfigurableIOManager):
 
     def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, tuple[str, Any]]:
         """Return folder and value of each partition; without partitions the key is ""."""
+        if not context.has_asset_key or not context.has_asset_partitions:
+            return {key: (folder, obj) for key, folder in self._folders(context).items()}
+        values = self._by_partition(context, obj)
+        return {key: (self._partition(context, key), value) for key, value in values.items()}
+
+    def _folders(self, context: dg.OutputContext) -> Mapping[str, str]:
+        """Return the folder of each partition of an output; without partitions the key is ""."""
         if not context.has_asset_key:
-            return {"": (_op_folder(context), obj)}
-        parts = context.asset_key.path
+            return {"": _op_folder(context)}
         if not context.has_asset_partitions:
-            return {"": (self._folder(parts), obj)}
-        definition = context.asset_partitions_def
-        return {
-            key: (self._folder(parts, partition_folder(definition, key)), value)
-            for key, value in self._by_partition(context, obj).items()
-        }
+            return {"": self._folder(context.asset_key.path)}
+        return {key: self._partition(context, key) for key in output_partitions(context)}
+
+    def _partition(self, context: dg.OutputContext, key: str) -> str:
+        folder = partition_folder(context.asset_partitions_def, key)
+        return self._folder(context.asset_key.path, folder)
 
     def _by_partition(self, context: dg.OutputContext, obj: object) -> Mapping[str, Any]:
         definition = context.asset_partitions_def
-        keys = list(context.asset_partition_keys)
+        keys = output_partitions(context)
         column = (context.definition_metadata or {}).get(_COLUMN)
         if isinstance(obj, Mapping) and (len(keys) > 1 or set(obj) == set(keys)):
             return _mapped(context.asset_key, obj, keys)
@@ -335,20 +375,20 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             self._handler(type(obj)), FrameHandler
         )
 
-    def _input_folders(self, context: dg.InputContext) -> str | Mapping[str, str]:
-        """Return the folder of an input, or the folders of its partitions by key."""
+    def _input_folders(self, context: dg.InputContext) -> Mapping[str, str]:
+        """Return the folder of each partition of an input; without partitions the key is ""."""
         if not context.has_asset_key:
             upstream = context.upstream_output
             if upstream is None:
                 raise InvalidInputError(f"input {context.name!r} comes from no asset and no op")
-            return _op_folder(upstream)
+            return {"": _op_folder(upstream)}
         parts = context.asset_key.path
         if not context.has_asset_partitions:
-            return self._folder(parts)
+            return {"": self._folder(parts)}
         definition = context.asset_partitions_def
         return {
             key: self._folder(parts, partition_folder(definition, key))
-            for key in context.asset_partition_keys
+            for key in input_partitions(context)
         }
 
     def _folder(self, parts: Sequence[str], partition: str = "") -> str:
@@ -360,15 +400,16 @@ def _op_folder(context: dg.OutputContext) -> str:
     return f"{OP_OUTPUTS}{context.step_key}/{output_name(context)}/"
 
 
-def _present(view: Run | Ref, folders: Iterable[str]) -> set[str]:
-    """Return the folders that have a file, by one listing; no folder contains another."""
-    ordered = sorted(folders)
-    root = commonpath(ordered) if ordered else ""
+def _present(views: Mapping[str, Run | Ref], folders: Mapping[str, str]) -> set[str]:
+    """Return the folders that have a file, by one listing of each view; none contains another."""
     present = set()
-    for entry in view.entries(f"{root}/" if root else ""):
-        folder = ordered[max(bisect_right(ordered, entry.path) - 1, 0)]
-        if entry.path.startswith(folder):
-            present.add(folder)
+    for view in {id(view): view for view in views.values()}.values():
+        ordered = sorted(folder for key, folder in folders.items() if views[key] is view)
+        root = commonpath(ordered)
+        for entry in view.entries(f"{root}/" if root else ""):
+            folder = ordered[max(bisect_right(ordered, entry.path) - 1, 0)]
+            if entry.path.startswith(folder):
+                present.add(folder)
     return present
 
 
@@ -378,21 +419,41 @@ def value_type(context: dg.InputContext) -> Any:
     For a dictionary by partition it is the class of one value. For an optional value it is the
     class of the value.
     """
-    annotated = context.dagster_type.typing_type
-    if get_origin(annotated) is dict and context.has_asset_key and context.has_asset_partitions:
-        annotated = get_args(annotated)[1]
-    if get_origin(annotated) in (Union, UnionType):
-        kinds = [kind for kind in get_args(annotated) if kind is not NoneType]
-        annotated = kinds[0] if len(kinds) == 1 else Any
+    annotated = _value_annotation(context)
+    kinds = [kind for kind in _kinds(annotated) if kind is not NoneType]
+    annotated = kinds[0] if len(kinds) == 1 else Any
     kind = get_origin(annotated) or annotated
+    if kind is list and not context.has_asset_key:  # an op gets the values of several outputs
+        return Any
     return kind if isinstance(kind, type) and kind is not object else Any
+
+
+def _value_annotation(context: dg.InputContext) -> Any:
+    """Return the annotation of a value; for a dictionary by partition, that of one of them."""
+    mapping = _mapping_of(context)
+    if mapping is None:
+        return context.dagster_type.typing_type
+    return get_args(mapping)[1] if get_args(mapping) else Any
+
+
+def _mapping_of(context: dg.InputContext) -> Any:
+    """Return the annotated dictionary by partition, perhaps from an optional one; else None."""
+    if not (context.has_asset_key and context.has_asset_partitions):
+        return None
+    kinds = _kinds(context.dagster_type.typing_type)
+    return next((kind for kind in kinds if (get_origin(kind) or kind) is dict), None)
+
+
+def _kinds(annotated: Any) -> Sequence[Any]:
+    """Return the alternatives of an annotation."""
+    return get_args(annotated) if get_origin(annotated) in (Union, UnionType) else (annotated,)
 
 
 def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
     """Return the rows of a frame that belong to a partition."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         window = definition.time_window_for_partition_key(key)
-        return PartitionRows(key, window.start, window.end)
+        return PartitionRows(key, window.start, window.end, definition.timezone)
     if isinstance(definition, dg.MultiPartitionsDefinition):
         raise InvalidInputError(
             "a frame is split by one column, and the partitions have several dimensions: "
@@ -422,11 +483,3 @@ def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str
             "an empty one if it has no data"
         )
     return obj
-
-
-def _is_in_run(context: dg.InputContext) -> bool:
-    try:
-        context.step_context  # noqa: B018 - it raises outside a run
-    except dg.DagsterInvariantViolationError:
-        return False
-    return True

@@ -13,7 +13,6 @@ from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run, Step
 from graveler.model import Entry
 from graveler.spark.ports import is_in_table
-from graveler.spark.writer import MODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,6 @@ class Table:
     partition_by: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     owner: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown mode."""
-        if self.mode not in MODES:
-            raise InvalidInputError(f"mode {self.mode!r}: choose one of {', '.join(MODES)}")
 
     def entries(self, view: Run | Ref | Branch) -> Iterator[Entry]:
         """Yield the files of the value: in the folder itself, or in ``key=value`` folders."""

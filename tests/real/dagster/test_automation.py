@@ -1,5 +1,6 @@
 """Assets that automation conditions request, and definitions in the catalog."""
 
+import warnings
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -7,7 +8,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dagster_graveler import GravelerIOManager, graveler_definitions
+from dagster_graveler import (
+    GravelerIOManager,
+    GravelerResource,
+    graveler_definitions,
+    graveler_eager,
+)
 from graveler.gates import gate
 
 pytestmark = [  # Dagster itself uses its beta and preview features
@@ -185,3 +191,100 @@ def test_three_kinds_of_an_asset_are_left_as_they_are(define):
         return b"1"
 
     assert define([made]).resolve_asset_graph().get(made.key).kinds == kinds
+
+
+@pytest.fixture
+def two(resource):
+    """Return a pipeline that makes and publishes an asset, and one that follows eagerly."""
+
+    @dg.asset(partitions_def=HOURS)
+    def raw() -> bytes:
+        return b"1"
+
+    @dg.asset(partitions_def=HOURS, automation_condition=graveler_eager())
+    def report(raw: bytes) -> bytes:
+        return raw * 2
+
+    return dg.Definitions.merge(
+        graveler_definitions([raw], resource, name="raw"),
+        graveler_definitions([report], resource, name="report"),
+    )
+
+
+def latest(partition):
+    """Return the time at which the hour of a partition is the latest one."""
+    return HOURS.time_window_for_partition_key(partition).end
+
+
+def test_an_asset_follows_a_publish_once(repo, two, instance):
+    hour = "2013-01-01-05:00"
+    job = two.resolve_implicit_global_asset_job_def()
+
+    def evaluate(cursor=None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            return dg.evaluate_automation_conditions(
+                two, instance, cursor=cursor, evaluation_time=latest(hour)
+            )
+
+    def make(*names):
+        keys = [dg.AssetKey(name) for name in names]
+        return job.execute_in_process(instance=instance, asset_selection=keys, partition_key=hour)
+
+    first = evaluate()
+    make("raw")
+    unpublished = evaluate(first.cursor)
+    assert requested(two, unpublished) == set()
+    make("raw", "raw_publish")
+    published = evaluate(unpublished.cursor)
+    assert requested(two, published) == {"report", "report_publish"}
+    assert make("report", "report_publish").success
+    after = evaluate(published.cursor)
+    assert requested(two, after) == set()
+    assert requested(two, evaluate(after.cursor)) == set()
+    assert repo.ref("main").get("report/2013/01/01/05:00/data") == b"11"
+
+
+def test_the_publish_says_of_every_asset_that_main_has_it(two, instance, repo):
+    job = two.resolve_implicit_global_asset_job_def()
+    keys = [dg.AssetKey(name) for name in ("raw", "raw_publish")]
+    given = {"asset_selection": keys, "partition_key": "2013-01-01-05:00"}
+    assert job.execute_in_process(instance=instance, **given).success
+    (record,) = instance.fetch_observations(dg.AssetKey("raw"), limit=5).records
+    assert record.partition_key == "2013-01-01-05:00"
+    assert (
+        record.asset_observation.metadata["graveler/published_as"].value == repo.commit("main").id
+    )
+    again = job.execute_in_process(instance=instance, **given)
+    (made,) = again.asset_materializations_for_node("raw_publish")
+    assert made.metadata["graveler/changes"].value == "none: the target had all of it"
+
+
+def test_a_sensor_evaluates_conditions_that_wait_for_publishes(two):
+    (sensor,) = (
+        sensor
+        for sensor in two.sensors
+        if isinstance(sensor, dg.AutomationConditionSensorDefinition)
+    )
+    assert sensor.name == "report_automation"
+
+
+@pytest.mark.parametrize("first", ["the follower", "the followed"])
+def test_a_condition_across_pipelines_is_warned_about(resource, first):
+    @dg.asset
+    def raw() -> bytes:
+        return b"1"
+
+    @dg.asset(automation_condition=EAGER, deps=[raw])
+    def report() -> bytes:
+        return b"2"
+
+    pipelines = [("raw", raw), ("report", report)]
+    if first == "the follower":
+        pipelines.reverse()
+    graveler_definitions([pipelines[0][1]], resource, name=pipelines[0][0])
+    with pytest.warns(UserWarning, match="asset report follows the materializations of .*'raw'"):
+        graveler_definitions([pipelines[1][1]], resource, name=pipelines[1][0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graveler_definitions([raw, report], GravelerResource(lake="x", repository="flights"))

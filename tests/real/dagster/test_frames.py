@@ -13,6 +13,8 @@ from dagster_graveler import (
     build_publish_asset,
 )
 from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.frames.libraries import library_named
+from graveler.frames.rows import PartitionRows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Parameter `backfill_policy`"
@@ -232,6 +234,22 @@ def test_rows_of_a_spark_frame_go_to_the_hour_of_their_time(spark, repo, resourc
     materialize([events], GravelerIOManager(graveler=resource), tags=RANGE)
     written = {path.rpartition("/")[0] for path in paths(repo)}
     assert written >= {f"events/{folder}" for folder in FOLDERS[:2]}
+
+
+def test_naive_times_of_a_spark_frame_are_in_the_zone(spark):
+    day = PartitionRows(
+        "2013-10-27",
+        datetime(2013, 10, 26, 22, tzinfo=UTC),
+        datetime(2013, 10, 27, 23, tzinfo=UTC),
+        "Europe/Berlin",
+    )
+    times = [datetime.fromisoformat(f"2013-10-27T{hour}:30") for hour in ("00", "02", "23")]
+    frame = spark.createDataFrame([(time,) for time in times], "at timestamp_ntz")
+    parts = library_named("spark").split_rows(frame, "at", {day.key: day})
+    assert parts[day.key].count() == len(times)
+    with pytest.raises(InvalidInputError, match="rows belong to none"):
+        other = spark.sql("SELECT TIMESTAMP_NTZ '2013-10-26 23:30:00' AS at")
+        library_named("spark").split_rows(other, "at", {day.key: day})
 
 
 @pytest.mark.parametrize(

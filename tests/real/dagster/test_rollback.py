@@ -54,13 +54,11 @@ def test_a_published_partition_is_taken_back_in_one_commit(repo, publish, roll_b
     assert paths(repo) == ["made/y/data", "report"]
     commit = repo.commit("main")
     assert commit.metadata["orchestrator"] == "dagster"
-    (event,) = [
-        event.asset_observation_data.asset_observation
-        for run in instance.get_runs()
-        for event in (log.dagster_event for log in instance.all_logs(run.run_id))
-        if event is not None and event.is_asset_observation
-    ]
-    assert event.partition == "x"
+    (made,) = instance.fetch_observations(dg.AssetKey("made"), limit=1).records
+    (publishing,) = instance.fetch_observations(dg.AssetKey("graveler_publish"), limit=1).records
+    assert made.asset_observation.metadata["graveler/rollback"].value == commit.id
+    event = publishing.asset_observation
+    assert made.partition_key == event.partition == "x"
     assert event.metadata["graveler/rollback"].value == commit.id
     readers = event.metadata["graveler/readers"].value.records
     assert [record.data["run"] for record in readers] == ["a reader"]

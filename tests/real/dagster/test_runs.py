@@ -290,11 +290,11 @@ def test_all_assets_picked_by_hand_resume_what_the_job_parked(repo, instance, ru
 
 
 def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):
-    with repo.runs.open(KEY).step("another") as step:
-        step.put("forbidden", b"1")
+    with repo.run("another") as another:
+        another.put("forbidden", b"1")
     result = run()
     assert failed_steps(result) == ["graveler_publish"]
-    assert tree(repo.ref("main")) == {}
+    assert tree(repo.ref("main")) == {"forbidden": "1"}
     checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
     assert checks["not_too_much"].asset_key == dg.AssetKey("graveler_publish")
     assert (checks["not_too_much"].passed, checks["is_right"].passed) == (False, True)

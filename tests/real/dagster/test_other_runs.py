@@ -1,0 +1,184 @@
+"""Assets of other runs: what Dagster shows as materialized, and main does not have."""
+
+import dagster as dg
+import pytest
+
+from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
+
+VERSION = [""]
+ONCE = dg.RetryPolicy(max_retries=1)
+
+
+@dg.asset
+def raw() -> str:
+    return VERSION[0]
+
+
+@dg.asset(retry_policy=ONCE)
+def report(raw: str) -> str:
+    return f"of {raw}"
+
+
+@dg.asset(ins={"raw": dg.AssetIn(metadata={"allow_unpublished": True})})
+def preview(raw: str) -> str:
+    return f"of {raw}"
+
+
+@dg.asset(deps=[raw], retry_policy=ONCE)
+def viewing(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
+    graveler.view(context)
+
+
+@pytest.fixture
+def pick(resource, instance):
+    """Run some assets of a code location, with a new version of the raw data."""
+    defs = dg.Definitions(
+        [
+            *(raw, report, preview, viewing),
+            build_publish_asset("publish_raw", [raw]),
+            build_publish_asset("publish_report", [report]),
+            build_publish_asset("publish_preview", [preview]),
+            build_publish_asset("publish_all", [raw, report]),
+        ],
+        resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
+    )
+    job = defs.resolve_implicit_global_asset_job_def()
+
+    def run(*names, version="", **given):
+        VERSION[0] = version
+        return job.execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(name) for name in names],
+            raise_on_error=False,
+            **given,
+        )
+
+    run("raw", "publish_raw", version="1")
+    return run
+
+
+def failure(result, step):
+    """Return why a step failed, and how often it was tried again."""
+    error = result.failure_data_for_node(step).error
+    return "".join(one.message for one in (error, error.cause) if one), (
+        result.retry_attempts_for_node(step)
+    )
+
+
+def on_main(repo, asset):
+    return repo.ref("main").get(f"{asset}/data").decode()
+
+
+RAW = "dagster __ASSET_JOB(raw) "
+
+
+def run_of(repo, result):
+    return repo.runs.get(f"{RAW}{result.run_id}")
+
+
+def test_what_an_open_run_has_made_is_not_read_from_main(pick, repo):
+    made = pick("raw", version="2")
+    reason, retries = failure(pick("report", "publish_report"), "report")
+    assert retries == 1
+    assert run_of(repo, made).key in reason
+    assert "is OPEN, not published" in reason
+    assert not repo.ref("main").has_below("report/")
+
+
+def test_what_a_parked_run_has_made_is_not_read_from_main(pick, repo):
+    made = pick("raw", version="2")
+    repo.runs.park(run_of(repo, made).key, reason="a test")
+    reason, retries = failure(pick("report", "publish_report"), "report")
+    assert retries == 0
+    assert "parked (a test): re-execute" in reason
+    assert f"graveler run abandon {run_of(repo, made).key!r}" in reason
+    assert not repo.ref("main").has_below("report/")
+
+
+def test_main_is_read_after_the_other_run_is_abandoned(pick, repo):
+    made = pick("raw", version="2")
+    repo.runs.abandon(run_of(repo, made).key)
+    assert pick("report", "publish_report").success
+    assert on_main(repo, "report") == "of 1"
+
+
+def test_main_is_read_after_the_other_run_is_rolled_back(pick, repo):
+    assert pick("raw", "publish_raw", version="2").success
+    repo.runs.rollback(next(iter(repo.runs.list())).key)
+    assert pick("report", "publish_report").success
+    assert on_main(repo, "report") == "of 1"
+
+
+def test_a_publish_after_the_fork_is_read(pick, repo, resource, instance):
+    @dg.asset
+    def early(context: dg.AssetExecutionContext, graveler: GravelerResource) -> str:
+        with graveler.step(context, name="first") as step:
+            step.put("first", b"1")
+        assert pick("raw", "publish_raw", version="2").success
+        return "written before"
+
+    @dg.asset(deps=[early])
+    def late(raw: str) -> str:
+        return f"of {raw}"
+
+    @dg.asset(deps=[early, raw])
+    def looking(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
+        graveler.view(context)
+
+    manager = GravelerIOManager(graveler=resource)
+    defs = dg.Definitions(
+        [raw, early, late, looking], resources={"graveler": resource, "io_manager": manager}
+    )
+    done = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(name) for name in ("early", "late", "looking")],
+        raise_on_error=False,
+    )
+    (made,) = done.asset_materializations_for_node("late")
+    branch = repo.ref(made.metadata["graveler/branch"].value)
+    assert branch.get("late/data") == b"of 2"
+    assert "raw was published as" in failure(done, "looking")[0]
+
+
+def test_a_publish_waits_for_what_it_has_read_elsewhere(pick, repo, monkeypatch):
+    monkeypatch.setattr("dagster_graveler.publish._WAITS", 0)
+    made = pick("raw", version="2")
+    waiting = pick("preview", "publish_preview")
+    assert not waiting.success
+    assert not repo.ref("main").has_below("preview/")
+    assert (
+        f"on the branch of run {run_of(repo, made).key!r}" in failure(waiting, "publish_preview")[0]
+    )
+    repo.runs.park(run_of(repo, made).key)
+    assert "that run is PARKED" in failure(pick("preview", "publish_preview"), "publish_preview")[0]
+
+
+def test_what_was_read_elsewhere_is_published_after_it(pick, repo, resource, instance):
+    made = pick("raw", version="2")
+    assert pick("preview").success
+    preview = next(iter(repo.runs.list()))
+    resource.run(instance.get_run_by_id(made.run_id)).publish()
+    resource.run(instance.get_run_by_id(preview.owner)).publish()
+    assert (on_main(repo, "raw"), on_main(repo, "preview")) == ("2", "of 2")
+    (read,) = preview.inputs
+    assert repo.commit(read.commit).metadata["graveler.run"] == run_of(repo, made).key
+
+
+def test_a_publish_does_not_take_old_files_for_new_ones(pick, repo):
+    made = pick("raw", version="2")
+    repo.runs.park(run_of(repo, made).key)
+    assert run_of(repo, made).key in failure(pick("publish_all"), "publish_all")[0]
+    assert on_main(repo, "raw") == "1"
+
+
+def test_a_view_does_not_show_old_files_as_new_ones(pick, repo):
+    made = pick("raw", version="2")
+    assert failure(pick("viewing"), "viewing")[1] == 1
+    repo.runs.park(run_of(repo, made).key)
+    assert failure(pick("viewing"), "viewing")[1] == 0
+
+
+def test_a_materialization_without_a_run_leaves_main(pick, repo, instance):
+    instance.report_runless_asset_event(dg.AssetMaterialization("raw"))
+    assert pick("report", "publish_report").success
+    assert on_main(repo, "report") == "of 1"
