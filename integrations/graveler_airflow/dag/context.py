@@ -13,6 +13,9 @@ from graveler.names import hour_text
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+HANDOVER_NAME: Final = "graveler_name"
+"""The name in the conf of a DAG run that was given a run, as a part of the names of its steps."""
+
 PARTITION_KEY: Final = "%Y-%m-%dT%H:%M"
 """The format of the partition keys of hours."""
 
@@ -100,10 +103,28 @@ def task_metadata(context: "Context") -> dict[str, str]:
     return metadata
 
 
-def step_name(context: "Context") -> str:
-    """Return the name of a task's step; each instance of a mapped task has its own step."""
-    ti = context["ti"]
-    return f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)
+def step_name(context: Mapping[str, Any], opener: str = "") -> str:
+    """Return the name of a task's step; each instance of a mapped task has its own step.
+
+    In the DAG that opened the run, it is the id of the task. In a DAG run that was given the run,
+    the id of the DAG comes before it, and the name that the conf gives.
+
+    Args:
+        context: The context of the task.
+        opener: The DAG that opened the run.
+    """
+    ti, run = context["ti"], context["dag_run"]
+    task = f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)
+    name = str((getattr(run, "conf", None) or {}).get(HANDOVER_NAME) or "")
+    if not name and opener in ("", run.dag_id):
+        return task
+    return f"{run.dag_id} {name}".strip() + f":{task}"
+
+
+def step_owner(context: Mapping[str, Any]) -> str:
+    """Return the owner of the steps of a DAG run."""
+    run = context["dag_run"]
+    return f"{run.dag_id} {run.run_id}"
 
 
 def _is_mapped(ti: Any) -> bool:

@@ -6,11 +6,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypedDict
+from uuid import uuid4
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, Context, Variable
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from graveler.errors import GateFailedError, GravelerError, InvalidInputError
+from graveler.clock import Clock
+from graveler.errors import GateFailedError, GravelerError, InvalidInputError, RunStateError
 from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Repository, Run, RunRecord, RunState
@@ -27,6 +30,8 @@ from graveler_common.history import reaped_row
 
 _ON_FAILURE: Final = ("park", "drop")
 _UNPUBLISHED: Final = (RunState.PARKED, RunState.REAPED)
+_DEPLOYMENT: Final = "airflow.deployment"
+_VARIABLE: Final = "graveler_deployment"
 _INDEX: Final = re.compile(r"_\d+$")
 
 
@@ -37,6 +42,7 @@ class OpeningTerms(TypedDict, total=False):
     on_failure: str
     lease: timedelta | None
     ttl: timedelta | None
+    take_over: bool
     graveler_conn_id: str
 
 
@@ -58,6 +64,7 @@ class GravelerOpenRunOperator(GravelerOperator):
             default it is the connection's, or that of the section ``[graveler]``. Running tasks
             renew it.
         ttl: How long a parked run is kept; the default comes from the same places.
+        take_over: Also open a run that another deployment of Airflow has opened.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
@@ -72,6 +79,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         on_failure: str = "park",
         lease: timedelta | None = None,
         ttl: timedelta | None = None,
+        take_over: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -82,14 +90,28 @@ class GravelerOpenRunOperator(GravelerOperator):
         self.on_failure = on_failure
         self.lease = lease
         self.ttl = ttl
+        self.take_over = take_over
 
     def act(self, repository: Repository, context: Context) -> dict[str, str]:
         """Open the run and return its handle."""
         self._check_alone(context, repository.name)
+        ours = deployment(repository.stores.clock)
+
+        def accepts(record: RunRecord | None) -> None:
+            theirs = ours if record is None else record.metadata.get(_DEPLOYMENT, ours)
+            if record is not None and theirs != ours and not self.take_over:
+                raise RunStateError(
+                    f"run {record.key!r} of repository {repository.name!r} is {record.state}, and "
+                    f"deployment {theirs!r} of Airflow has opened it; this is {ours!r}: give each "
+                    "deployment its own repository. If this deployment has replaced the other one, set "
+                    f"[graveler] deployment = {theirs}, or open this run with take_over=True"
+                )
+
         run = repository.runs.open(
             run_key(context, self.name),
+            accepts=accepts,
             into=self.into,
-            metadata=run_metadata(context),
+            metadata={**run_metadata(context), _DEPLOYMENT: ours},
             on_failure=self.on_failure,
             lease=self.lease or self.hook.lease,
             ttl=self.ttl or self.hook.ttl,
@@ -98,7 +120,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         self.lineage.note_run(run.handle)
         for step in undo_stale(context, run):
             self.log.info("Undone, of an earlier attempt: %s", step)
-        return pack(run.handle, self.graveler_conn_id, self.task_id)
+        return pack(run.handle, self.graveler_conn_id, self.task_id, context["dag_run"].dag_id)
 
     def _check_alone(self, context: Context, repo: str) -> None:
         """Raise InvalidInputError if another task of the DAG opens the same run.
@@ -120,6 +142,22 @@ class GravelerOpenRunOperator(GravelerOperator):
                     f"{repo!r} as well, and one would fence the other: give one of the two a "
                     "group_id of its own, which becomes part of its key"
                 )
+
+
+def deployment(clock: Clock) -> str:
+    """Return the id of this deployment of Airflow: that of the settings, else that of a Variable.
+
+    The first caller makes the Variable. Two first callers may do so at the same moment, so the value
+    is read again after a second.
+    """
+    if given := conf.get("graveler", "deployment", fallback=""):
+        return str(given)
+    known = Variable.get(_VARIABLE, default=None)
+    if known is None:
+        Variable.set(_VARIABLE, uuid4().hex, "The id of this deployment in the runs of graveler")
+        clock.sleep(1)
+        known = Variable.get(_VARIABLE)
+    return str(known)
 
 
 class GravelerPublishRunOperator(GravelerRunOperator):

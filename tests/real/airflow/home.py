@@ -100,7 +100,9 @@ class Home:
     def ask(self, program: str, *arguments: str | Path, **variables: str) -> Any:
         """Run a program of `programs`; return the JSON of its last line."""
         file = PROGRAMS / f"{program}.py"
-        printed = self.run(sys.executable, "-P", file, *arguments, **variables)
+        # outside of a task there are no Variables
+        known = {"AIRFLOW__GRAVELER__DEPLOYMENT": "programs", **variables}
+        printed = self.run(sys.executable, "-P", file, *arguments, **known)
         return json.loads(printed.splitlines()[-1])
 
     @contextmanager
