@@ -53,7 +53,7 @@ def test_a_step_that_failed_unjoined_has_no_owner(run, tree):
 def test_the_last_joins_outlive_the_branch(repo, run):
     first = write(run, "north", "a")
     write(run, "north", "b", "other")
-    write(run, "", "c", "nobody's")
+    write(run, "", "c", "unowned")
     last = write(run, "north", "d")
     run.abandon()
     again = repo.runs.open(KEY)
@@ -61,7 +61,7 @@ def test_the_last_joins_outlive_the_branch(repo, run):
     assert made.keys() == {"load", "other"}
     assert made["load"] == last.id != first.id
     write(again, "north", "d")
-    assert again.lost_steps(made) == ("load", "other")  # joined anew, by another commit
+    assert again.lost_steps(made) == ("load", "other")  # by another commit
     with again.step("other", owner="north"):
         pass
     assert again.last_joins().keys() == {"load"}
