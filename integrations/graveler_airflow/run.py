@@ -12,7 +12,7 @@ from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.repository.strategies import Strategy
 from graveler_airflow.assets import is_partitioned
-from graveler_airflow.dag.task_order import leaves_of, loosen, watched
+from graveler_airflow.dag.task_order import is_given, leaves_of, loosen, open_first, watched
 from graveler_airflow.operators.gates import GravelerGateOperator
 from graveler_airflow.operators.runs import (
     GravelerCloseRunOperator,
@@ -93,15 +93,18 @@ def graveler_run(
         closing.as_teardown(setups=opened)
         _check_failures_fail(opened.dag)
         _warn_of_timeout(opened)
+        _check_past(opened)
         _warn_of_partitions(opened, _listed(asset))
         with closing:
             yield opened.output
-            # setups and teardowns in the block are not work, and a gate of an outer run judges after
+            # a setup or teardown without the run is not work, and a gate of an outer run judges after
             # this run has published
             work = [
                 task
                 for task in group.iter_tasks()
-                if not (task.is_setup or task.is_teardown or _is_gate_of_outer(task, group))
+                if task is not closing
+                and not _is_gate_of_outer(task, group)
+                and (not (task.is_setup or task.is_teardown) or is_given(task, opened))
             ]
             checks = [task for task in work if _opening(task) is opened]
             _order(checks, [task for task in work if task not in checks])
@@ -119,8 +122,10 @@ def graveler_run(
             if work:
                 merge.trigger_rule = TriggerRule.NONE_FAILED
         merge.set_downstream(closing)  # Airflow drops it when blocks are nested
-        loosen(opened, [*work, merge])  # leaving the block may have put the merge after it
+        open_first(opened, group)
+        loosen(opened, group.iter_tasks())  # leaving the block may have put the merge after it
         closing.watch(opened, merge, checks)
+        opened.is_complete = True
 
 
 def _opening(gate: Any) -> Any:
@@ -165,6 +170,14 @@ def _check_failures_fail(dag: Any) -> None:
             f"DAG {dag.dag_id!r} has fail_fast: Airflow skips the other tasks when one has failed, "
             "and a DAG run whose last task was skipped is a success, with nothing published: leave "
             "it off; tasks downstream of a failed one do not run anyway"
+        )
+
+
+def _check_past(opened: GravelerOpenRunOperator) -> None:
+    if opened.depends_on_past and isinstance(opened.dag.timetable, CronPartitionTimetable):
+        raise InvalidInputError(
+            f"DAG {opened.dag.dag_id!r} has partitions and depends_on_past, and Airflow ignores it for "
+            "partitions: set max_active_runs=1, or use CronDataIntervalTimetable"
         )
 
 

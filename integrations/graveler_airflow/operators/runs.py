@@ -10,10 +10,20 @@ from uuid import uuid4
 
 from airflow.sdk import BaseOperator, Context, Variable
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+)
 
 from graveler.clock import Clock
-from graveler.errors import GateFailedError, GravelerError, InvalidInputError, RunStateError
+from graveler.errors import (
+    GateFailedError,
+    GravelerError,
+    InvalidInputError,
+    RunNotFoundError,
+    RunStateError,
+)
 from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Repository, Run, RunRecord, RunState
@@ -21,7 +31,7 @@ from graveler.model import Commit
 from graveler.repository.strategies import Strategy
 from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
 from graveler_airflow.dag.handles import connection_of, pack
-from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
+from graveler_airflow.dag.task_order import check_failures_show, check_rules, check_waited_for
 from graveler_airflow.dag.task_states import NO_PART, TaskStates, agree_to_publish, undo_stale
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperator
@@ -32,6 +42,7 @@ _ON_FAILURE: Final = ("park", "drop")
 _UNPUBLISHED: Final = (RunState.PARKED, RunState.REAPED)
 _DEPLOYMENT: Final = "airflow.deployment"
 _VARIABLE: Final = "graveler_deployment"
+_PAUSE: Final = timedelta(seconds=15)
 _INDEX: Final = re.compile(r"_\d+$")
 
 
@@ -70,6 +81,7 @@ class GravelerOpenRunOperator(GravelerOperator):
 
     template_fields: Sequence[str] = (*GravelerOperator.template_fields, "into")
     ui_color = "#e8f0e4"
+    is_complete = False
 
     def __init__(
         self,
@@ -92,9 +104,19 @@ class GravelerOpenRunOperator(GravelerOperator):
         self.ttl = ttl
         self.take_over = take_over
 
+    @property
+    def downstream_list(self) -> list[Any]:
+        """The tasks after it; Airflow asks for them when it validates the DAG, and names no task."""
+        tasks = super().downstream_list
+        if self.is_complete:
+            check_rules(self, tasks)
+        return list(tasks)
+
     def act(self, repository: Repository, context: Context) -> dict[str, str]:
         """Open the run and return its handle."""
         self._check_alone(context, repository.name)
+        if self.depends_on_past:
+            self._await_predecessor(repository, context)
         ours = deployment(repository.stores.clock)
 
         def accepts(record: RunRecord | None) -> None:
@@ -121,6 +143,41 @@ class GravelerOpenRunOperator(GravelerOperator):
         for step in undo_stale(context, run):
             self.log.info("Undone, of an earlier attempt: %s", step)
         return pack(run.handle, self.graveler_conn_id, self.task_id, context["dag_run"].dag_id)
+
+    def _await_predecessor(self, repository: Repository, context: Context) -> None:
+        """Wait for the publish of the DAG run before, whose task to open its run has succeeded.
+
+        A worker is not needed meanwhile.
+
+        Raises:
+            RunStateError: It is not published, and its DAG run does not work on it.
+        """
+        before = context["ti"].get_previous_dagrun()
+        if before is None:
+            return
+        theirs = {**context, "dag_run": before, "partition_key": before.partition_key}
+        try:
+            record = repository.runs.get(run_key(theirs, self.name))
+        except RunNotFoundError:
+            return  # it has skipped the run
+        works = before.state in ("running", "queued")
+        now = repository.stores.clock.now()
+        if record.state in (RunState.OPEN, RunState.PUBLISHING):
+            works = not record.expired(now)
+        elif record.state is RunState.REAPED:
+            if record.on_failure == "park" or before.state != "failed":
+                return  # it was abandoned
+        elif record.state is not RunState.PARKED:
+            return
+        if works:
+            self.log.info("Run %r, on which this one depends, is %s", record.key, record.state)
+            raise AirflowRescheduleException(now + _PAUSE)
+        raise RunStateError(
+            f"this run depends on the past, and run {record.key!r} before it is {record.state} "
+            f"({record.reason or 'no reason given'}): clear the failed tasks of DAG run "
+            f"{before.run_id!r}, or give it up with `graveler run abandon {shlex.quote(record.key)}`, "
+            "then clear this task"
+        )
 
     def _check_alone(self, context: Context, repo: str) -> None:
         """Raise InvalidInputError if another task of the DAG opens the same run.

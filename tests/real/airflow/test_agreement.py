@@ -136,3 +136,22 @@ def test_the_run_of_another_deployment_is_refused(results):
 def test_two_first_tasks_agree_on_the_id_of_their_deployment(results):
     assert results["the ids of two first"] == ["b", "b"]
     assert results["set"] == 2  # by both tasks of the first call
+
+
+@pytest.mark.parametrize("how", ["published", "abandoned", "given up", "skipped"])
+def test_a_run_that_depends_on_the_past_opens_after_its_end(results, how):
+    assert results["past"][how][0] == "published"
+
+
+@pytest.mark.parametrize("how", ["open", "cleared"])
+def test_a_run_that_depends_on_the_past_waits_for_the_publish(results, how):
+    assert results["past"][how][0] == "AirflowRescheduleException"
+
+
+@pytest.mark.parametrize("how", ["dead", "parked", "dropped"])
+def test_an_unpublished_run_before_fails_it_by_name(results, how):
+    kind, message = results["past"][how]
+    assert kind == "AirflowFailException"
+    assert "this run depends on the past, and run 'past r1' before it is" in message
+    assert "clear the failed tasks of DAG run 'r1'" in message
+    assert "`graveler run abandon 'past r1'`" in message

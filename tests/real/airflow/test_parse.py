@@ -159,6 +159,11 @@ def test_an_unknown_end_of_failed_runs_is_refused_at_parse_time(shapes):
     assert "'keep'" in shapes["unknown_end"]["refused"]
 
 
+def test_a_past_that_airflow_ignores_is_refused(shapes):
+    refused = shapes["past_of_partitions"]["refused"]
+    assert refused.startswith("InvalidInputError: DAG 'past' has partitions and depends_on_past")
+
+
 def test_a_run_outside_a_dag_is_refused(shapes):
     assert shapes["no_dag"]["refused"]
 

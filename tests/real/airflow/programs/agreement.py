@@ -5,7 +5,8 @@
 import json
 import os
 import tempfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -37,6 +38,7 @@ class Played:
         self.repo = repo
         self.dag_run = SimpleNamespace(dag_id=dag_id, run_id=run_id, run_after=AT, conf=conf)
         self.dag, self.xcoms, self.tasks = DAG(dag_id), {}, {}
+        self.before = None
         self.states = {"open_run": None}
         self.opening = GravelerOpenRunOperator(
             dag=self.dag, task_id="open_run", repo=repo.name, **terms
@@ -51,6 +53,7 @@ class Played:
             log_url="",
             get_task_states=self.get_task_states,
             xcom_pull=self.xcom_pull,
+            get_previous_dagrun=lambda: self.before,
             xcom_push=lambda key, value: self.xcoms.__setitem__((task_id, index, key), value),
         )
         return {"ti": ti, "dag": self.dag, "dag_run": self.dag_run, "outlet_events": {}}
@@ -373,6 +376,37 @@ with graveler.open(folder, create=True) as lake:
         results["the ids of two first"] = [deployment(others), deployment(others)]
     results["set"] = len(variables["set"])
     os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = "programs"
+
+    numbers = count()
+
+    def after(state, act, before="r1", **terms):
+        """Return what happens to a run that depends on one with which something happens."""
+        repo = lake.create_repository(f"past-{next(numbers)}")
+        first, second = (Played(repo, "past", run_id, **terms) for run_id in ("r1", "r2"))
+        second.opening.depends_on_past = True
+        first.opening.depends_on_past = True
+        first.open()
+        first.write("first", "a")
+        act(first)
+        second.before = SimpleNamespace(
+            dag_id="past", run_id=before, partition_key=None, state=state
+        )
+        return second.outcome(second.open)
+
+    def abandon(first):
+        first.repo.runs.abandon("past r1")
+
+    results["past"] = {
+        "published": after("success", Played.merge),
+        "open": after("running", lambda first: None),
+        "dead": after("failed", lambda first: None, lease=timedelta(milliseconds=1)),
+        "parked": after("failed", Played.close),
+        "cleared": after("running", Played.close),
+        "abandoned": after("failed", abandon),
+        "dropped": after("failed", Played.close, on_failure="drop"),
+        "given up": after("success", Played.close, on_failure="drop"),
+        "skipped": after("success", lambda first: None, before="r0"),
+    }
 
     d = play("programs", on_failure="drop")
     d.open()

@@ -54,6 +54,12 @@ def unknown_end():
         pass
 
 
+def past_of_partitions():
+    with DAG("past", schedule=hourly(), default_args={"depends_on_past": True}):
+        with graveler_run("flights"):
+            pass
+
+
 def no_dag():
     with graveler_run("flights"):
         pass
@@ -85,7 +91,10 @@ def in_groups():
 
 
 tasks, upstream = [], []
-shapes = (with_timeout, partitioned, deciding_teardown, unknown_end, no_dag, two_runs, in_groups)
+shapes = (
+    *(with_timeout, partitioned, deciding_teardown, unknown_end, past_of_partitions, no_dag),
+    *(two_runs, in_groups),
+)
 print(
     json.dumps({**{act.__name__: outcome(act) for act in shapes}, "tasks": tasks, "up": upstream})
 )
