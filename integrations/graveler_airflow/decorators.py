@@ -62,7 +62,8 @@ class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
             if not steps:
                 raise AirflowFailException(
                     f"{self.task_id} was called without a run: pass what "
-                    "`with graveler_run(...) as run` gives"
+                    "`with graveler_run(...) as run` gives. `airflow tasks test` runs a task alone, so "
+                    "none has opened the run: use `airflow dags test`"
                 )
             self._working = True
             try:

@@ -1,5 +1,6 @@
 """Values from a DAG run: its hour, the key of its graveler run, metadata of commits, pages."""
 
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from graveler.errors import InvalidInputError
-from graveler.lake import Origin
-from graveler.names import hour_text
+from graveler.lake import Origin, RunRecord, RunState
+from graveler.names import hour_folder, hour_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,11 +22,15 @@ PARTITION_KEY: Final = "%Y-%m-%dT%H:%M"
 
 
 def run_hour(context: "Context") -> datetime:
-    """Return the hour of a DAG run in UTC.
+    """Return the hour of a DAG run in UTC: its time, rounded down to the hour; see `run_time`."""
+    return run_time(context).replace(minute=0, second=0, microsecond=0)
+
+
+def run_time(context: "Context") -> datetime:
+    """Return the time of a DAG run in UTC.
 
     It is the time of the partition if the timetable has partitions, else the start of the data
-    interval, else the logical date, else the time at which the run was due. It is rounded down to
-    the hour.
+    interval, else the logical date, else the time at which the run was due.
 
     Raises:
         InvalidInputError: The partition of the run is not a time.
@@ -37,8 +42,15 @@ def run_hour(context: "Context") -> datetime:
         or context.get("logical_date")
         or context["dag_run"].run_after
     )
-    exact = datetime.fromtimestamp(moment.timestamp(), UTC)
-    return exact.replace(minute=0, second=0, microsecond=0)
+    return datetime.fromtimestamp(moment.timestamp(), UTC)
+
+
+def run_folder(context: "Context") -> str:
+    """Return the folder of a DAG run: its time to the minute, or its partition if that is no time."""
+    try:
+        return hour_folder(run_time(context))
+    except InvalidInputError:
+        return str(context.get("partition_key"))
 
 
 def _date_of(partition_key: str | None) -> datetime | None:
@@ -88,6 +100,16 @@ def run_metadata(context: "Context") -> dict[str, str]:
         url=dag_run_page(run.dag_id, run.run_id),
         hour=hour,
     ).metadata()
+
+
+def way_out(record: RunRecord) -> str:
+    """Return what to do with a run that is not published."""
+    if record.state is not RunState.PARKED:
+        return "clear the whole DAG run to do it again: nothing of it is kept"
+    return (
+        "fix the cause and clear the failed tasks with 'only failed' off, and the next attempt resumes "
+        f"from that branch; `graveler run show {shlex.quote(record.key)}` shows it"
+    )
 
 
 def task_metadata(context: "Context") -> dict[str, str]:

@@ -21,6 +21,7 @@ from graveler.names import hour_folder
 from graveler.runs import StepHandle
 from graveler_airflow.dag.context import (
     HANDOVER_NAME,
+    run_folder,
     run_hour,
     step_name,
     step_owner,
@@ -192,3 +193,11 @@ class TaskStep(Step):
     def hour_prefix(self, root: str) -> str:
         """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the run's hour."""
         return f"{root.rstrip('/')}/{hour_folder(self.hour)}/"
+
+    def partition_prefix(self, root: str) -> str:
+        """Return the folder of the DAG run, for schedules that are finer than an hour.
+
+        It is ``<root>/YYYY/MM/DD/hh:mm/`` with the minute of the run, or ``<root>/<partition>/`` if
+        the partition is no time.
+        """
+        return f"{root.rstrip('/')}/{run_folder(self.context)}/"

@@ -8,6 +8,7 @@ it. From these joins and the states of the tasks, opening and publishing the run
 agreement. The steps of a DAG run that was given the run are done if the task that triggered it is.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,7 @@ TO_RUN: Final = (None, "scheduled", "queued")
 
 _UNSUCCESSFUL: Final = ("failed", "upstream_failed", *NO_PART)
 _UNKNOWN: Final = "unknown"
+_INDEX: Final = re.compile(r"_(\d+)$")
 
 
 class TaskStates:
@@ -89,8 +91,9 @@ class TaskStates:
 
     def unsuccessful(self) -> dict[str, str]:
         """Return the state of each task instance that ended without success, sorted by name."""
+        plain = self._context["dag"].task_dict
         return {
-            name: state
+            name if name in plain else _INDEX.sub(r"[\1]", name): state
             for name, state in sorted(self._states().items())
             if state is not None and state in _UNSUCCESSFUL
         }

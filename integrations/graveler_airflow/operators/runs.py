@@ -8,14 +8,16 @@ from datetime import timedelta
 from typing import Any, Final, TypedDict
 from uuid import uuid4
 
-from airflow.sdk import BaseOperator, Context, Variable
+from airflow.sdk import AssetAlias, BaseOperator, Context, Variable
 from airflow.sdk.configuration import conf
+from airflow.sdk.definitions.asset import BaseAsset
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowRescheduleException,
     AirflowSkipException,
 )
 
+from graveler.arguments import duration
 from graveler.clock import Clock
 from graveler.errors import (
     GateFailedError,
@@ -28,8 +30,9 @@ from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Repository, Run, RunRecord, RunState
 from graveler.model import Commit
-from graveler.repository.strategies import Strategy
-from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
+from graveler.repository.strategies import Strategy, check_strategy
+from graveler_airflow.assets import create_asset, listed_assets
+from graveler_airflow.dag.context import run_key, run_metadata, task_metadata, way_out
 from graveler_airflow.dag.handles import connection_of, pack
 from graveler_airflow.dag.task_order import check_failures_show, check_rules, check_waited_for
 from graveler_airflow.dag.task_states import NO_PART, TaskStates, agree_to_publish, undo_stale
@@ -43,7 +46,7 @@ _UNPUBLISHED: Final = (RunState.PARKED, RunState.REAPED)
 _DEPLOYMENT: Final = "airflow.deployment"
 _VARIABLE: Final = "graveler_deployment"
 _PAUSE: Final = timedelta(seconds=15)
-_INDEX: Final = re.compile(r"_\d+$")
+_INDEX: Final = re.compile(r"\[\d+\]$")
 
 
 class OpeningTerms(TypedDict, total=False):
@@ -100,8 +103,8 @@ class GravelerOpenRunOperator(GravelerOperator):
         self.into = into
         self.name = name
         self.on_failure = on_failure
-        self.lease = lease
-        self.ttl = ttl
+        self.lease = lease and duration(lease, "lease", zero=False)
+        self.ttl = ttl and duration(ttl, "ttl", zero=False)
         self.take_over = take_over
 
     @property
@@ -171,7 +174,7 @@ class GravelerOpenRunOperator(GravelerOperator):
             return
         if works:
             self.log.info("Run %r, on which this one depends, is %s", record.key, record.state)
-            raise AirflowRescheduleException(now + _PAUSE)
+            raise AirflowRescheduleException(now + _PAUSE)  # type: ignore[no-untyped-call]  # of Airflow
         raise RunStateError(
             f"this run depends on the past, and run {record.key!r} before it is {record.state} "
             f"({record.reason or 'no reason given'}): clear the failed tasks of DAG run "
@@ -243,7 +246,12 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        # other things in the outlets, such as datasets of OpenLineage, have no events
+        self._assets = listed_assets(
+            [x for x in self.outlets if isinstance(x, BaseAsset)], "outlets"
+        )
         self.gates = list(as_gates(gates))
+        check_strategy(strategy)
         self.strategy = strategy
 
     def act(self, run: Run, context: Context) -> str:
@@ -255,13 +263,21 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         except GateFailedError as error:
             self._note(run, error.verdicts)
             raise
-        self._note(run, result.verdicts, result.commit)
+        latest = run.record.publishes[-1:]
+        changed = bool(latest) and latest[0].changed
+        made = result.commit.metadata
+        own = (made.get("graveler.run"), made.get("graveler.attempt")) == (
+            run.key,
+            str(run.attempt),
+        )
+        self._note(run, result.verdicts, result.commit if own else None)
         for verdict in result.verdicts:
             outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
             self.log.info("Gate %s: %s", verdict.gate, outcome)
         how = "was published before" if result.already else "is published"
+        how = how if changed else "has changed nothing"
         self.log.info("Run %r %s: %s is at commit %s", run.key, how, run.into, result.commit.id)
-        self._point_to(context, run, result.commit)
+        self._point_to(context, run, result.commit if own else None, changed=changed)
         return result.commit.id
 
     def _note(self, run: Run, verdicts: Iterable[Verdict], commit: Commit | None = None) -> None:
@@ -269,22 +285,30 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         conn_id = connection_of(self.run)
         with suppress(GravelerError):  # the run is published, or refused, already
             self.lineage.note_judged(conn_id, run, run.record.head, verdicts, self.gates)
-            if commit is not None and commit.metadata.get("graveler.run") == run.key:
+            if commit is not None:
                 self.lineage.note_commit(conn_id, run.repository, run.into, commit)
 
-    def _point_to(self, context: Context, run: Run, commit: Commit) -> None:
-        """Let the task's links and the events of its assets name the commit."""
-        repo = run.handle.repository
-        point_to(self, conn_id=connection_of(self.run), repo=repo, commit=commit)
-        for asset in self.outlets:
-            context["outlet_events"][asset].extra = {
-                "repository": repo,
-                "ref": run.into,
-                "commit": commit.id,
-                "previous": commit.parents[0] if commit.parents else "",
-                "run": run.key,
-                "hour": run_metadata(context).get("hour", ""),
-            }
+    def _point_to(
+        self, context: Context, run: Run, commit: Commit | None, *, changed: bool
+    ) -> None:
+        """Let the task's links and the events of its assets name the commit, if the run made it."""
+        repo, conn_id = run.handle.repository, connection_of(self.run)
+        extra: dict[str, Any] = {
+            "repository": repo,
+            "ref": run.into,
+            "changed": changed,
+            "run": run.key,
+            "hour": run_metadata(context).get("hour", ""),
+        }
+        if commit is not None:
+            point_to(self, conn_id=conn_id, repo=repo, commit=commit)
+            extra |= {"commit": commit.id, "previous": commit.parents[0]}
+        for asset in self._assets:
+            accessor = context["outlet_events"][asset]
+            if isinstance(asset, AssetAlias):
+                accessor.add(create_asset(repo=repo, ref=run.into, conn_id=conn_id), extra)
+            else:
+                accessor.extra = extra
 
 
 class GravelerCloseRunOperator(GravelerRunOperator):
@@ -401,14 +425,10 @@ def _is_one_of(instance: str, task_ids: Container[str]) -> bool:
 def _unpublished(record: RunRecord) -> str:
     """Return the state of a run that is not published, and the way out."""
     what = f"run {record.key!r} is not published: it is {record.state}"
-    way = "clear the whole DAG run to do it again: nothing of it is kept"
     if record.state is RunState.PARKED:
         what += f" on branch {record.branch}"
-        way = (
-            "fix the cause and clear the failed tasks with 'only failed' off, and the next attempt "
-            f"resumes from that branch; `graveler run show {shlex.quote(record.key)}` shows it"
-        )
-    return f"{what} ({record.reason}): {record.into} did not move, {record.on_target}; {way}"
+    state = f"{what} ({record.reason}): {record.into} did not move, {record.on_target}"
+    return f"{state}; {way_out(record)}"
 
 
 class GravelerRollbackOperator(GravelerOperator):

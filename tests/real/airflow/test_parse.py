@@ -159,6 +159,34 @@ def test_an_unknown_end_of_failed_runs_is_refused_at_parse_time(shapes):
     assert "'keep'" in shapes["unknown_end"]["refused"]
 
 
+def test_an_alias_and_a_set_of_assets_are_accepted(shapes):
+    assert shapes["aliases"]["refused"] == ""
+    assert shapes["aliases"]["warned"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("condition", "asset AssetAny("),
+        ("ref", "asset AssetNameRef(name='two'): give an Asset or an AssetAlias"),
+        ("text", "asset 'one': give an Asset"),
+        ("strategy", "strategy 'mine': give source-wins"),
+        ("lease", "lease=30: give a timedelta"),
+        ("ttl", "ttl="),
+    ],
+)
+def test_wrong_terms_of_a_run_are_refused_at_parse_time(shapes, name, says):
+    assert shapes["refusals"][name].startswith(says)
+
+
+def test_the_folder_of_the_hour_warns_if_an_hour_has_several_runs(shapes):
+    assert shapes["finer"]["refused"] == ""
+    assert [text.partition(",")[0] for text in shapes["finer"]["warned"]] == [
+        "flights.by_hour uses hour_prefix"
+    ] * 2
+    assert all("use partition_prefix" in text for text in shapes["finer"]["warned"])
+
+
 def test_a_past_that_airflow_ignores_is_refused(shapes):
     refused = shapes["past_of_partitions"]["refused"]
     assert refused.startswith("InvalidInputError: DAG 'past' has partitions and depends_on_past")
