@@ -276,11 +276,11 @@ def test_tasks_link_to_their_commits_and_commits_to_their_tasks(airflow, scenari
     assert "/tasks/scenarios.other.again" in again.metadata["url"]
     assert again.metadata["airflow.try"] == again.metadata["graveler.try"] == "1"
     links = airflow.links("several", "scenarios.other.again")
-    assert str(links["Commit"]).endswith(f"repo=scenarios&ref={again.id}")
-    assert "left=" in str(links["Changes"])
-    assert "dag_id=several" in str(links["Run"])
+    assert str(links["Graveler commit"]).endswith(f"repo=scenarios&ref={again.id}")
+    assert "left=" in str(links["Graveler changes"])
+    assert "dag_id=several" in str(links["Graveler run"])
     merged = commits[None]
-    assert str(airflow.links("several", "scenarios.merge")["Commit"]).endswith(merged.id)
+    assert str(airflow.links("several", "scenarios.merge")["Graveler commit"]).endswith(merged.id)
 
 
 def test_the_example_of_plain_python_publishes_its_hour(airflow, lake, flights):
@@ -292,6 +292,15 @@ def test_the_example_of_plain_python_publishes_its_hour(airflow, lake, flights):
         *(f"weather/temp/{hour}/{airport}" for airport in ("EWR", "JFK", "LGA")),
     ]
     assert main.get(f"weather/temp/{hour}/LGA") == b"39.92"
+
+
+def test_the_gate_of_the_example_accepts_a_repeated_hour(airflow, lake):
+    airflow.finished("weather_airflow")
+    (run,) = airflow.runs("weather_airflow")
+    airflow.clear_run("weather_airflow", run["dag_run_id"])
+    assert airflow.finished("weather_airflow") == {HOURS[0]: "success"}
+    (record,) = lake.repository("weather").runs.list()
+    assert [publish.changed for publish in record.publishes] == [True, False]
 
 
 def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenarios):
