@@ -27,7 +27,7 @@ def has_rows(candidate):
 
 
 with DAG(
-    DAG_ID, schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), tags=["graveler"]
+    DAG_ID, schedule=None, start_date=datetime(2013, 1, 1, tzinfo=UTC), tags=["graveler"]
 ) as dag:
 
     @task.graveler
