@@ -204,6 +204,7 @@ class Api:
 
     def backfill(self, dag_id: str, first: str, last: str) -> None:
         body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": 3}
+        body["reprocess_behavior"] = "failed"  # required with depends_on_past
         self.call("POST", "/api/v2/backfills", body)
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
