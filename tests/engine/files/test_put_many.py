@@ -20,6 +20,7 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.model import Transfer
+from graveler.objects import store
 from graveler.repository import uploads
 from graveler_common.lakes import is_final
 from tests.harness.worlds import ScriptedWorld, tree
@@ -218,19 +219,18 @@ def test_a_body_that_cannot_be_read_now_may_be_later(repo, tmp_path, monkeypatch
     number = getattr(errno, name)
     file = tmp_path / "landing"
     file.write_bytes(b"rows")
-    opened = Path.open
 
     def fail(*_):
         raise OSError(number, os.strerror(number))
 
-    def failing(path, *mode):
+    def failing(path):
         return fail() if when == "open" else SimpleNamespace(read=fail, close=lambda: None)
 
-    monkeypatch.setattr(Path, "open", failing)
-    with pytest.raises(RetryableError, match=re.escape(os.strerror(number))) as caught:
-        repo.branch("main").put("b", file)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_opened", failing)
+        with pytest.raises(RetryableError, match=re.escape(os.strerror(number))) as caught:
+            repo.branch("main").put("b", file)
     assert not is_final(caught.value)
-    monkeypatch.setattr(Path, "open", opened)
     repo.branch("main").put("b", file)
 
 
