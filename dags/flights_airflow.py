@@ -2,14 +2,15 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.sdk import dag, task
+from airflow.sdk import DAG, task
 
 from graveler.demo import GATES, pipeline
 from graveler_airflow import TaskStep, graveler_run, hourly
 
+FIRST, END = datetime(2013, 1, 1, tzinfo=UTC), datetime(2014, 1, 1, 4, tzinfo=UTC)
 
-@dag(schedule=hourly(), start_date=datetime(2013, 1, 1, tzinfo=UTC), max_active_runs=4)
-def flights_airflow():
+with DAG("flights_airflow", schedule=hourly(), start_date=FIRST, end_date=END, max_active_runs=4):
+
     @task.graveler(retries=2, execution_timeout=timedelta(minutes=30))
     def ingest(step: TaskStep, landing: str):
         pipeline.ingest(step, step.hour, Path(landing))
@@ -20,6 +21,3 @@ def flights_airflow():
 
     with graveler_run("flights", gates=GATES) as run:
         ingest(run, "{{ var.value.get('flights_landing', 'landing') }}") >> transform(run)
-
-
-flights_airflow()

@@ -7,7 +7,9 @@ from airflow.sdk import DAG, task
 
 from graveler_airflow import graveler_run, hourly
 
-with DAG("weather_airflow", schedule=hourly(), start_date=datetime(2013, 1, 1, tzinfo=UTC)):
+FIRST, END = datetime(2013, 1, 1, tzinfo=UTC), datetime(2014, 1, 1, 4, tzinfo=UTC)
+FULL = task.graveler_gate("airports", reads="run")
+with DAG("weather_airflow", schedule=hourly(), start_date=FIRST, end_date=END):
 
     @task.graveler(retries=2)
     def fetch(step, landing):
@@ -19,7 +21,7 @@ with DAG("weather_airflow", schedule=hourly(), start_date=datetime(2013, 1, 1, t
     def airport(step, row):
         step.put(step.hour_prefix("weather/temp") + row["origin"], row["temp"].encode())
 
-    full = task.graveler_gate("airports")(lambda new: len([*new.changes("weather/temp/")]) == 3)
+    full = FULL(lambda new: len([*new.entries(new.run.hour_prefix("weather/temp"))]) == 3)
     with graveler_run("weather") as run:
         airport.partial(step=run).expand(row=fetch(run, "{{ var.value.flights_landing }}"))
         full(run)

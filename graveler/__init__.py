@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graveler.exports import lazy_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from graveler import errors as errors

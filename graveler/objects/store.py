@@ -16,12 +16,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from errno import EACCES, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, ENOTEMPTY, EPERM
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final, Self
 
 from graveler.clock import unix_us
-from graveler.errors import InvalidInputError, PreconditionFailedError
+from graveler.errors import (
+    GravelerError,
+    InvalidInputError,
+    PreconditionFailedError,
+    RetryableError,
+)
 
 _ETAG: Final = "etag:"
 _MTIME: Final = "mtime:"
@@ -289,6 +295,21 @@ class ObjectStore(ABC):
         return
 
 
+_LASTING: Final = {
+    *(EACCES, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, ENOTEMPTY, EPERM, 0)
+}
+"""Errors of the operating system for which a repetition does not help."""
+
+
+def local_failure(error: OSError, message: str) -> GravelerError:
+    """Return the error for a local file of the caller: retryable if it may be different later.
+
+    A landing file may not have arrived yet, and a network file system may not answer.
+    """
+    lasting = (error.errno or 0) in _LASTING
+    return InvalidInputError(message) if lasting else RetryableError(message)
+
+
 PIECE_BYTES: Final = 1 << 20
 """The size of the pieces in which a driver copies a body: 1 MiB."""
 
@@ -332,6 +353,7 @@ class BodyReader:
         Raises:
             InvalidInputError: The stream is closed, returns text, or is non-blocking and has no
                 bytes, or the file cannot be read.
+            RetryableError: The file is missing, or cannot be read now.
         """
         first = self._piece(size)
         if len(first) in {0, size}:
@@ -355,7 +377,7 @@ class BodyReader:
         except OSError as error:
             if not isinstance(self._body, Path):
                 raise
-            raise InvalidInputError(f"cannot read {self._body}: {error.strerror}") from error
+            raise _unreadable(self._body, error) from error
         except ValueError as error:
             if not getattr(self._stream, "closed", False):
                 raise
@@ -375,7 +397,7 @@ class BodyReader:
             try:
                 self._stream = _opened(body)
             except OSError as error:
-                raise InvalidInputError(f"cannot read {body}: {error.strerror}") from error
+                raise _unreadable(body, error) from error
         elif isinstance(body, (bytes, bytearray, memoryview)):
             self._stream = io.BytesIO(bytes(body))  # bytes are shared, not copied
         elif hasattr(body, "read"):
@@ -389,3 +411,7 @@ class BodyReader:
     def __exit__(self, *_: object) -> None:
         if isinstance(self._body, Path):
             self._stream.close()
+
+
+def _unreadable(file: Path, error: OSError) -> GravelerError:
+    return local_failure(error, f"cannot read {file}: {error.strerror or error}")

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from graveler.gates import Candidate, Gate, Verdict
 from graveler.model import Commit
-from graveler.publishing.landing import Landed, Tip, tip_of
+from graveler.publishing.landing import Landed, Tip, announce, tip_of
 from graveler.publishing.panel import Panel, refuse
 from graveler.reads.stores import Stores
 from graveler.refs import advance
@@ -193,4 +193,5 @@ def _land(
     if not advance(work.stores.refs, tip.at(candidate), tip.predicate, action="publish"):
         work.lost(candidate)
         return None, candidate
+    announce(work.stores, work.into, tip.head, candidate)
     return Landed(tip, candidate), candidate

@@ -251,6 +251,12 @@ def keep_head(stores: Stores, record: BranchRecord, predicate: Predicate) -> Non
         raise LookAgain from None
 
 
+def announce(stores: Stores, name: str, head: Commit, commit: Commit) -> None:
+    """Tell the observer of a branch's new commit, but not of a move to a commit that existed."""
+    if stores.observer is not None and commit.parents[:1] == (head.id,):
+        stores.observer(stores, name, commit)
+
+
 def land(  # noqa: PLR0913 - one call per way to move a branch
     stores: Stores,
     name: str,
@@ -315,6 +321,7 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         if not moved:
             return None
         refs.moved_to(name, commit.id)
+        announce(stores, name, tip.head, commit)
         return Landed(tip, commit)
 
     with owned(name, fence), ExitStack() as turn:

@@ -22,6 +22,7 @@ from graveler.errors import (
 )
 from graveler.model import Entry, Transfer
 from graveler.objects.local_files import prune_folders
+from graveler.objects.store import local_failure
 from graveler.objects.verified import new_hash
 from graveler.parallel import Bounds, in_order
 from graveler.process import Progress
@@ -193,6 +194,8 @@ def failure(faults: Sequence[tuple[str, Exception]], rest: str) -> GravelerError
     message = f"{shown}{more}; {rest}"
     if isinstance(first, GravelerError):
         return first.saying(message)
+    if isinstance(first, OSError):
+        return local_failure(first, message)
     return InvalidInputError(message)
 
 

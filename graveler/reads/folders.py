@@ -16,9 +16,9 @@ from typing import BinaryIO, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from graveler.config import CONFIG_NAME, load_config
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, RetryableError
 from graveler.names import check_path
-from graveler.objects.store import ObjectStore
+from graveler.objects.store import ObjectStore, local_failure
 
 _PART: Final = ".graveler-part-"
 _MOST_KNOWN: Final = 10_000
@@ -144,6 +144,9 @@ def _listed(
             entries = sorted(found, key=place)
         status = path.stat()
     except OSError as error:
+        failed = local_failure(error, f"the folder {str(path)!r} cannot be read: {error.strerror}")
+        if isinstance(failed, RetryableError):
+            raise failed from error
         fault(start.rstrip("/") or ".", f"the folder cannot be read: {error.strerror}")
         return None
     named = ((f"{start}{entry.name}", entry) for entry in entries)

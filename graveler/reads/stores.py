@@ -8,6 +8,7 @@ from graveler.clock import Clock, IdSource, StoreClock
 from graveler.committed import RangeStore, Splitting
 from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
+from graveler.model import Commit
 from graveler.objects.address import is_own, linked_root, place_of
 from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
@@ -64,6 +65,7 @@ class Stores:
         open_store: Opens the object store of another root, for linked files.
         neighbours: The other repositories of the lake, each with the root of its storage.
         gate_modules: Modules from which required gates may come, besides the built-in checks.
+        observer: Called with each commit that a call on this object has landed on a branch.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Stores:
     open_store: Callable[[str], ObjectStore]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple
     gate_modules: frozenset[str] = frozenset()
+    observer: "Callable[[Stores, str, Commit], None] | None" = None
 
     @property
     def splitting(self) -> Splitting:

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
 _ATTEMPTS: Final = 100
+_ID_LENGTH: Final = 64
 _T = TypeVar("_T")
 
 
@@ -114,6 +115,15 @@ class View(RefLike):
         """Return one version of the tree below `prefix`, for scans from `start` on.
 
         Within the block it can be scanned repeatedly. Writes of other processes do not change it.
+        """
+
+    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
+        """Note that files are read, in a view that records its reads.
+
+        Args:
+            places: The starts of their paths.
+            files: Whether each place is the path of one file.
+            at: Id of the commit if it is not the view's.
         """
 
     def list(
@@ -335,6 +345,50 @@ class View(RefLike):
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of an entry's file, for other programs."""
         return self.repository.uri(instance(entry, "entry", Entry, "an Entry").address)
+
+
+class Observed(View):
+    """A view that notes every read; the views of a run and of a hook are.
+
+    It stands before the class of the view that reads.
+    """
+
+    def _find_value(self, key: bytes) -> bytes | None:
+        """Return the value record at the key, or None."""
+        self._note([key.decode()], files=True)
+        return super()._find_value(key)  # type: ignore[safe-super]  # the class of the view has it
+
+    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return the joined key and value record of each key in one version of the tree."""
+        self._note((key.decode() for key in keys), files=True)
+        return super()._find_rows(keys)
+
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Return one version of the tree below `prefix`."""
+        self._note([prefix.decode()])
+        return super()._snapshot(start, prefix)  # type: ignore[safe-super]  # as above
+
+    def has_below(self, prefix: PathText) -> bool:
+        """Return whether any path starts with `prefix`. At most one path is read."""
+        self._note([prefix_text(prefix, "prefix")])
+        return super().has_below(prefix)
+
+    def _entry(self, path: PathText | Entry) -> Entry:
+        entry = super()._entry(path)
+        self._note_entry(entry)
+        return entry
+
+    def uri(self, entry: Entry) -> str:
+        """Return the physical URI of an entry's file, for other programs."""
+        uri = super().uri(entry)
+        self._note_entry(entry)
+        return uri
+
+    def _note_entry(self, entry: Entry) -> None:
+        """Note an entry of a commit or of another branch; those of this one were noted when found."""
+        of_commit = len(entry.origin) == _ID_LENGTH
+        if of_commit or entry.origin not in ("", self._origin):
+            self._note([entry.path], files=True, at=entry.origin if of_commit else "")
 
 
 def find_value(view: View, key: bytes) -> bytes | None:

@@ -431,6 +431,7 @@ class Branch(View, BranchLike):
         origins.refuse_origin(self.repository, self._name, view._origin)
         if path == to and isinstance(view, Branch) and view.name == self.name:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
+        view._note([path])
         return copies.copy(self.repository, self._writes, view, place, replaces=replace)
 
     def _view_of(self, ref: str) -> View:
@@ -459,6 +460,7 @@ class Branch(View, BranchLike):
         place = copies.Place.of(path, to)
         if path == to:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
+        self._note([path])
         return moves.move(self.repository, self._writes, place)
 
     def delete(self, path: PathText) -> None:

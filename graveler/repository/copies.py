@@ -96,8 +96,6 @@ def copy(
         ExpiredError: Garbage collection has deleted the bytes, or is about to.
     """
     with bundling(stores, writes) as bundle, Spool() as spool:
-        with snapshot(source, first_key("") + _BEHIND, place.source):
-            pass  # a run records its reads
         if isinstance(source, Ref):
             reading = Reading(stores, source.commit, ())
         else:

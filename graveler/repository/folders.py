@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from graveler.committed import EMPTY_METARANGE
 from graveler.committed.claims import claims_of
-from graveler.errors import GravelerError, InvalidInputError
+from graveler.errors import GravelerError, InvalidInputError, RetryableError
 from graveler.model import Entry, Transfer
 from graveler.names import check_path
 from graveler.parallel import Bounds, in_order
@@ -72,11 +72,13 @@ class Origin:
         """Return the number of files.
 
         Raises:
-            InvalidInputError: The folder does not exist. Or some names cannot be paths, links
+            RetryableError: The folder does not exist, or a folder cannot be read now.
+            InvalidInputError: It is no folder. Or some names cannot be paths, links
                 cannot be followed, or folders cannot be read: the message has them.
         """
         if not self.root.is_dir():
-            raise InvalidInputError(f"no folder {str(self.root)!r}")
+            kind = InvalidInputError if self.root.exists() else RetryableError
+            raise kind(f"no folder {str(self.root)!r}")
         faults: list[str] = []
         files = 0
         for file in self.files(lambda name, reason: faults.append(f"{name!r}: {reason}")):

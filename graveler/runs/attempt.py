@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from threading import Event, Lock, Thread
@@ -13,9 +13,8 @@ from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, 
 from graveler.errors import FencedError, GravelerError
 from graveler.model import Commit, Entry
 from graveler.process import watch
-from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
-from graveler.reads.view import Ref, View
+from graveler.reads.view import Observed, Ref, View
 from graveler.refs import resolve_to_read
 from graveler.repository.branch import Branch
 from graveler.repository.writes import StagedWrites
@@ -57,15 +56,11 @@ class Reads:
             if len(self._reads) > _UNFOLDED:
                 self._reads = set(folded(self._reads))
 
-    def note_path(self, commit: str, path: str) -> None:
-        """Record that a file was read, by its folder."""
-        folder, slash, _ = path.rpartition("/")
-        self.note(commit, folder + slash or path)
-
-    def note_paths(self, commit: str, keys: Iterable[bytes]) -> None:
-        """Record that files were read, by their folders."""
-        for key in keys:
-            self.note_path(commit, key.decode())
+    def note_all(self, commit: str, places: Iterable[str], *, files: bool) -> None:
+        """Record that the files below each place were read, or each file, by its folder."""
+        for place in places:
+            folder, slash, _ = place.rpartition("/") if files else (place, "", "")
+            self.note(commit, folder + slash or place)
 
     @property
     def new(self) -> tuple[Input, ...]:
@@ -164,53 +159,31 @@ class Attempt:
                 thread.join(_PATIENCE_S)  # the store may hang
 
 
-class RunView(Ref):
+class RunView(Observed, Ref):
     """A commit as a run reads it: every read is recorded as an input of the run."""
 
     def __init__(self, repository: Stores, commit: Commit, reads: Reads, *, name: str = "") -> None:
         super().__init__(repository, commit, name=name)
         self._reads = reads
 
-    def _find_value(self, key: bytes) -> bytes | None:
-        """Return the committed value record at the key, or None."""
-        self._reads.note_path(self.commit.id, key.decode())
-        return super()._find_value(key)
-
-    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return key and committed value record, side by side, at the keys."""
-        self._reads.note_paths(self.commit.id, keys)
-        return super()._find_rows(keys)
-
-    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return the commit's tree below `prefix`."""
-        self._reads.note(self.commit.id, prefix.decode())
-        return super()._snapshot(start, prefix)
+    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
+        """Record inputs of the run."""
+        self._reads.note_all(at or self.commit.id, places, files=files)
 
 
-class SourceBranch(Branch):
+class SourceBranch(Observed, Branch):
     """Another branch as a step reads it: reads are recorded as inputs of the run, from its head."""
 
     def __init__(self, repository: Stores, name: str, reads: Reads) -> None:
         super().__init__(repository, name)
         self._reads = reads
 
-    def _find_value(self, key: bytes) -> bytes | None:
-        """Return the value record at the key, staged or committed, or None."""
-        self._reads.note_path(self.head.id, key.decode())
-        return super()._find_value(key)
-
-    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return key and value record, side by side, at the keys, staged or committed."""
-        self._reads.note_paths(self.head.id, keys)
-        return super()._find_rows(keys)
-
-    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return the head below `prefix`, with the staged writes."""
-        self._reads.note(self.head.id, prefix.decode())
-        return super()._snapshot(start, prefix)
+    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
+        """Record inputs of the run."""
+        self._reads.note_all(at or self.head.id, places, files=files)
 
 
-class RunBranch(Branch):
+class RunBranch(Observed, Branch):
     """A branch of an attempt: its work renews the lease, and its reads are recorded.
 
     A read is recorded as an input from the commit of the target that the branch was forked from.
@@ -240,31 +213,9 @@ class RunBranch(Branch):
         """The branch without recording: its reads are not inputs of the run."""
         return Branch(self.repository, self._name)
 
-    def _find_value(self, key: bytes) -> bytes | None:
-        """Return the value record at the key, staged or committed, or None."""
-        self._reads.note_path(self._attempt.known.base, key.decode())
-        return super()._find_value(key)
-
-    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return key and value record, side by side, at the keys, staged or committed."""
-        self._reads.note_paths(self._attempt.known.base, keys)
-        return super()._find_rows(keys)
-
-    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return the head below `prefix`, with the staged writes."""
-        self._reads.note(self._attempt.known.base, prefix.decode())
-        return super()._snapshot(start, prefix)
-
-    def has_below(self, prefix: PathText) -> bool:
-        """Return whether any path starts with `prefix`; at most one path is read."""
-        prefix = prefix_text(prefix, "prefix")
-        self._reads.note(self._attempt.known.base, prefix)
-        return super().has_below(prefix)
-
-    def move(self, path: PathText, to: PathText) -> int:
-        """Stage files under other paths; see `Branch.move`. They are inputs of the run."""
-        self._reads.note(self._attempt.known.base, prefix_text(path, "path"))
-        return super().move(path, to)
+    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
+        """Record inputs of the run."""
+        self._reads.note_all(at or self._attempt.known.base, places, files=files)
 
     @cached_property
     def spark(self) -> "SparkSession":

@@ -19,6 +19,7 @@ from typing import Final
 
 from graveler.clock import from_unix_us, unix_us
 from graveler.errors import (
+    AlreadyExistsError,
     CorruptionError,
     FencedError,
     GravelerError,
@@ -44,16 +45,35 @@ _NEWEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """The newest try of a step: the attempt of the run, the number of the try, and its fence."""
+    """The newest try of a step.
+
+    Attributes:
+        attempt: The attempt of the run.
+        number: Number of the try.
+        fence: Unique to the try.
+        owner: The only one who may use the step in this attempt; "" if anybody may.
+        joined: The commit with which an owner's step last joined; "" if it changed nothing.
+        joined_in: The attempt of that join.
+    """
 
     attempt: int = 0
     number: int = 0
     fence: str = ""
+    owner: str = ""
+    joined: str = ""
+    joined_in: int = 0
 
 
 def _decode_try(raw: bytes) -> _Try:
     fields = Fields(decode_json(raw, "step record"), "step record")
-    return _Try(fields.number("attempt"), fields.number("number"), fields.text("fence"))
+    return _Try(
+        fields.number("attempt"),
+        fields.number("number"),
+        fields.text("fence"),
+        fields.text("owner", ""),
+        fields.digest("joined", ""),
+        fields.number("joined_in", 0),
+    )
 
 
 class RunRecords:
@@ -206,7 +226,7 @@ class RunRecords:
         return self._tries.place(step_branch)
 
     def next_try(
-        self, step_branch: str, run_attempt: int, newest: Version | None
+        self, step_branch: str, run_attempt: int, newest: Version | None, owner: str = ""
     ) -> tuple[int, str]:
         """Count a try of a step; return its number and its fence, both unique to the try.
 
@@ -214,9 +234,11 @@ class RunRecords:
             step_branch: The branch of the step.
             run_attempt: The attempt of the run.
             newest: The version that was found at `try_place`.
+            owner: The owner of the step, or "".
 
         Raises:
             FencedError: A newer attempt of the run has started the step.
+            AlreadyExistsError: In this attempt, the step has another owner.
         """
         clock, ids = self.stores.clock, self.stores.ids
         what = f"step {step_branch!r}"
@@ -228,12 +250,55 @@ class RunRecords:
                     f"{what}: attempt {newest.attempt} of the run has started it; "
                     f"this is attempt {run_attempt}"
                 )
-            return _Try(run_attempt, newest.number + 1, ids.unique())
+            theirs = newest.owner if newest.attempt == run_attempt else ""
+            if owner and theirs and theirs != owner:
+                raise AlreadyExistsError(
+                    f"{what}: in attempt {run_attempt} it belongs to {theirs!r}, and {owner!r} would "
+                    "replace its work: give one of the two steps another name"
+                )
+            return replace(
+                newest,
+                attempt=run_attempt,
+                number=newest.number + 1,
+                fence=ids.unique(),
+                owner=owner or theirs,
+            )
 
         new = self._tries.updated(
             step_branch, counted, what=what, clock=clock, ids=ids, known=newest or ABSENT_VERSION
         ).record
         return new.number, new.fence
+
+    def end_try(self, step_branch: str, fence: str, joined: str | None) -> None:
+        """Record the end of an owner's try, unless a newer try was started.
+
+        Args:
+            step_branch: The branch of the step.
+            fence: The fence of the try.
+            joined: The commit with which it joined, or "" if it changed nothing; None for a try that
+                failed, after which a step that has not joined in the attempt has no owner.
+        """
+
+        def ended(newest: _Try | None) -> _Try:
+            if newest is None or newest.fence != fence:
+                return newest or _Try()
+            if joined is not None:
+                return replace(newest, joined=joined, joined_in=newest.attempt)
+            return newest if newest.joined_in == newest.attempt else replace(newest, owner="")
+
+        self._tries.update(
+            step_branch,
+            ended,
+            what=f"step {step_branch!r}",
+            clock=self.stores.clock,
+            ids=self.stores.ids,
+        )
+
+    def joins(self, branch: str) -> Iterator[str]:
+        """Yield the commit with which each step of an owner last joined, in any attempt."""
+        for _, value in self.stores.kv.scan_below(self._partition, _STEP + f"{branch}.".encode()):
+            if commit := _decode_try(value).joined:
+                yield commit
 
     def last_try_fence(self, step_branch: str) -> str:
         """Return the fence of the newest try of a step, or ""."""

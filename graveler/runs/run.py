@@ -81,6 +81,7 @@ class Run(RunBranch):
         try_number: int = 1,
         metadata: Mapping[str, str] | None = None,
         tables: str = "replace",
+        owner: str = "",
     ) -> Step:
         """Start a try of a step on a branch of its own; use it in a ``with`` block.
 
@@ -90,9 +91,12 @@ class Run(RunBranch):
             metadata: Metadata of the commit.
             tables: What becomes of the Delta tables that an earlier try wrote. ``replace`` puts them
                 back to the version before it. ``keep`` leaves them, and the step replaces its rows.
+            owner: Name of the program that the step belongs to, such as the run of an orchestrator. In
+                one attempt, the step then accepts no other owner.
 
         Raises:
             FencedError: A newer attempt owns the run.
+            AlreadyExistsError: In this attempt, the step has another owner.
             MergeConflictError: Others wrote later versions of a table that is to be replaced.
             ExpiredError: An earlier file must return, and its bytes are gone.
         """
@@ -106,6 +110,7 @@ class Run(RunBranch):
             try_number=try_number,
             metadata=dict(metadata or {}),
             keeps_tables=keeps,
+            owner=text(owner, "owner", empty=True, most=RUN_KEY_BYTES),
         )
 
     def step_environment(
@@ -158,6 +163,15 @@ class Run(RunBranch):
             made: Steps that succeeded, each with the id of its commit on the run's branch.
         """
         return lost_steps(self.repository, self.record, pairs(made, "made"))
+
+    def last_joins(self) -> Mapping[str, Commit]:
+        """Return the commit with which each step of an owner last joined, in any attempt, by its name.
+
+        The work may be lost since, as when the run's branch was deleted; see `lost_steps`.
+        """
+        commits = self.repository.refs.commits
+        found = filter(None, map(commits.find, self._records.joins(self.branch)))
+        return {commit.metadata["graveler.step"]: commit for commit in found}
 
     def _marks(self) -> dict[str, str]:
         marks = {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}

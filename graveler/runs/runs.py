@@ -59,7 +59,13 @@ class Runs:
         self._records = RunRecords(repository)
         self._reaped: datetime | None = None
 
-    def open(self, key: str, **terms: Unpack[RunTerms]) -> Run:
+    def open(
+        self,
+        key: str,
+        *,
+        accepts: Callable[[RunRecord | None], None] | None = None,
+        **terms: Unpack[RunTerms],
+    ) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
 
         An open or parked run resumes with the commits of its branch. A new, published or rolled back
@@ -67,10 +73,12 @@ class Runs:
 
         Args:
             key: Any text that names the run by its output, such as its hour.
+            accepts: As for `open_or_attach`.
             terms: Any of ``into``, ``metadata``, ``on_failure``, ``lease`` and ``ttl``; see
                 `RunTerms`.
         """
-        record = open_run(self._records, Terms.of(key, within=self._repository, **terms))
+        checked = Terms.of(key, within=self._repository, accepts=accepts, **terms)
+        record = open_run(self._records, checked)
         self._reap_later(record.branch)
         return self._run(record)
 
@@ -191,7 +199,12 @@ class Runs:
         run, named = self.attach(handle), given.step
         with (
             run.renewing(),
-            run.step(named.name, try_number=named.try_number, metadata=named.metadata) as started,
+            run.step(
+                named.name,
+                try_number=named.try_number,
+                metadata=named.metadata,
+                owner=named.owner,
+            ) as started,
         ):
             yield started
 

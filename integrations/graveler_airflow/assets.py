@@ -7,7 +7,7 @@ a file. ``grav://connection@repository/…`` uses another connection than the de
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from airflow.sdk import Asset, AssetWatcher, CronPartitionTimetable, ObjectStoragePath
+from airflow.sdk import Asset, AssetAlias, AssetWatcher, CronPartitionTimetable, ObjectStoragePath
 
 from graveler.errors import InvalidInputError
 from graveler.names import check_branch, check_repository
@@ -93,6 +93,30 @@ def graveler_partitions(
     """
     uri = _uri(repo, ref, prefix, conn_id=graveler_conn_id)
     return Asset(name=name, uri=f"{uri}?{_BY_PARTITION}")
+
+
+def listed_assets(asset: Any, what: str) -> list[Asset | AssetAlias]:
+    """Return one asset or several as a list.
+
+    Args:
+        asset: An asset, an alias, several of them, or None.
+        what: Name of the argument in errors.
+
+    Raises:
+        InvalidInputError: Something in it has no events.
+    """
+    if asset is None:
+        return []
+    if isinstance(asset, (set, frozenset)):
+        asset = sorted(asset, key=repr)  # in one order in every process
+    several = list(asset) if isinstance(asset, (list, tuple)) else [asset]
+    for each in several:
+        if not isinstance(each, (Asset, AssetAlias)):
+            raise InvalidInputError(
+                f"{what} {each!r}: give an Asset or an AssetAlias, or a list of them: a reference or a "
+                "condition has no events"
+            )
+    return several
 
 
 def is_partitioned(asset: Asset) -> bool:

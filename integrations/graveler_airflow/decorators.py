@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import Context
@@ -10,7 +10,6 @@ from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factor
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from graveler_airflow.dag.handles import TaskStep, connection_of, find_handle, working_step
-from graveler_airflow.dag.task_states import push_joined
 from graveler_airflow.hook import final_failures
 from graveler_airflow.lineage.work import ReportsLineage, TaskWork
 from graveler_airflow.links import LINKS, point_to
@@ -23,7 +22,6 @@ class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
     """Runs a function in a step of the run that it is called with."""
 
     custom_operator_name = "@task.graveler"
-    works_in_steps: ClassVar[bool] = True
     operator_extra_links = LINKS
     template_fields: Sequence[str] = ("templates_dict", "op_args", "op_kwargs")
 
@@ -64,7 +62,8 @@ class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
             if not steps:
                 raise AirflowFailException(
                     f"{self.task_id} was called without a run: pass what "
-                    "`with graveler_run(...) as run` gives"
+                    "`with graveler_run(...) as run` gives. `airflow tasks test` runs a task alone, so "
+                    "none has opened the run: use `airflow dags test`"
                 )
             self._working = True
             try:
@@ -73,7 +72,6 @@ class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
                 self._working = False
             if self._stopping:
                 raise self._stopped()
-        push_joined(context, [step for _, step in steps])
         conn_id, first = steps[0]
         if first.result is not None:
             point_to(self, conn_id=conn_id, repo=first.repository.name, commit=first.result)

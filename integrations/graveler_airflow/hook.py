@@ -126,15 +126,20 @@ class GravelerHook(BaseHook):
             yield LineageRepository.of(repository, HookLineage(self, self.graveler_conn_id))
 
     @contextmanager
-    def opened(self, name: str = "") -> Iterator[Repository]:
-        """Open a repository as `repository` does, but without hook lineage."""
+    def opened(self, name: str = "", location: str = "") -> Iterator[Repository]:
+        """Open a repository as `repository` does, but without hook lineage.
+
+        Args:
+            name: The repository; the connection's if not given.
+            location: The location of the lake, if the caller knows it.
+        """
         name = name or self.default_repository
         if not name:
             raise InvalidInputError(
                 f"no repository: name one, or set the extra 'repo' of connection "
                 f"{self.graveler_conn_id!r}"
             )
-        with self.get_conn() as lake:
+        with open_lake(location or self.location) as lake:
             yield lake.repository(name)
 
     def test_connection(self) -> tuple[bool, str]:

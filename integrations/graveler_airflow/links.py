@@ -43,19 +43,19 @@ class _CommitLink(BaseOperatorLink):
 class GravelerCommitLink(_CommitLink):
     """A link to the task's commit."""
 
-    name = "Commit"
+    name = "Graveler commit"
 
 
 class GravelerDiffLink(_CommitLink):
     """A link to the changes of that commit."""
 
-    name = "Changes"
+    name = "Graveler changes"
 
 
 class GravelerRunLink(BaseOperatorLink):
     """A link to the graveler run of the task's DAG run."""
 
-    name = "Run"
+    name = "Graveler run"
 
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
         """Return the address of the plugin's page on the DAG run, or ""."""

@@ -1,8 +1,10 @@
 """Messages about the outcome of runs."""
 
+import asyncio
 import json
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow.sdk import BaseNotifier
@@ -55,7 +57,18 @@ class GravelerNotifier(BaseNotifier):
 
     def notify(self, context: Any) -> None:
         """Send the message."""
-        text = self.text(context)
+        self._send(self.text(context))
+
+    async def async_notify(self, context: Any) -> None:
+        """Send the message from the triggerer, which must not block, as for a deadline of a DAG."""
+        location = ""
+        hook = GravelerHook(self.graveler_conn_id)
+        with suppress(GravelerError, AirflowException):  # the report says why
+            hook.connection = await hook.aget_connection(self.graveler_conn_id)
+            location = await hook.aget_location()
+        await asyncio.to_thread(lambda: self._send(self._text(context, hook, location)))
+
+    def _send(self, text: str) -> None:
         if self.send is not None:
             self.send(text)
         if self.webhook:
@@ -65,13 +78,17 @@ class GravelerNotifier(BaseNotifier):
 
     def text(self, context: Any) -> str:
         """Return the message about the DAG run's graveler runs."""
-        # the callback of a DAG has a reduced context, which always has these values
-        dag_id, run_id = context["dag"].dag_id, context["run_id"]
+        return self._text(context, GravelerHook(self.graveler_conn_id))
+
+    def _text(self, context: Any, hook: GravelerHook, location: str = "") -> str:
+        if "dag" in context:  # the reduced context of a DAG's callback always has these values
+            dag_id, run_id = context["dag"].dag_id, context["run_id"]
+        else:  # a deadline has only the fields of the DAG run
+            dag_id, run_id = context["dag_run"]["dag_id"], context["dag_run"]["dag_run_id"]
         lines = [f"{dag_id}, run {run_id}"]
-        hook = GravelerHook(self.graveler_conn_id)
         mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}
         try:
-            with hook.opened(self.repo) as repository:
+            with hook.opened(self.repo, location) as repository:
                 report = [
                     line
                     for record in repository.runs.list()
@@ -93,9 +110,10 @@ def _ingestions(context: Any, hook: GravelerHook, repository: Repository) -> Ite
 
     Names that are templates are skipped: the callback of a DAG cannot render them.
     """
+    dag = context.get("dag")
     names = {
         (task.branch, task.into)
-        for task in context["dag"].tasks
+        for task in (() if dag is None else dag.tasks)
         if isinstance(task, GravelerIngestOperator)
         and task.graveler_conn_id == hook.graveler_conn_id
         and (task.repo or hook.default_repository) == repository.name

@@ -12,9 +12,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from graveler.config import is_environment_lake, lake_environment, program_environment
 from graveler.errors import InvalidInputError
-from graveler.runs import StepHandle, step_variables
-from graveler_airflow.dag.context import step_name, task_metadata
-from graveler_airflow.dag.handles import TaskStep, connection_of, find_handle
+from graveler.runs import step_variables
+from graveler_airflow.dag.handles import TaskStep, connection_of, find_handle, step_handle
 from graveler_airflow.decorators import GravelerTask
 from graveler_airflow.hook import GravelerHook
 
@@ -60,8 +59,7 @@ def _variables(run: Any, context: Context) -> dict[str, str]:
         variables = lake_environment(location)
         settings = variables[location.removeprefix("env:")]
         location = f"env:{_SETTINGS}"
-    step = StepHandle(step_name(context), context["ti"].try_number, task_metadata(context))
-    variables = step_variables(replace(handle, location=""), step)
+    variables = step_variables(replace(handle, location=""), step_handle(run, context))
     return {**variables, "GRAVELER_LAKE": location, _SETTINGS: settings}
 
 

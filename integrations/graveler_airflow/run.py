@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, Unpack
 
-from airflow.sdk import CronPartitionTimetable, TaskGroup, TriggerRule
+from airflow.sdk import AssetAlias, CronPartitionTimetable, TaskGroup, TriggerRule
 
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.repository.strategies import Strategy
-from graveler_airflow.assets import is_partitioned
-from graveler_airflow.dag.task_order import leaves_of, loosen, watched
+from graveler_airflow.assets import is_partitioned, listed_assets
+from graveler_airflow.dag.task_order import is_given, leaves_of, loosen, open_first, watched
 from graveler_airflow.operators.gates import GravelerGateOperator
 from graveler_airflow.operators.runs import (
     GravelerCloseRunOperator,
@@ -23,6 +23,7 @@ from graveler_airflow.operators.runs import (
 
 # for a store that is busy or unreachable; errors for which a retry does not help fail at once
 _RETRIES: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+_HOUR: Final = timedelta(hours=1)
 # parking a run must not wait for other tasks
 _URGENT: Final[dict[str, Any]] = {"priority_weight": 1000, "weight_rule": "absolute"}
 
@@ -58,7 +59,8 @@ def graveler_run(
         gates: Checks of the tree that the target would get: functions of a ``graveler.Candidate``.
             Gates that are tasks of the block (``@task.graveler_gate``) are added automatically.
         strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
-        asset: One asset or several; publishing makes an event that names the commit.
+        asset: One asset or alias, or several; publishing makes an event that names the commit. The event
+            of an alias is about the asset of the target.
         pool: The pool of the merge; with one slot, runs publish one after the other.
         group_id: The name of the task group; the repository's if not given. It is part of the
             run's key, so that a DAG may have several runs in one repository.
@@ -93,24 +95,31 @@ def graveler_run(
         closing.as_teardown(setups=opened)
         _check_failures_fail(opened.dag)
         _warn_of_timeout(opened)
-        _warn_of_partitions(opened, _listed(asset))
+        finer = _is_finer_than_hours(opened.dag.timetable)
+        _check_past(opened)
+        assets = listed_assets(asset, "asset")
+        _warn_of_partitions(opened, assets)
         with closing:
             yield opened.output
-            # setups and teardowns in the block are not work, and a gate of an outer run judges after
+            # a setup or teardown without the run is not work, and a gate of an outer run judges after
             # this run has published
             work = [
                 task
                 for task in group.iter_tasks()
-                if not (task.is_setup or task.is_teardown or _is_gate_of_outer(task, group))
+                if task is not closing
+                and not _is_gate_of_outer(task, group)
+                and (not (task.is_setup or task.is_teardown) or is_given(task, opened))
             ]
             checks = [task for task in work if _opening(task) is opened]
+            if finer:
+                _warn_of_hours(work)
             _order(checks, [task for task in work if task not in checks])
             merge = GravelerPublishRunOperator(
                 task_id="merge",
                 run=opened.output,
                 gates=_merged(gates, checks),
                 strategy=strategy,
-                outlets=_listed(asset),
+                outlets=assets,
                 trigger_rule=TriggerRule.ALL_SUCCESS,  # overrides the default_args
                 **({"pool": pool} if pool else {}),
                 **_RETRIES,
@@ -119,8 +128,10 @@ def graveler_run(
             if work:
                 merge.trigger_rule = TriggerRule.NONE_FAILED
         merge.set_downstream(closing)  # Airflow drops it when blocks are nested
-        loosen(opened, [*work, merge])  # leaving the block may have put the merge after it
+        open_first(opened, group)
+        loosen(opened, group.iter_tasks())  # leaving the block may have put the merge after it
         closing.watch(opened, merge, checks)
+        opened.is_complete = True
 
 
 def _opening(gate: Any) -> Any:
@@ -153,18 +164,41 @@ def _merged(gates: Iterable[Gate | Check], checks: list[Any]) -> list[Gate]:
     return named
 
 
-def _listed(asset: Any) -> list[Any]:
-    if asset is None:
-        return []
-    return list(asset) if isinstance(asset, (list, tuple)) else [asset]
-
-
 def _check_failures_fail(dag: Any) -> None:
     if dag.fail_fast:
         raise InvalidInputError(
             f"DAG {dag.dag_id!r} has fail_fast: Airflow skips the other tasks when one has failed, "
             "and a DAG run whose last task was skipped is a success, with nothing published: leave "
             "it off; tasks downstream of a failed one do not run anyway"
+        )
+
+
+def _is_finer_than_hours(timetable: Any) -> bool:
+    """Return whether a schedule has several times in an hour."""
+    for each in getattr(timetable, "timetables", [timetable]):
+        minutes = getattr(each, "expression", "").partition(" ")[0]
+        delta = getattr(each, "delta", None)
+        if set(",-*/") & set(minutes) or (isinstance(delta, timedelta) and delta < _HOUR):
+            return True
+    return False
+
+
+def _warn_of_hours(work: Iterable[Any]) -> None:
+    for task in work:
+        function = getattr(task, "partial_kwargs", vars(task)).get("python_callable")
+        if "hour_prefix" in getattr(getattr(function, "__code__", None), "co_names", ()):
+            warnings.warn(
+                f"{task.task_id} uses hour_prefix, and DAG {task.dag.dag_id!r} has several runs in an "
+                "hour, which share that folder: if each run should have its own, use partition_prefix",
+                stacklevel=4,  # the with statement in the DAG's file
+            )
+
+
+def _check_past(opened: GravelerOpenRunOperator) -> None:
+    if opened.depends_on_past and isinstance(opened.dag.timetable, CronPartitionTimetable):
+        raise InvalidInputError(
+            f"DAG {opened.dag.dag_id!r} has partitions and depends_on_past, and Airflow ignores it for "
+            "partitions: set max_active_runs=1, or use CronDataIntervalTimetable"
         )
 
 
@@ -184,8 +218,8 @@ def _warn_of_partitions(opened: GravelerOpenRunOperator, assets: list[Any]) -> N
     if not isinstance(dag.timetable, CronPartitionTimetable):
         return
     for asset in assets:
-        # a watcher's events have no partition
-        if asset.watchers or is_partitioned(asset):
+        # a watcher's events have no partition, and the events of an alias have other assets
+        if isinstance(asset, AssetAlias) or asset.watchers or is_partitioned(asset):
             continue
         warnings.warn(
             f"DAG {dag.dag_id!r} has partitions, and so have the events of asset {asset.name!r}: "

@@ -100,4 +100,4 @@ def test_every_verb_takes_json_and_says_what_it_is_for(cli, folder):
 
 
 def test_the_version_is_told(cli):
-    assert cli("--version").out == "graveler 0.1.0\n"
+    assert cli("--version").out == "graveler 0.2.0\n"

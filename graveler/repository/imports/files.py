@@ -24,7 +24,7 @@ from graveler.errors import (
     SourceChangedError,
 )
 from graveler.objects.address import AddressBook
-from graveler.objects.store import PIECE_BYTES, ObjectStore
+from graveler.objects.store import PIECE_BYTES, ObjectStore, local_failure
 from graveler.reads.bounded import csv_rows, orc_batches, parquet_batches, text_columns
 from graveler.reads.stores import Stores
 
@@ -119,7 +119,7 @@ def _opened(located_file: Located) -> Iterator[tuple[BinaryIO, int]]:
             yield stream, before.st_size
             after = file.stat()
     except OSError as error:
-        raise InvalidInputError(f"cannot read {file}: {error.strerror or error}") from error
+        raise local_failure(error, f"cannot read {file}: {error.strerror or error}") from error
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise SourceChangedError(f"{file} changed while it was read: import it again")
 

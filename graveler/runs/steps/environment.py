@@ -40,12 +40,14 @@ class StepHandle:
         try_number: The caller's count of tries, stored in the commit.
         metadata: Metadata of the commit.
         fence: Fence of the open try; "" if the step is to be opened.
+        owner: Name of the program that the step belongs to; see `Run.step`.
     """
 
     name: str
     try_number: int = 1
     metadata: Mapping[str, str] = field(default_factory=dict)
     fence: str = ""
+    owner: str = ""
 
     def to_json(self) -> str:
         """Return the handle as text."""
@@ -68,6 +70,7 @@ class StepHandle:
                 handle.number("try_number"),
                 handle.pairs("metadata"),
                 handle.text("fence"),
+                handle.text("owner", ""),
             )
         except CorruptionError as error:
             raise InvalidInputError(f"not a step handle ({error}): {text[:80]!r}") from error

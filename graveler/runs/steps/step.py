@@ -148,6 +148,7 @@ class _Try:
         start: The fork without the work of the earlier success.
         earlier: The commit with which the work that this try replaces joined, or None.
         how: How the earlier work is withdrawn.
+        owner: The owner of the step, or "".
     """
 
     step: str
@@ -159,6 +160,7 @@ class _Try:
     start: Commit
     earlier: Commit | None
     how: Mapping[str, bool]
+    owner: str
 
 
 def open_step(
@@ -168,11 +170,13 @@ def open_step(
     try_number: int,
     metadata: Mapping[str, str],
     keeps_tables: bool = False,
+    owner: str = "",
 ) -> "Step":
     """Start a try of the step `name` on its own branch, and fence its earlier tries.
 
     Raises:
         FencedError: A newer attempt owns the run.
+        AlreadyExistsError: In this attempt, the step has another owner.
     """
     stores, records, run = attempt.stores, attempt.records, attempt.handle
     branch = step_branch(run.branch, name)
@@ -184,7 +188,7 @@ def open_step(
     attempt.saw(records.read(run.key, mine) or records.get(run.key))
     attempt.work()
     fork = head_of(stores, run, of_run)
-    number, fence = records.next_try(branch, run.attempt, newest)
+    number, fence = records.next_try(branch, run.attempt, newest, owner)
     known = attempt.known
     earlier = _earlier(stores, known, fork, branch, name)
     how = {"fresh": known.fresh, "keeps_tables": keeps_tables}
@@ -213,7 +217,7 @@ def open_step(
         drop_branch(stores, branch, up_to=run.attempt)
         raise
     pairs = {**known.metadata, **metadata}
-    work = _Try(name, try_number, number, fence, pairs, fork, start, earlier, how)
+    work = _Try(name, try_number, number, fence, pairs, fork, start, earlier, how, owner)
     return Step(attempt, work)
 
 
@@ -346,6 +350,7 @@ class Step(RunBranch):
         """Discard a failed try without masking its error."""
         try:
             self.discard()
+            self._end(None)
         except Exception:  # noqa: BLE001 - must not mask the first error
             _log.exception(
                 "step %s: its branch could not be dropped; the run's end will", self.step
@@ -372,8 +377,13 @@ class Step(RunBranch):
             with owned(self._name, self._fence):
                 done = self.head
         self.result = self._join(done, message or title)
+        self._end("" if self.result is None else self.result.id)
         self.discard()
         return self.result
+
+    def _end(self, joined: str | None) -> None:
+        if self._work.owner:
+            self._attempt.records.end_try(self._name, self._fence, joined)
 
     def _join(self, done: Commit, message: str) -> Commit | None:
         """Land the step's work on the run's branch; None if it changed nothing."""

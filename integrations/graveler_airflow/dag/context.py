@@ -1,5 +1,6 @@
 """Values from a DAG run: its hour, the key of its graveler run, metadata of commits, pages."""
 
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -7,22 +8,29 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from graveler.errors import InvalidInputError
-from graveler.lake import Origin
-from graveler.names import hour_text
+from graveler.lake import Origin, RunRecord, RunState
+from graveler.names import hour_folder, hour_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+HANDOVER_NAME: Final = "graveler_name"
+"""The name in the conf of a DAG run that was given a run, as a part of the names of its steps."""
 
 PARTITION_KEY: Final = "%Y-%m-%dT%H:%M"
 """The format of the partition keys of hours."""
 
 
 def run_hour(context: "Context") -> datetime:
-    """Return the hour of a DAG run in UTC.
+    """Return the hour of a DAG run in UTC: its time, rounded down to the hour; see `run_time`."""
+    return run_time(context).replace(minute=0, second=0, microsecond=0)
+
+
+def run_time(context: "Context") -> datetime:
+    """Return the time of a DAG run in UTC.
 
     It is the time of the partition if the timetable has partitions, else the start of the data
-    interval, else the logical date, else the time at which the run was due. It is rounded down to
-    the hour.
+    interval, else the logical date, else the time at which the run was due.
 
     Raises:
         InvalidInputError: The partition of the run is not a time.
@@ -34,8 +42,15 @@ def run_hour(context: "Context") -> datetime:
         or context.get("logical_date")
         or context["dag_run"].run_after
     )
-    exact = datetime.fromtimestamp(moment.timestamp(), UTC)
-    return exact.replace(minute=0, second=0, microsecond=0)
+    return datetime.fromtimestamp(moment.timestamp(), UTC)
+
+
+def run_folder(context: "Context") -> str:
+    """Return the folder of a DAG run: its time to the minute, or its partition if that is no time."""
+    try:
+        return hour_folder(run_time(context))
+    except InvalidInputError:
+        return str(context.get("partition_key"))
 
 
 def _date_of(partition_key: str | None) -> datetime | None:
@@ -87,6 +102,16 @@ def run_metadata(context: "Context") -> dict[str, str]:
     ).metadata()
 
 
+def way_out(record: RunRecord) -> str:
+    """Return what to do with a run that is not published."""
+    if record.state is not RunState.PARKED:
+        return "clear the whole DAG run to do it again: nothing of it is kept"
+    return (
+        "fix the cause and clear the failed tasks with 'only failed' off, and the next attempt resumes "
+        f"from that branch; `graveler run show {shlex.quote(record.key)}` shows it"
+    )
+
+
 def task_metadata(context: "Context") -> dict[str, str]:
     """Return the metadata with which a commit names its task and DAG run."""
     ti = context["ti"]
@@ -100,10 +125,28 @@ def task_metadata(context: "Context") -> dict[str, str]:
     return metadata
 
 
-def step_name(context: "Context") -> str:
-    """Return the name of a task's step; each instance of a mapped task has its own step."""
-    ti = context["ti"]
-    return f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)
+def step_name(context: Mapping[str, Any], opener: str = "") -> str:
+    """Return the name of a task's step; each instance of a mapped task has its own step.
+
+    In the DAG that opened the run, it is the id of the task. In a DAG run that was given the run,
+    the id of the DAG comes before it, and the name that the conf gives.
+
+    Args:
+        context: The context of the task.
+        opener: The DAG that opened the run.
+    """
+    ti, run = context["ti"], context["dag_run"]
+    task = f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)
+    name = str((getattr(run, "conf", None) or {}).get(HANDOVER_NAME) or "")
+    if not name and opener in ("", run.dag_id):
+        return task
+    return f"{run.dag_id} {name}".strip() + f":{task}"
+
+
+def step_owner(context: Mapping[str, Any]) -> str:
+    """Return the owner of the steps of a DAG run."""
+    run = context["dag_run"]
+    return f"{run.dag_id} {run.run_id}"
 
 
 def _is_mapped(ti: Any) -> bool:

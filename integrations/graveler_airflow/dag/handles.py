@@ -9,10 +9,24 @@ from typing import Final, Self
 
 from airflow.sdk import Context
 
-from graveler.errors import FencedError, GravelerError, InvalidInputError, RunStateError
+from graveler.errors import (
+    AlreadyExistsError,
+    FencedError,
+    GravelerError,
+    InvalidInputError,
+    RunStateError,
+)
 from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.names import hour_folder
-from graveler_airflow.dag.context import run_hour, step_name, task_metadata
+from graveler.runs import StepHandle
+from graveler_airflow.dag.context import (
+    HANDOVER_NAME,
+    run_folder,
+    run_hour,
+    step_name,
+    step_owner,
+    task_metadata,
+)
 from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import open_lake
 
@@ -21,10 +35,13 @@ _log: Final = logging.getLogger(__name__)
 _MARK: Final = "graveler.run"
 _CONNECTION: Final = "graveler.conn_id"
 _OPENED_BY: Final = "graveler.opened_by"
+_DAG: Final = "graveler.dag_id"
 _LIVE: Final = (RunState.OPEN, RunState.PUBLISHING)
 
 
-def pack(handle: RunHandle, conn_id: str = "", opened_by: str = "") -> dict[str, str]:
+def pack(
+    handle: RunHandle, conn_id: str = "", opened_by: str = "", dag_id: str = ""
+) -> dict[str, str]:
     """Return a handle as the value of an XCom; it holds no secret.
 
     It names the connection and not the location of the lake, which each worker looks up.
@@ -33,10 +50,11 @@ def pack(handle: RunHandle, conn_id: str = "", opened_by: str = "") -> dict[str,
         handle: The handle.
         conn_id: The connection through which the run was opened; "" keeps the handle's location.
         opened_by: The id of the task that opened it.
+        dag_id: The id of the DAG of that task.
     """
     if conn_id:
         handle = replace(handle, location="")
-    return {_MARK: handle.to_json(), _CONNECTION: conn_id, _OPENED_BY: opened_by}
+    return {_MARK: handle.to_json(), _CONNECTION: conn_id, _OPENED_BY: opened_by, _DAG: dag_id}
 
 
 def find_handle(value: object) -> RunHandle | None:
@@ -49,6 +67,16 @@ def find_handle(value: object) -> RunHandle | None:
 def connection_of(value: object) -> str:
     """Return the connection through which the run of a packed handle was opened, or ""."""
     return str(value.get(_CONNECTION, "")) if isinstance(value, Mapping) else ""
+
+
+def step_handle(value: Mapping[str, str], context: Context) -> StepHandle:
+    """Return the step of a task in the run of a packed handle."""
+    return StepHandle(
+        step_name(context, value.get(_DAG, "")),
+        context["ti"].try_number,
+        task_metadata(context),
+        owner=step_owner(context),
+    )
 
 
 @contextmanager
@@ -113,13 +141,23 @@ def working_step(
 
     Raises:
         FencedError: The attempt is over.
+        AlreadyExistsError: Another DAG run has a step of this name in the attempt.
     """
     with attached(value) as run, run.renewing():
-        step = run.step(
-            step_name(context),
-            try_number=context["ti"].try_number,
-            metadata={**(metadata or {}), **task_metadata(context)},
-        )
+        named = step_handle(value, context)  # type: ignore[arg-type]  # a packed handle
+        try:
+            step = run.step(
+                named.name,
+                try_number=named.try_number,
+                metadata={**(metadata or {}), **named.metadata},
+                owner=named.owner,
+            )
+        except AlreadyExistsError as error:
+            raise AlreadyExistsError(
+                f"step {named.name!r} of run {run.key!r}: {error}: give each hand-over of the run a name, "
+                f'as in conf={{"run": …, "{HANDOVER_NAME}": "north"}}; or, to repeat the same work, the '
+                "same trigger_run_id with reset_dag_run=True"
+            ) from error
         with TaskStep.of(step, context) as bound:
             yield bound
         if bound.result is None:
@@ -155,3 +193,11 @@ class TaskStep(Step):
     def hour_prefix(self, root: str) -> str:
         """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the run's hour."""
         return f"{root.rstrip('/')}/{hour_folder(self.hour)}/"
+
+    def partition_prefix(self, root: str) -> str:
+        """Return the folder of the DAG run, for schedules that are finer than an hour.
+
+        It is ``<root>/YYYY/MM/DD/hh:mm/`` with the minute of the run, or ``<root>/<partition>/`` if
+        the partition is no time.
+        """
+        return f"{root.rstrip('/')}/{run_folder(self.context)}/"

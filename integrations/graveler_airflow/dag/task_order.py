@@ -7,9 +7,10 @@ count as a success.
 """
 
 from collections.abc import Iterable
+from inspect import signature
 from typing import Any, Final
 
-from airflow.sdk import TriggerRule
+from airflow.sdk import TriggerRule, XComArg
 
 from graveler.errors import InvalidInputError
 
@@ -18,6 +19,12 @@ _PROPAGATE_FAILURE: Final = (
     TriggerRule.NONE_FAILED,
     TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
 )
+_NEED_ANOTHER_END: Final = (
+    TriggerRule.ALL_FAILED,
+    TriggerRule.ALL_SKIPPED,
+    TriggerRule.ONE_FAILED,
+)
+_WAITS: Final = ("wait_for_completion", "wait_for_termination")
 
 
 def _propagates_failure(task: Any) -> bool:
@@ -35,16 +42,26 @@ def watched(tasks: Iterable[Any]) -> list[Any]:
     """Return the tasks for which the merge must wait to notice every failure among `tasks`.
 
     These are the last tasks, and each task whose failure a downstream task would mask.
+
+    Raises:
+        InvalidInputError: A setup is the last task.
     """
     tasks = list(tasks)
     by_id = {task.task_id: task for task in tasks}
-    last = {task.task_id for task in leaves_of(tasks)}
+    last = {task.task_id for task in leaves_of(task for task in tasks if not task.is_teardown)}
+    for task in tasks:
+        if task.is_setup and task.task_id in last:
+            raise InvalidInputError(
+                f"{task.task_id} is a setup that is given the run, and no task of the block follows it: "
+                "let one follow, because Airflow lets no merge wait for a setup"
+            )
+    last |= {task.task_id for task in leaves_of(tasks)}
     return [
         task
         for task in tasks
-        if task.task_id in last
+        if (task.task_id in last and not task.is_setup)
         or any(
-            not _propagates_failure(by_id[after])
+            not (task.is_setup or _propagates_failure(by_id[after]))
             for after in task.downstream_task_ids & by_id.keys()
         )
     ]
@@ -55,17 +72,68 @@ def loosen(setup: Any, tasks: Iterable[Any]) -> None:
 
     A task that is called with the run waits for the opening of the run. Airflow requires the rule
     ``all_success`` for a task that waits for a setup directly. A task with another rule waits for
-    tasks that have waited for the setup.
+    tasks that have waited for the setup. If it waits for setups alone, the rules that a success
+    satisfies are equal.
     """
     for task in tasks:
-        others = task.upstream_task_ids - {setup.task_id}
-        if task.trigger_rule != TriggerRule.ALL_SUCCESS and others:
-            setup.downstream_task_ids.discard(task.task_id)
-            task.upstream_task_ids.discard(setup.task_id)
+        if task.trigger_rule == TriggerRule.ALL_SUCCESS or task.is_teardown:
+            continue
+        others = [other for other in task.upstream_list if other is not setup]
+        if any(setup.task_id in other.get_flat_relative_ids(upstream=True) for other in others):
+            _disconnect(setup, task)
+        elif (
+            setup in task.upstream_list
+            and all(other.is_setup for other in others)
+            and task.trigger_rule not in _NEED_ANOTHER_END
+        ):
+            task.trigger_rule = TriggerRule.ALL_SUCCESS
+
+
+def _disconnect(before: Any, after: Any) -> None:
+    before.downstream_task_ids.discard(after.task_id)
+    after.upstream_task_ids.discard(before.task_id)
+
+
+def open_first(opened: Any, block: Any) -> None:
+    """Let the opening of a run wait for no task of its block, as Airflow's teardowns would have it."""
+    for task in opened.upstream_list:
+        if block.has_task(task):
+            _disconnect(task, opened)
+
+
+def check_rules(setup: Any, tasks: Iterable[Any]) -> None:
+    """Raise InvalidInputError for a task after the setup whose trigger rule Airflow does not accept."""
+    for task in tasks:
+        if task.trigger_rule != TriggerRule.ALL_SUCCESS and not task.is_teardown:
+            raise InvalidInputError(
+                f"{task.task_id} (trigger_rule {TriggerRule(task.trigger_rule).value!r}) waits for "
+                f"{setup.task_id}, and Airflow accepts only the rule 'all_success' there: leave the "
+                f"rule out, or let {task.task_id} follow another task of the run"
+            )
+
+
+def is_given(task: Any, opened: Any) -> bool:
+    """Return whether a task, mapped or not, has the run that `opened` opens in its arguments."""
+    if hasattr(task, "partial_kwargs"):
+        given: Any = task.partial_kwargs
+        if opened in task.iter_mapped_dependencies():
+            return True
+    else:
+        given = [getattr(task, field, None) for field in task.template_fields]
+    return any(operator is opened for operator, _ in XComArg.iter_xcom_references(given))
+
+
+def _not_waiting(task: Any) -> str:
+    """Return the argument by which a task does not wait for what it starts; "" if it waits."""
+    values = vars(task)
+    if hasattr(task, "partial_kwargs"):
+        arguments = signature(task.operator_class.__init__).parameters.values()
+        values = {item.name: item.default for item in arguments} | task.partial_kwargs
+    return next((name for name in _WAITS if values.get(name) is False), "")
 
 
 def check_waited_for(opened: Any, merge: Any) -> None:
-    """Raise InvalidInputError if a task outside the block works in the run while it is published.
+    """Raise InvalidInputError if a task may work in the run while it is published.
 
     A task after the merge may have the run, because the run then accepts no more writes.
 
@@ -75,15 +143,20 @@ def check_waited_for(opened: Any, merge: Any) -> None:
     """
     before = merge.get_flat_relative_ids(upstream=True)
     after = merge.get_flat_relative_ids(upstream=False)
-    block = {task.task_id for task in opened.task_group.iter_tasks()}
-    for task in opened.downstream_list:
-        if task.task_id in before | after | block or task.is_setup or task.is_teardown:
+    for task in opened.dag.tasks:
+        if task is merge or task.task_id in after or not is_given(task, opened):
             continue
-        raise InvalidInputError(
-            f"{task.task_id} is called with the run of {opened.task_id} outside its block, and "
-            f"{merge.task_id} does not wait for it: its work could be missing from what is "
-            "published. Call it inside the `with graveler_run(...)` block"
-        )
+        if argument := _not_waiting(task):
+            raise InvalidInputError(
+                f"{task.task_id} is given the run of {opened.task_id} and does not wait for what it "
+                f"starts, so {merge.task_id} cannot wait for it either: set {argument}=True"
+            )
+        if task.task_id not in before:
+            raise InvalidInputError(
+                f"{task.task_id} is called with the run of {opened.task_id} outside its block, and "
+                f"{merge.task_id} does not wait for it: its work could be missing from what is "
+                "published. Call it inside the `with graveler_run(...)` block"
+            )
 
 
 def check_failures_show(merge: Any) -> None:

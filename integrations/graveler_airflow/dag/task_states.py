@@ -3,23 +3,23 @@
 A run must have the work of exactly the tasks that Airflow calls done. Airflow stores the tasks that
 have succeeded, and the run stores the steps that have joined it. The two can differ: a branch may be
 dropped while its finished tasks stay finished, or a task that wrote in an earlier attempt is skipped
-in this one. Each task pushes the commit of its step as an XCom. From these commits and the states of
-the tasks, opening and publishing the run restore the agreement.
+in this one. The lake remembers the last join of each step, with the DAG run and the task that made
+it. From these joins and the states of the tasks, opening and publishing the run restore the
+agreement. The steps of a DAG run that was given the run are done if the task that triggered it is.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import re
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from graveler.errors import RunStateError
-from graveler.lake import Run, RunState, Step
-from graveler.reads import Stores
-from graveler.runs.history import joined_steps, lost_steps
-from graveler_airflow.dag.context import step_name, task_metadata
+from graveler.lake import Run, RunState
+from graveler.runs.history import joined_steps
+from graveler_airflow.dag.context import task_metadata
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-_JOINED: Final = "graveler_joined"
 
 DONE: Final = ("success",)
 """The publish must have the work of tasks in these states."""
@@ -29,6 +29,8 @@ TO_RUN: Final = (None, "scheduled", "queued")
 """Tasks in these states have not run yet, or are not in the DAG run."""
 
 _UNSUCCESSFUL: Final = ("failed", "upstream_failed", *NO_PART)
+_UNKNOWN: Final = "unknown"
+_INDEX: Final = re.compile(r"_(\d+)$")
 
 
 class TaskStates:
@@ -42,33 +44,56 @@ class TaskStates:
     """
 
     def __init__(self, context: "Context") -> None:
+        self._context = context
         self._ti = context["ti"]
         self._run = context["dag_run"]
         self._known: dict[str, Mapping[str, str | None]] = {}
 
-    def is_in(self, states: Collection[str | None], task_id: str, step: str) -> bool:
-        """Return whether the task instance of this step is in one of the states."""
-        if task_id not in self._known:
-            self._known[task_id] = self._states([task_id])
-        index = step[len(task_id) :].strip("[]")
-        return self._known[task_id].get(f"{task_id}_{index}" if index else task_id) in states
+    def of_step(self, step: str, metadata: Mapping[str, str]) -> str | None:
+        """Return the state that decides about a step: that of its task, or of the task that triggered.
 
-    def made_by(
-        self, states: Collection[str | None], step: str, metadata: Mapping[str, str]
-    ) -> bool:
-        """Return whether a task of this DAG in one of the states made a step's commit."""
+        It is ``unknown`` for a step that no task of the DAG run made or triggered.
+
+        Args:
+            step: Name of the step.
+            metadata: Metadata of the commit with which it joined.
+        """
         task_id = metadata.get("airflow.task_id", "")
         index = metadata.get("airflow.map_index", "")
-        return (
-            metadata.get("airflow.dag_id") == self._run.dag_id
-            and step == (f"{task_id}[{index}]" if index else task_id)
-            and self.is_in(states, task_id, step)
-        )
+        dag_id = metadata.get("airflow.dag_id", "")
+        if dag_id == self._run.dag_id and step == (f"{task_id}[{index}]" if index else task_id):
+            return self._of(task_id, index)
+        return self._triggered.get((dag_id, metadata.get("airflow.run_id", "")), _UNKNOWN)
+
+    def _of(self, task_id: str, index: str = "") -> str | None:
+        if task_id not in self._known:
+            self._known[task_id] = self._states([task_id])
+        return self._known[task_id].get(f"{task_id}_{index}" if index else task_id)
+
+    @cached_property
+    def _triggered(self) -> Mapping[tuple[str, str], str | None]:
+        """The DAG runs that tasks of the DAG run have triggered, with the states of these tasks."""
+        found: dict[tuple[str, str], str | None] = {}
+        for task in self._context["dag"].tasks:
+            given = getattr(task, "partial_kwargs", None) or vars(task)
+            if "trigger_dag_id" not in given:
+                continue
+            self._of(task.task_id)
+            for name, state in self._known[task.task_id].items():
+                index = name.removeprefix(task.task_id).removeprefix("_")
+                run_id = self._ti.xcom_pull(
+                    task_ids=task.task_id,
+                    key="trigger_run_id",
+                    map_indexes=int(index) if index else -1,
+                )
+                found[str(given["trigger_dag_id"]), str(run_id)] = state
+        return found
 
     def unsuccessful(self) -> dict[str, str]:
         """Return the state of each task instance that ended without success, sorted by name."""
+        plain = self._context["dag"].task_dict
         return {
-            name: state
+            name if name in plain else _INDEX.sub(r"[\1]", name): state
             for name, state in sorted(self._states().items())
             if state is not None and state in _UNSUCCESSFUL
         }
@@ -79,23 +104,6 @@ class TaskStates:
             dag_id=run.dag_id, task_ids=task_ids, run_ids=[run.run_id]
         )
         return by_run.get(run.run_id, {})
-
-
-def push_joined(context: "Context", steps: Iterable[Step]) -> None:
-    """Push the commits with which the steps of this task joined; none if nothing changed."""
-    commits = [
-        [*_place(step.repository, step.run.key), step.result.id]
-        for step in steps
-        if step.result is not None
-    ]
-    if commits:
-        value = {"step": step_name(context), "commits": commits}
-        context["ti"].xcom_push(key=_JOINED, value=value)
-
-
-def pushes_joined(task: Any) -> bool:
-    """Return whether a task of a DAG, mapped or not, works in steps and pushes their commits."""
-    return bool(getattr(getattr(task, "operator_class", task), "works_in_steps", False))
 
 
 def undo_stale(context: "Context", run: Run) -> list[str]:
@@ -121,7 +129,7 @@ def _undo(context: "Context", run: Run, states: Collection[str | None]) -> list[
     stale = [
         step
         for step, joined in joined_steps(run.repository, run.record).items()
-        if joined.changed and tasks.made_by(states, step, joined.commit.metadata)
+        if joined.changed and tasks.of_step(step, joined.commit.metadata) in states
     ]
     for step in stale:
         run.undo_step(step, metadata=task_metadata(context))
@@ -135,28 +143,15 @@ def _check_nothing_lost(context: "Context", run: Run) -> None:
         RunState.PUBLISHING,
     ):
         return  # publishing reports that the attempt is over
-    lost = lost_steps(run.repository, record, dict(_joined_by_done_tasks(context, run)))
-    if lost:
+    tasks = TaskStates(context)
+    done = {
+        step: commit.id
+        for step, commit in run.last_joins().items()
+        if tasks.of_step(step, commit.metadata) in DONE
+    }
+    if lost := run.lost_steps(done):
         raise RunStateError(
             f"run {run.key!r}: the work of {', '.join(lost)} is gone, and Airflow does not repeat "
             "it by itself: its branch was dropped, or its publish was rolled back. Nothing is "
             f"published without it, {record.into!r} has not moved: clear the whole DAG run"
         )
-
-
-def _joined_by_done_tasks(context: "Context", run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the steps of the run whose tasks succeeded, each with its commit."""
-    states = TaskStates(context)
-    for task in filter(pushes_joined, context["dag"].tasks):
-        # one call for all instances of a mapped task
-        for value in context["ti"].xcom_pull(task_ids=[task.task_id], key=_JOINED) or ():
-            if value is None or not states.is_in(DONE, task.task_id, value["step"]):
-                continue
-            for *place, commit in value["commits"]:
-                if place == _place(run.repository, run.key):
-                    yield value["step"], commit
-
-
-def _place(repository: Stores, key: str) -> list[str]:
-    """Return the identity of a run in every process; a location may differ between workers."""
-    return [repository.uid, key]

@@ -3,20 +3,23 @@
 Airflow collects it as assets for tasks of any operator. OpenLineage turns them into datasets.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
 from airflow.sdk.lineage import NoOpCollector, get_hook_lineage_collector
 
-from graveler.arguments import BranchLike, PathText, RefLike, branch_text
+from graveler.arguments import BranchLike, RefLike
 from graveler.errors import GravelerError
-from graveler.lake import Branch, MergeResult, Ref, Repository
+from graveler.lake import Branch, Ref, Repository
 from graveler.model import Commit
-from graveler.reads import Stores
+from graveler.names import is_of_run
+from graveler.reads import Stores, View
 from graveler.reads.changes import diff_commits
-from graveler.reads.listing import Scan
+from graveler.reads.view import Observed
+from graveler.runs.record import decode_inputs
 from graveler_airflow.lineage.naming import folder_of, without_partitions
 
 _MOST_FILES: Final = 20_000
@@ -34,42 +37,49 @@ class HookLineage:
     def __init__(self, context: Any, conn_id: str) -> None:
         self._context = context
         self._conn_id = conn_id
+        self._seen: set[tuple[str, str, str, str]] = set()
 
     @property
     def is_on(self) -> bool:
         """Whether a plugin, such as that of OpenLineage, uses hook lineage."""
         return not isinstance(get_hook_lineage_collector(), NoOpCollector)
 
-    def read(self, repo: str, ref: str, path: str, commit: str) -> None:
-        """Note that a file, or the files below a prefix, were read from a commit."""
-        get_hook_lineage_collector().add_input_asset(
-            self._context, **self._asset(repo, ref, path, commit)
-        )
+    def read(self, repo: str, ref: str, paths: Iterable[str], commit: str) -> None:
+        """Note that files, or the files below prefixes, were read from a commit."""
+        for folder in {without_partitions(folder_of(path)) for path in paths}:
+            if (seen := (repo, ref, folder, commit)) not in self._seen:
+                self._seen.add(seen)
+                get_hook_lineage_collector().add_input_asset(
+                    self._context, **self._asset(repo, ref, folder, commit)
+                )
 
     def wrote(self, repo: str, ref: str, path: str, commit: str = "") -> None:
         """Note that a file was written; `commit` is "" if it is staged."""
         get_hook_lineage_collector().add_output_asset(
-            self._context, **self._asset(repo, ref, path, commit)
+            self._context,
+            **self._asset(repo, ref, without_partitions(folder_of(path)), commit),
         )
 
     def committed(self, stores: Stores, branch: str, commit: Commit) -> None:
-        """Note a commit on a branch, with the folders that it has changed."""
-        if not self.is_on or not commit.parents:
+        """Note a commit on a branch: the folders that it has changed, and the inputs of its run."""
+        if not self.is_on or is_of_run(branch):
             return
         with suppress(GravelerError):  # the commit exists, so the task must not fail
             before = stores.refs.commits.get(commit.parents[0])
             changes = islice(diff_commits(stores, before, commit), _MOST_FILES)
             folders = {without_partitions(folder_of(change.path)) for change in changes}
             for folder in sorted(folders):
-                self.wrote(stores.name, branch, folder, commit.id)
+                self.wrote(stores.name, branch, f"{folder}/", commit.id)
+            for read in decode_inputs(commit.metadata.get("graveler.inputs", "[]")):
+                self.read(stores.name, branch, [read.prefix], read.commit)
 
-    def _asset(self, repo: str, ref: str, path: str, commit: str) -> dict[str, Any]:
+    def _asset(self, repo: str, ref: str, folder: str, commit: str) -> dict[str, Any]:
         return {
             "scheme": "grav",
             "asset_kwargs": {
                 "repo": repo,
                 "ref": ref,
-                "prefix": without_partitions(folder_of(path)),
+                "prefix": folder,
                 "conn_id": self._conn_id,
             },
             "asset_extra": {"commit": commit} if commit else None,
@@ -84,7 +94,10 @@ class LineageRepository(Repository):
     @classmethod
     def of(cls, repository: Repository, lineage: HookLineage) -> Self:
         """Return the repository as one whose reads and commits are noted."""
-        return _bound(cls, repository, lineage)
+        noted = _bound(cls, repository, lineage)
+        noted.stores = replace(repository.stores, observer=lineage.committed)
+        vars(noted).pop("runs", None)
+        return noted
 
     def branch(self, name: str | BranchLike) -> Branch:
         """Return a branch to read and write."""
@@ -98,73 +111,29 @@ class LineageRepository(Repository):
         """Return the read-only view of a commit."""
         return _bound(_LineageRef, super().ref(expression), self._lineage)
 
-    def merge(self, source: Any, into: str | BranchLike, **options: Any) -> Any:
-        """Merge one ref into a branch."""
-        result = super().merge(source, into, **options)
-        if isinstance(result, MergeResult) and not result.already:
-            self._lineage.committed(self.stores, branch_text(into, "into"), result.commit)
-        return result
 
-    def revert(self, commit: Any, on: str | BranchLike = "main", **options: Any) -> Commit:
-        """Revert a commit on a branch."""
-        made = super().revert(commit, on, **options)
-        self._lineage.committed(self.stores, branch_text(on, "on"), made)
-        return made
-
-
-class _LineageRef(Ref):
+class _LineageRef(Observed, Ref):
     _lineage: HookLineage
 
-    def _find_value(self, key: bytes) -> bytes | None:
-        self._lineage.read(self.repository.name, self.name, key.decode(), self.commit.id)
-        return super()._find_value(key)
-
-    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        self._lineage.read(self.repository.name, self.name, _below(prefix), self.commit.id)
-        return super()._snapshot(start, prefix)
+    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
+        del files  # the folder is noted in both cases
+        self._lineage.read(self.repository.name, self.name, places, at or self.commit.id)
 
 
-class _LineageBranch(Branch):
+class _LineageBranch(Observed, Branch):
     _lineage: HookLineage
 
-    def _find_value(self, key: bytes) -> bytes | None:
-        self._note_read(key.decode())
-        return super()._find_value(key)
+    @property
+    def _unrecorded(self) -> Branch:
+        return Branch(self.repository, self.name)
 
-    def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        for key in keys:
-            self._note_read(key.decode())
-        return super()._find_rows(keys)
+    def _view_of(self, ref: str) -> View:
+        return _bound(_LineageRef, super()._view_of(ref), self._lineage)
 
-    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        self._note_read(_below(prefix))
-        return super()._snapshot(start, prefix)
-
-    def commit(
-        self,
-        message: str,
-        *,
-        metadata: Mapping[str, str] | None = None,
-        committer: str = "",
-        allow_empty: bool = False,
-        paths: Iterable[PathText] | None = None,
-    ) -> Commit:
-        """Commit the staged writes and return the commit."""
-        commit = super().commit(
-            message, metadata=metadata, committer=committer, allow_empty=allow_empty, paths=paths
-        )
-        self._lineage.committed(self.repository, self.name, commit)
-        return commit
-
-    def _note_read(self, path: str) -> None:
+    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
+        del files
         if self._lineage.is_on:
-            self._lineage.read(self.repository.name, self.name, path, self.head.id)
-
-
-def _below(prefix: bytes) -> str:
-    """Return the folder of a prefix of paths."""
-    folder, slash, _ = prefix.decode().rpartition("/")
-    return folder + slash
+            self._lineage.read(self.repository.name, self.name, places, at or self.head.id)
 
 
 def _bound(kind: type[_T], plain: Any, lineage: HookLineage) -> _T:

@@ -53,4 +53,4 @@ def external(uri: str) -> tuple[str, str]:
     parts = urlsplit(uri)
     if parts.scheme in ("", "file"):
         return "file", str(PurePosixPath(parts.path))
-    return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
+    return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/") or "/"

@@ -13,7 +13,6 @@ from graveler.lake import Branch, Repository, Run
 from graveler.model import Commit
 from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.dag.handles import attached, connection_of, working_step
-from graveler_airflow.dag.task_states import push_joined
 from graveler_airflow.hook import GravelerHook, final_failures
 from graveler_airflow.lineage.work import ReportsLineage, TaskWork
 from graveler_airflow.links import LINKS, point_to
@@ -140,7 +139,6 @@ class GravelerWritingOperator(GravelerCommittingOperator):
     """
 
     template_fields: Sequence[str] = (*GravelerCommittingOperator.template_fields, "run", "branch")
-    works_in_steps: ClassVar[bool] = True
 
     def __init__(self, *, run: Any = None, branch: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -168,7 +166,6 @@ class GravelerWritingOperator(GravelerCommittingOperator):
             self.lineage.note_step(connection_of(self.run), step)
             if step.result is None:
                 return None
-            push_joined(context, [step])
             repo = step.run.repository
             point_to(self, conn_id=connection_of(self.run), repo=repo, commit=step.result)
             return step.result.id

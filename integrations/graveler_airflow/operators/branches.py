@@ -8,7 +8,7 @@ from airflow.sdk import Context
 from graveler.errors import AlreadyExistsError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler.repository.strategies import Strategy
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.operators.base import GravelerCommittingOperator, GravelerOperator, made_by
 
@@ -102,6 +102,7 @@ class GravelerMergeOperator(GravelerCommittingOperator):
         super().__init__(**kwargs)
         self.source = source
         self.into = into
+        check_strategy(strategy)
         self.strategy = strategy
 
     def act(self, repository: Repository, context: Context) -> Commit:

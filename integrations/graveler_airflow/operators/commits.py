@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler.repository.strategies import Strategy
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler_airflow.operators.base import GravelerCommittingOperator, commit_once, earlier_commit
 
 _ON_EMPTY = ("fail", "skip", "commit")
@@ -102,6 +102,7 @@ class GravelerRevertOperator(GravelerCommittingOperator):
         self.commit = commit
         self.branch = branch
         self.parent = parent
+        check_strategy(strategy)
         self.strategy = strategy
 
     @property

@@ -14,7 +14,7 @@ from graveler.errors import GateFailedError
 from graveler.gates.gate import Check, Gate
 from graveler.ingest import HourState
 from graveler.lake import Repository
-from graveler.repository.strategies import Strategy
+from graveler.repository.strategies import Strategy, check_strategy
 from graveler_airflow.dag.context import run_hour, task_metadata
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator
@@ -137,6 +137,7 @@ class GravelerReleaseOperator(GravelerOperator):
         self.branch = branch
         self.into = into
         self.gates = tuple(gates)
+        check_strategy(strategy)
         self.strategy = strategy
 
     def act(self, repository: Repository, context: Context) -> Any:

@@ -6,19 +6,35 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypedDict
+from uuid import uuid4
 
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import AssetAlias, BaseOperator, Context, Variable
+from airflow.sdk.configuration import conf
+from airflow.sdk.definitions.asset import BaseAsset
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+)
 
-from graveler.errors import GateFailedError, GravelerError, InvalidInputError
+from graveler.arguments import duration
+from graveler.clock import Clock
+from graveler.errors import (
+    GateFailedError,
+    GravelerError,
+    InvalidInputError,
+    RunNotFoundError,
+    RunStateError,
+)
 from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Repository, Run, RunRecord, RunState
 from graveler.model import Commit
-from graveler.repository.strategies import Strategy
-from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
+from graveler.repository.strategies import Strategy, check_strategy
+from graveler_airflow.assets import create_asset, listed_assets
+from graveler_airflow.dag.context import run_key, run_metadata, task_metadata, way_out
 from graveler_airflow.dag.handles import connection_of, pack
-from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
+from graveler_airflow.dag.task_order import check_failures_show, check_rules, check_waited_for
 from graveler_airflow.dag.task_states import NO_PART, TaskStates, agree_to_publish, undo_stale
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperator
@@ -27,7 +43,10 @@ from graveler_common.history import reaped_row
 
 _ON_FAILURE: Final = ("park", "drop")
 _UNPUBLISHED: Final = (RunState.PARKED, RunState.REAPED)
-_INDEX: Final = re.compile(r"_\d+$")
+_DEPLOYMENT: Final = "airflow.deployment"
+_VARIABLE: Final = "graveler_deployment"
+_PAUSE: Final = timedelta(seconds=15)
+_INDEX: Final = re.compile(r"\[\d+\]$")
 
 
 class OpeningTerms(TypedDict, total=False):
@@ -37,6 +56,7 @@ class OpeningTerms(TypedDict, total=False):
     on_failure: str
     lease: timedelta | None
     ttl: timedelta | None
+    take_over: bool
     graveler_conn_id: str
 
 
@@ -58,11 +78,13 @@ class GravelerOpenRunOperator(GravelerOperator):
             default it is the connection's, or that of the section ``[graveler]``. Running tasks
             renew it.
         ttl: How long a parked run is kept; the default comes from the same places.
+        take_over: Also open a run that another deployment of Airflow has opened.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = (*GravelerOperator.template_fields, "into")
     ui_color = "#e8f0e4"
+    is_complete = False
 
     def __init__(
         self,
@@ -72,6 +94,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         on_failure: str = "park",
         lease: timedelta | None = None,
         ttl: timedelta | None = None,
+        take_over: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -80,16 +103,40 @@ class GravelerOpenRunOperator(GravelerOperator):
         self.into = into
         self.name = name
         self.on_failure = on_failure
-        self.lease = lease
-        self.ttl = ttl
+        self.lease = lease and duration(lease, "lease", zero=False)
+        self.ttl = ttl and duration(ttl, "ttl", zero=False)
+        self.take_over = take_over
+
+    @property
+    def downstream_list(self) -> list[Any]:
+        """The tasks after it; Airflow asks for them when it validates the DAG, and names no task."""
+        tasks = super().downstream_list
+        if self.is_complete:
+            check_rules(self, tasks)
+        return list(tasks)
 
     def act(self, repository: Repository, context: Context) -> dict[str, str]:
         """Open the run and return its handle."""
         self._check_alone(context, repository.name)
+        if self.depends_on_past:
+            self._await_predecessor(repository, context)
+        ours = deployment(repository.stores.clock)
+
+        def accepts(record: RunRecord | None) -> None:
+            theirs = ours if record is None else record.metadata.get(_DEPLOYMENT, ours)
+            if record is not None and theirs != ours and not self.take_over:
+                raise RunStateError(
+                    f"run {record.key!r} of repository {repository.name!r} is {record.state}, and "
+                    f"deployment {theirs!r} of Airflow has opened it; this is {ours!r}: give each "
+                    "deployment its own repository. If this deployment has replaced the other one, set "
+                    f"[graveler] deployment = {theirs}, or open this run with take_over=True"
+                )
+
         run = repository.runs.open(
             run_key(context, self.name),
+            accepts=accepts,
             into=self.into,
-            metadata=run_metadata(context),
+            metadata={**run_metadata(context), _DEPLOYMENT: ours},
             on_failure=self.on_failure,
             lease=self.lease or self.hook.lease,
             ttl=self.ttl or self.hook.ttl,
@@ -98,7 +145,42 @@ class GravelerOpenRunOperator(GravelerOperator):
         self.lineage.note_run(run.handle)
         for step in undo_stale(context, run):
             self.log.info("Undone, of an earlier attempt: %s", step)
-        return pack(run.handle, self.graveler_conn_id, self.task_id)
+        return pack(run.handle, self.graveler_conn_id, self.task_id, context["dag_run"].dag_id)
+
+    def _await_predecessor(self, repository: Repository, context: Context) -> None:
+        """Wait for the publish of the DAG run before, whose task to open its run has succeeded.
+
+        A worker is not needed meanwhile.
+
+        Raises:
+            RunStateError: It is not published, and its DAG run does not work on it.
+        """
+        before = context["ti"].get_previous_dagrun()
+        if before is None:
+            return
+        theirs = {**context, "dag_run": before, "partition_key": before.partition_key}
+        try:
+            record = repository.runs.get(run_key(theirs, self.name))
+        except RunNotFoundError:
+            return  # it has skipped the run
+        works = before.state in ("running", "queued")
+        now = repository.stores.clock.now()
+        if record.state in (RunState.OPEN, RunState.PUBLISHING):
+            works = not record.expired(now)
+        elif record.state is RunState.REAPED:
+            if record.on_failure == "park" or before.state != "failed":
+                return  # it was abandoned
+        elif record.state is not RunState.PARKED:
+            return
+        if works:
+            self.log.info("Run %r, on which this one depends, is %s", record.key, record.state)
+            raise AirflowRescheduleException(now + _PAUSE)  # type: ignore[no-untyped-call]  # of Airflow
+        raise RunStateError(
+            f"this run depends on the past, and run {record.key!r} before it is {record.state} "
+            f"({record.reason or 'no reason given'}): clear the failed tasks of DAG run "
+            f"{before.run_id!r}, or give it up with `graveler run abandon {shlex.quote(record.key)}`, "
+            "then clear this task"
+        )
 
     def _check_alone(self, context: Context, repo: str) -> None:
         """Raise InvalidInputError if another task of the DAG opens the same run.
@@ -120,6 +202,22 @@ class GravelerOpenRunOperator(GravelerOperator):
                     f"{repo!r} as well, and one would fence the other: give one of the two a "
                     "group_id of its own, which becomes part of its key"
                 )
+
+
+def deployment(clock: Clock) -> str:
+    """Return the id of this deployment of Airflow: that of the settings, else that of a Variable.
+
+    The first caller makes the Variable. Two first callers may do so at the same moment, so the value
+    is read again after a second.
+    """
+    if given := conf.get("graveler", "deployment", fallback=""):
+        return str(given)
+    known = Variable.get(_VARIABLE, default=None)
+    if known is None:
+        Variable.set(_VARIABLE, uuid4().hex, "The id of this deployment in the runs of graveler")
+        clock.sleep(1)
+        known = Variable.get(_VARIABLE)
+    return str(known)
 
 
 class GravelerPublishRunOperator(GravelerRunOperator):
@@ -148,7 +246,12 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        # other things in the outlets, such as datasets of OpenLineage, have no events
+        self._assets = listed_assets(
+            [x for x in self.outlets if isinstance(x, BaseAsset)], "outlets"
+        )
         self.gates = list(as_gates(gates))
+        check_strategy(strategy)
         self.strategy = strategy
 
     def act(self, run: Run, context: Context) -> str:
@@ -160,13 +263,21 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         except GateFailedError as error:
             self._note(run, error.verdicts)
             raise
-        self._note(run, result.verdicts, result.commit)
+        latest = run.record.publishes[-1:]
+        changed = bool(latest) and latest[0].changed
+        made = result.commit.metadata
+        own = (made.get("graveler.run"), made.get("graveler.attempt")) == (
+            run.key,
+            str(run.attempt),
+        )
+        self._note(run, result.verdicts, result.commit if own else None)
         for verdict in result.verdicts:
             outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
             self.log.info("Gate %s: %s", verdict.gate, outcome)
         how = "was published before" if result.already else "is published"
+        how = how if changed else "has changed nothing"
         self.log.info("Run %r %s: %s is at commit %s", run.key, how, run.into, result.commit.id)
-        self._point_to(context, run, result.commit)
+        self._point_to(context, run, result.commit if own else None, changed=changed)
         return result.commit.id
 
     def _note(self, run: Run, verdicts: Iterable[Verdict], commit: Commit | None = None) -> None:
@@ -174,22 +285,30 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         conn_id = connection_of(self.run)
         with suppress(GravelerError):  # the run is published, or refused, already
             self.lineage.note_judged(conn_id, run, run.record.head, verdicts, self.gates)
-            if commit is not None and commit.metadata.get("graveler.run") == run.key:
+            if commit is not None:
                 self.lineage.note_commit(conn_id, run.repository, run.into, commit)
 
-    def _point_to(self, context: Context, run: Run, commit: Commit) -> None:
-        """Let the task's links and the events of its assets name the commit."""
-        repo = run.handle.repository
-        point_to(self, conn_id=connection_of(self.run), repo=repo, commit=commit)
-        for asset in self.outlets:
-            context["outlet_events"][asset].extra = {
-                "repository": repo,
-                "ref": run.into,
-                "commit": commit.id,
-                "previous": commit.parents[0] if commit.parents else "",
-                "run": run.key,
-                "hour": run_metadata(context).get("hour", ""),
-            }
+    def _point_to(
+        self, context: Context, run: Run, commit: Commit | None, *, changed: bool
+    ) -> None:
+        """Let the task's links and the events of its assets name the commit, if the run made it."""
+        repo, conn_id = run.handle.repository, connection_of(self.run)
+        extra: dict[str, Any] = {
+            "repository": repo,
+            "ref": run.into,
+            "changed": changed,
+            "run": run.key,
+            "hour": run_metadata(context).get("hour", ""),
+        }
+        if commit is not None:
+            point_to(self, conn_id=conn_id, repo=repo, commit=commit)
+            extra |= {"commit": commit.id, "previous": commit.parents[0]}
+        for asset in self._assets:
+            accessor = context["outlet_events"][asset]
+            if isinstance(asset, AssetAlias):
+                accessor.add(create_asset(repo=repo, ref=run.into, conn_id=conn_id), extra)
+            else:
+                accessor.extra = extra
 
 
 class GravelerCloseRunOperator(GravelerRunOperator):
@@ -306,14 +425,10 @@ def _is_one_of(instance: str, task_ids: Container[str]) -> bool:
 def _unpublished(record: RunRecord) -> str:
     """Return the state of a run that is not published, and the way out."""
     what = f"run {record.key!r} is not published: it is {record.state}"
-    way = "clear the whole DAG run to do it again: nothing of it is kept"
     if record.state is RunState.PARKED:
         what += f" on branch {record.branch}"
-        way = (
-            "fix the cause and clear the failed tasks with 'only failed' off, and the next attempt "
-            f"resumes from that branch; `graveler run show {shlex.quote(record.key)}` shows it"
-        )
-    return f"{what} ({record.reason}): {record.into} did not move, {record.on_target}; {way}"
+    state = f"{what} ({record.reason}): {record.into} did not move, {record.on_target}"
+    return f"{state}; {way_out(record)}"
 
 
 class GravelerRollbackOperator(GravelerOperator):

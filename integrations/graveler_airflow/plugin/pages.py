@@ -3,6 +3,7 @@
 The templates escape all values.
 """
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from graveler.clock import SystemClock
 from graveler.runs import RunRecord
+from graveler_airflow.dag.context import way_out
 from graveler_airflow.plugin.views import commit_view, diff_view, lakes_view, runs_view
 
 _HEADERS: Final = {
@@ -75,7 +77,7 @@ def as_page(name: str, content: Mapping[str, Any]) -> Response:
     nonce = token_urlsafe(16)
     policy = (
         f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
-        "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+        "frame-ancestors 'self'; base-uri 'none'; form-action 'self'"
     )
     text = (
         _templates()
@@ -111,7 +113,14 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        ago=_ago, link=_link, query=urlencode, size=_size, span=_span, time=_time
+        ago=_ago,
+        link=_link,
+        query=urlencode,
+        quoted=shlex.quote,
+        size=_size,
+        span=_span,
+        time=_time,
+        way_out=way_out,
     )
     return environment
 

@@ -41,19 +41,43 @@ _log = logging.getLogger(__name__)
 
 _LISTED: Final = 200
 _Text = Annotated[str, Query(min_length=1, max_length=1000)]
+_Filter = Annotated[str, Query(max_length=1000)]
 
 
-def lakes_view(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
-    """Return the latest runs of all lakes, of the DAGs that the reader may see."""
+def lakes_view(
+    user: GetUserDep,
+    session: SessionDep,
+    state: _Filter = "",
+    dag_id: _Filter = "",
+    repo: _Filter = "",
+) -> dict[str, Any]:
+    """Return the latest runs of all lakes, of the DAGs that the reader may see.
+
+    Args:
+        user: The reader.
+        session: The session of Airflow's database.
+        state: Only runs in this state.
+        dag_id: Only runs of this DAG.
+        repo: Only runs of this repository.
+    """
     dag_ids = visible_dags(user)
+    if dag_id:
+        dag_ids &= {dag_id}
     troubles: list[dict[str, str]] = []
     runs: list[RunView] = []
     for place in known_places(session):
         with _noting_trouble(place, user, troubles):
             runs += recent_runs(place, dag_ids)
     runs.sort(key=lambda view: view.record.updated, reverse=True)
+    runs = [view for view in runs if repo in ("", view.repository)]
     counts = Counter(str(view.record.state) for view in runs)
-    return {"runs": runs[:_LISTED], "states": dict(counts), "troubles": troubles}
+    shown = [view for view in runs if state in ("", view.record.state)]
+    return {
+        "runs": shown[:_LISTED],
+        "states": dict(counts),
+        "filters": {"state": state, "dag_id": dag_id, "repo": repo},
+        "troubles": troubles,
+    }
 
 
 def runs_view(

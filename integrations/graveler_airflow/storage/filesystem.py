@@ -139,4 +139,4 @@ class ConnectionFileSystem(GravelerFileSystem):
         address = Address.parse(self._strip_protocol(path))
         with suppress(GravelerError):
             commit = self._repository(address.repository).ref(address.ref).commit
-            self._lineage.read(address.repository, address.ref, address.path, commit.id)
+            self._lineage.read(address.repository, address.ref, [address.path], commit.id)

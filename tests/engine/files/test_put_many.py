@@ -1,10 +1,13 @@
 """Many files in one call: which are stored, staged and refused, and which remain after an error."""
 
+import errno
 import io
 import os
+import re
 import tracemalloc
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,10 +16,13 @@ from graveler.errors import (
     FencedError,
     InvalidInputError,
     ProtectedBranchError,
+    RetryableError,
     StorageFullError,
 )
 from graveler.model import Transfer
+from graveler.objects import store
 from graveler.repository import uploads
+from graveler_common.lakes import is_final
 from tests.harness.worlds import ScriptedWorld, tree
 
 STORES = ["memory-memory", "sqlite-local", "sqlite-s3"]
@@ -201,10 +207,38 @@ def test_a_bad_item_is_named_and_what_is_before_it_is_staged(repo, threads, bad,
 
 
 def test_a_file_that_is_not_there_is_named(repo, tmp_path):
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(RetryableError) as caught:
         repo.branch("main").put_many([("b", tmp_path / "gone")], threads=4)
     assert "'b': cannot read" in str(caught.value)
     assert "nothing is staged" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ENOENT", "EIO", "ESTALE", "ETIMEDOUT", "ENXIO"])
+@pytest.mark.parametrize("when", ["open", "read"])
+def test_a_body_that_cannot_be_read_now_may_be_later(repo, tmp_path, monkeypatch, when, name):
+    number = getattr(errno, name)
+    file = tmp_path / "landing"
+    file.write_bytes(b"rows")
+
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    def failing(path):
+        return fail() if when == "open" else SimpleNamespace(read=fail, close=lambda: None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_opened", failing)
+        with pytest.raises(RetryableError, match=re.escape(os.strerror(number))) as caught:
+            repo.branch("main").put("b", file)
+    assert not is_final(caught.value)
+    repo.branch("main").put("b", file)
+
+
+def test_a_body_that_is_no_file_is_refused_for_good(repo, tmp_path):
+    for place in (tmp_path, tmp_path / ("x" * 300)):
+        with pytest.raises(InvalidInputError, match="cannot read") as caught:
+            repo.branch("main").put("b", place)
+        assert is_final(caught.value)
 
 
 def test_an_error_of_the_caller_passes_with_a_note(repo):

@@ -1,5 +1,6 @@
 """Upload of a local folder to a branch: names, links, and skipped, deleted and refused files."""
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -12,6 +13,7 @@ from graveler.errors import (
     FencedError,
     InvalidInputError,
     ProtectedBranchError,
+    RetryableError,
 )
 from graveler.model import Transfer
 from graveler.repository import folders, source_file
@@ -188,9 +190,9 @@ def test_pipes_and_sockets_are_left_out(repo, folder):
 
 
 def test_no_folder_is_an_error(repo, folder):
-    for place in (folder / "missing", folder / "a"):
-        with pytest.raises(InvalidInputError, match="no folder"):
-            repo.branch("main").upload(place, delete=True)
+    for place, kind in {"missing": RetryableError, "a": InvalidInputError}.items():
+        with pytest.raises(kind, match="no folder"):
+            repo.branch("main").upload(folder / place, delete=True)
 
 
 def test_the_lakes_own_files_are_not_uploaded(repo, tmp_path, folder):
@@ -220,7 +222,7 @@ def test_a_file_that_vanishes_does_not_stop_the_others(repo, folder, monkeypatch
     monkeypatch.setattr(source_file.SourceFile, "__enter__", vanishing)
     main = repo.branch("main")
     main.put("in/kept", b"")
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(RetryableError) as caught:
         main.upload(folder, "in", threads=threads, delete=True)
     assert "'in/sub/b': No such file or directory" in str(caught.value)
     assert "5 others are staged, 0 were there: upload again" in str(caught.value)
@@ -267,6 +269,19 @@ def test_a_file_that_grows_is_not_followed(repo, folder, monkeypatch):
     with pytest.raises(InvalidInputError, match="was written while it was read, 3 times"):
         main.upload(folder)
     assert sorted(tree(main)) == sorted(set(FILES) - {"sub/b"})
+
+
+def test_a_folder_that_does_not_answer_may_do_so_later(repo, folder, monkeypatch):
+    scan = os.scandir
+
+    def stale(path):
+        if Path(path).name == "sub":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", stale)
+    with pytest.raises(RetryableError, match=r"sub' cannot be read: Stale file handle"):
+        repo.branch("main").upload(folder)
 
 
 def test_too_many_bad_files_end_the_call(repo, folder, monkeypatch):

@@ -100,7 +100,9 @@ class Home:
     def ask(self, program: str, *arguments: str | Path, **variables: str) -> Any:
         """Run a program of `programs`; return the JSON of its last line."""
         file = PROGRAMS / f"{program}.py"
-        printed = self.run(sys.executable, "-P", file, *arguments, **variables)
+        # outside of a task there are no Variables
+        known = {"AIRFLOW__GRAVELER__DEPLOYMENT": "programs", **variables}
+        printed = self.run(sys.executable, "-P", file, *arguments, **known)
         return json.loads(printed.splitlines()[-1])
 
     @contextmanager
@@ -202,6 +204,7 @@ class Api:
 
     def backfill(self, dag_id: str, first: str, last: str) -> None:
         body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": 3}
+        body["reprocess_behavior"] = "failed"  # required with depends_on_past
         self.call("POST", "/api/v2/backfills", body)
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:

@@ -73,4 +73,85 @@ def test_the_instances_of_a_mapped_task_are_missed_one_by_one(results):
     kind, message = results["mapped"]
     assert kind == "AirflowFailException"
     assert "the work of part[0] is gone" in message
-    assert results["who tells"] == [True, False]
+
+
+def test_a_second_dag_run_of_one_step_is_refused_by_name(results):
+    kind, message = results["the second of one name"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("already-exists: step 'child:load' of run 'same-names p1'")
+    assert "'child c0-1'" in message
+    assert "'child c1-1'" in message
+    assert '"graveler_name": "north"' in message
+    assert results["the first alone"] == ["published", ["north", "other", "parent"]]
+
+
+def test_the_work_of_every_named_hand_over_is_published(results):
+    published, steps = results["three children"]
+    assert published == [
+        "published",
+        ["north", "north-0", "other", "other-0", "south", "south-0"],
+    ]
+    assert steps == [
+        *("child north:load", "child north:part[0]", "child south:load", "child south:part[0]"),
+        *("other:load", "other:part[0]"),
+    ]
+
+
+def test_the_lost_work_of_a_child_dag_is_missed(results):
+    kind, message = results["a child's work is gone"]
+    assert kind == "AirflowFailException"
+    assert "the work of child north:load, other:load is gone" in message
+    assert results["a child takes no part"] == ["published", ["north", "south"]]
+
+
+def test_a_new_attempt_replaces_the_work_of_child_dags(results):
+    assert results["before the second attempt"] == ["north"]
+    assert results["a new attempt replaces"] == ["published", ["north", "south again"]]
+
+
+def test_a_child_that_failed_leaves_its_name_to_the_next(results):
+    assert results["a child that fails"] == "ValueError"
+    assert results["its name is free"] == ["published", ["south"]]
+
+
+def test_the_lost_work_of_a_program_is_missed(results):
+    kind, message = results["a program's work is gone"]
+    assert kind == "AirflowFailException"
+    assert "the work of first is gone" in message
+
+
+def test_the_run_of_another_deployment_is_refused(results):
+    kind, message = results["another deployment"]
+    assert kind == "AirflowFailException"
+    assert message.startswith(
+        "run-state: run 'deployments r1' of repository 'deployments' is PUBLISHED"
+    )
+    assert "deployment 'programs' of Airflow has opened it; this is 'staging'" in message
+    assert "[graveler] deployment = programs, or open this run with take_over=True" in message
+    assert results["nothing moved"] is True
+    assert results["taken over"] == "published"
+    assert "deployment 'staging'" in results["the first one"]
+
+
+def test_two_first_tasks_agree_on_the_id_of_their_deployment(results):
+    assert results["the ids of two first"] == ["b", "b"]
+    assert results["set"] == 2  # by both tasks of the first call
+
+
+@pytest.mark.parametrize("how", ["published", "abandoned", "given up", "skipped"])
+def test_a_run_that_depends_on_the_past_opens_after_its_end(results, how):
+    assert results["past"][how][0] == "published"
+
+
+@pytest.mark.parametrize("how", ["open", "cleared"])
+def test_a_run_that_depends_on_the_past_waits_for_the_publish(results, how):
+    assert results["past"][how][0] == "AirflowRescheduleException"
+
+
+@pytest.mark.parametrize("how", ["dead", "parked", "dropped"])
+def test_an_unpublished_run_before_fails_it_by_name(results, how):
+    kind, message = results["past"][how]
+    assert kind == "AirflowFailException"
+    assert "this run depends on the past, and run 'past r1' before it is" in message
+    assert "clear the failed tasks of DAG run 'r1'" in message
+    assert "`graveler run abandon 'past r1'`" in message

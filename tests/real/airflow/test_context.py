@@ -104,8 +104,17 @@ def test_the_instances_of_a_mapped_task_have_their_own_steps():
     assert step_name(context(ti=task())) == "load"
     mapped = context(ti=task(map_index=0))
     assert step_name(mapped) == "load[0]"
+    assert step_name(mapped, "hourly") == "load[0]"
     assert task_metadata(mapped)["airflow.map_index"] == "0"
     assert "airflow.map_index" not in task_metadata(context(ti=task()))
+
+
+def test_a_dag_run_that_was_given_the_run_has_its_own_steps():
+    ti = task(map_index=0)
+    assert step_name(context(ti=ti), "parent") == "hourly:load[0]"
+    named = SimpleNamespace(**vars(RUN), conf={"graveler_name": "north pole"})
+    for opener in ("parent", "hourly", ""):
+        assert step_name(context(ti=ti, dag_run=named), opener) == "hourly north pole:load[0]"
 
 
 def test_a_commit_names_the_try_and_links_back_to_airflow(base):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 
 import pytest
@@ -41,6 +42,8 @@ def run(home, repo):
     folder.mkdir()
     for file, text in FILES.items():
         (folder / file.rpartition("/")[2]).write_text(text)
+    for example in (ROOT / "tests/system/graveler").glob("example_*.py"):
+        shutil.copy(example, folder)
 
     def run_dags(*dags, **params):
         return home.ask(
@@ -65,6 +68,7 @@ def states(run, repo):
         "hours_of_commits",
         "reap",
         "maintain",
+        "example_run",
     )
     states = run(*dags, waiting={"since": since})
     assert [entry.path for entry in repo.ref("main").list()] == [

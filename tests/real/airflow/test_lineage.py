@@ -275,3 +275,39 @@ def test_a_file_belongs_to_its_folder():
 def test_other_stores_are_named_as_openlineage_names_them():
     assert external("s3://bucket/landing/05") == ("s3://bucket", "landing/05")
     assert external("file:///landing/05") == ("file", "/landing/05")
+    assert external("s3://bucket/") == external("s3://bucket") == ("s3://bucket", "/")
+
+
+@pytest.fixture(scope="module")
+def observed(home):
+    return home.ask("observed")
+
+
+@pytest.mark.parametrize(
+    "call", ["get", "get_many", "stat_many", "has_below", "view", "an entry", "copy"]
+)
+def test_every_read_by_the_hook_is_noted(observed, call):
+    assert set(observed[call][0]) == {"main/a"}
+    assert observed[call][1] == []
+
+
+@pytest.mark.parametrize(
+    ("call", "wrote"),
+    [
+        ("commit", ["dev/c"]),
+        ("commit_changes", ["dev/d"]),
+        ("cherry_pick", ["main/d"]),
+        ("revert", ["main/d"]),
+        ("merge", ["main/c", "main/d"]),
+        ("publish", ["main/k"]),
+        ("rollback", ["main/k"]),
+        ("undo", []),
+    ],
+)
+def test_every_commit_by_the_hook_is_noted(observed, call, wrote):
+    assert observed[call][1] == wrote
+
+
+def test_a_publish_and_a_tick_by_the_hook_are_noted(observed):
+    assert observed["publish"][0] == ["main/a"]
+    assert observed["tick"][1] == ["ingest/i", "main/i"]

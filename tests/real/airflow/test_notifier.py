@@ -113,6 +113,12 @@ def test_the_notifier_names_the_commit_or_the_reason(notified, repository):
     assert "second.work failed" in notified["failed"][0]
 
 
+def test_the_notifier_of_a_deadline_works_in_the_triggerer(notified, repository):
+    (text,), (away,) = notified["deadline"]
+    assert text == notified["refused"][0]
+    assert "The lake cannot be read" in away
+
+
 def test_the_notifier_reports_that_there_is_no_run(notified):
     assert "has opened no graveler run" in notified["unknown"][0]
     assert "The lake cannot be read" in notified["away"][0]

@@ -13,6 +13,21 @@ def test_a_merge_that_runs_again_answers_with_the_same_commit(results):
     assert first == second == main
 
 
+def test_the_events_of_a_publish_name_its_own_commit_or_none(results):
+    published, nothing, *again = results["events"]
+    extra, added, main, linked = published
+    assert (extra["commit"], extra["changed"], linked) == (main, True, True)
+    assert added == [["grav://graveler_default@flights/main", extra]] or added == [
+        ["grav://flights/main", extra]
+    ]
+    extra, added, head, linked = nothing
+    assert extra["changed"] is linked is False
+    assert not {"commit", "previous"} & extra.keys()
+    assert (added[0][1], head) == (extra, main)
+    for extra, _, head, _ in again:  # the run has written equal files once more
+        assert (extra["changed"], extra["commit"]) == (False, head)
+
+
 def test_a_refusal_of_a_gate_is_not_tried_again(results):
     kind, message = results["gate"]
     assert kind == "AirflowFailException"

@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+import graveler
 from graveler_airflow.get_provider_info import get_provider_info
 from tests.real.airflow.conftest import REPOSITORIES
 from tests.real.airflow.home import PROGRAMS, ROOT
@@ -30,7 +31,7 @@ def test_the_provider_is_described_by_the_schemas_of_airflow(schema):
 
 def test_the_description_names_this_version_and_pages_that_exist():
     info = get_provider_info()
-    assert info["versions"][0] == distribution("graveler").version
+    assert info["versions"][0] == graveler.__version__
     (integration,) = info["integrations"]
     pages = [integration["external-doc-url"], *integration["how-to-guide"]]
     assert [page for page in pages if not (ROOT / page.lstrip("/")).is_file()] == []
@@ -114,7 +115,7 @@ def test_the_dag_file_imports_quickly_and_loads_nothing_heavy(home):
 
 @pytest.mark.parametrize("name", ["flights_airflow.py", "weather_airflow.py"])
 def test_the_examples_are_short(name):
-    assert len((ROOT / "dags" / name).read_text("utf-8").splitlines()) <= 25
+    assert len((ROOT / "dags" / name).read_text("utf-8").splitlines()) <= 27
 
 
 def test_the_plain_python_dag_loads_no_more_than_the_spark_dag(home):
@@ -157,6 +158,39 @@ def test_a_teardown_that_decides_the_state_of_the_run_is_refused(shapes):
 
 def test_an_unknown_end_of_failed_runs_is_refused_at_parse_time(shapes):
     assert "'keep'" in shapes["unknown_end"]["refused"]
+
+
+def test_an_alias_and_a_set_of_assets_are_accepted(shapes):
+    assert shapes["aliases"]["refused"] == ""
+    assert shapes["aliases"]["warned"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("condition", "asset AssetAny("),
+        ("ref", "asset AssetNameRef(name='two'): give an Asset or an AssetAlias"),
+        ("text", "asset 'one': give an Asset"),
+        ("strategy", "strategy 'mine': give source-wins"),
+        ("lease", "lease=30: give a timedelta"),
+        ("ttl", "ttl="),
+    ],
+)
+def test_wrong_terms_of_a_run_are_refused_at_parse_time(shapes, name, says):
+    assert shapes["refusals"][name].startswith(says)
+
+
+def test_the_folder_of_the_hour_warns_if_an_hour_has_several_runs(shapes):
+    assert shapes["finer"]["refused"] == ""
+    assert [text.partition(",")[0] for text in shapes["finer"]["warned"]] == [
+        "flights.by_hour uses hour_prefix"
+    ] * 2
+    assert all("use partition_prefix" in text for text in shapes["finer"]["warned"])
+
+
+def test_a_past_that_airflow_ignores_is_refused(shapes):
+    refused = shapes["past_of_partitions"]["refused"]
+    assert refused.startswith("InvalidInputError: DAG 'past' has partitions and depends_on_past")
 
 
 def test_a_run_outside_a_dag_is_refused(shapes):

@@ -94,6 +94,22 @@ def test_a_parked_run_shows_which_gate_refused_it_and_why(answers):
     assert "3 rows twice" in page
 
 
+def test_a_parked_run_shows_the_way_out(answers):
+    page = text(answers, "bad")
+    assert "clear the failed tasks with &#39;only failed&#39; off" in page
+    assert "<code>graveler run abandon &#39;hourly bad&#39;</code>" in page
+
+
+def test_the_index_shows_reasons_and_can_be_filtered(answers):
+    assert "no &lt;b&gt;duplicates" in text(answers, "index")
+    page = text(answers, "parked only")
+    table = page.partition("<tbody>")[2]
+    assert 'class="state PARKED"' in table
+    assert 'class="state PUBLISHED"' not in table
+    assert "state=PUBLISHED&amp;dag_id=hourly" in page  # the counts of the others are links
+    assert "No such run" in text(answers, "of another repository")
+
+
 def test_a_parked_attempt_does_not_hide_the_publish(answers):
     page = text(answers, "bad")
     section = page.partition("<h1>hourly bad later.weather</h1>")[2].partition("</section>")[0]

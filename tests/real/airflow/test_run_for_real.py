@@ -23,6 +23,7 @@ ONCE = (
     "mapped_runs",
     "dropped",
     "changed_its_mind",
+    "torn_down",
 )
 HOURS = ["2013-01-01T10:00", "2013-01-01T11:00", "2013-01-01T12:00"]
 
@@ -66,6 +67,7 @@ def airflow(airflow, home, flights):
         land(flights, hour, home.landing, damaged=hour.hour == 11)
     airflow.backfill("flights_airflow", "2013-01-01T10:00:00Z", "2013-01-01T12:00:00Z")
     airflow.backfill("weather_airflow", "2013-01-01T10:00:00Z", "2013-01-01T10:00:00Z")
+    airflow.backfill("chained", "2013-01-01T10:00:00Z", "2013-01-01T12:00:00Z")
     for dag_id in ONCE:
         airflow.trigger(dag_id)
     return airflow
@@ -274,11 +276,11 @@ def test_tasks_link_to_their_commits_and_commits_to_their_tasks(airflow, scenari
     assert "/tasks/scenarios.other.again" in again.metadata["url"]
     assert again.metadata["airflow.try"] == again.metadata["graveler.try"] == "1"
     links = airflow.links("several", "scenarios.other.again")
-    assert str(links["Commit"]).endswith(f"repo=scenarios&ref={again.id}")
-    assert "left=" in str(links["Changes"])
-    assert "dag_id=several" in str(links["Run"])
+    assert str(links["Graveler commit"]).endswith(f"repo=scenarios&ref={again.id}")
+    assert "left=" in str(links["Graveler changes"])
+    assert "dag_id=several" in str(links["Graveler run"])
     merged = commits[None]
-    assert str(airflow.links("several", "scenarios.merge")["Commit"]).endswith(merged.id)
+    assert str(airflow.links("several", "scenarios.merge")["Graveler commit"]).endswith(merged.id)
 
 
 def test_the_example_of_plain_python_publishes_its_hour(airflow, lake, flights):
@@ -290,6 +292,15 @@ def test_the_example_of_plain_python_publishes_its_hour(airflow, lake, flights):
         *(f"weather/temp/{hour}/{airport}" for airport in ("EWR", "JFK", "LGA")),
     ]
     assert main.get(f"weather/temp/{hour}/LGA") == b"39.92"
+
+
+def test_the_gate_of_the_example_accepts_a_repeated_hour(airflow, lake):
+    airflow.finished("weather_airflow")
+    (run,) = airflow.runs("weather_airflow")
+    airflow.clear_run("weather_airflow", run["dag_run_id"])
+    assert airflow.finished("weather_airflow") == {HOURS[0]: "success"}
+    (record,) = lake.repository("weather").runs.list()
+    assert len(record.publishes) == 2
 
 
 def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenarios):
@@ -335,3 +346,43 @@ def test_work_of_tasks_absent_the_next_time_is_not_published(airflow, home, scen
     assert list(airflow.finished("changed_its_mind").values()) == ["success"]
     results = paths(scenarios.ref("main"), "changed/")
     assert results == ["changed/part-1", "changed/part-2", "changed/right", "changed/same"]
+
+
+def test_the_work_of_child_dags_is_published_or_refused(airflow, scenarios):
+    # one after the other, because a task that waits for a DAG run has a slot of the executor
+    airflow.trigger("handed_over")
+    assert list(airflow.finished("handed_over").values()) == ["success"]
+    (variable,) = airflow.call("GET", "/api/v2/variables?variable_key_pattern=graveler_%")[
+        "variables"
+    ]
+    record = run_of(scenarios, "handed_over")
+    assert record.metadata["airflow.deployment"] == variable["value"]
+    view = scenarios.ref("main")
+    assert paths(view, "regions/handed_over/") == [
+        "regions/handed_over/north",
+        "regions/handed_over/south",
+    ]
+    # without names one of the two is refused, and nothing is published
+    airflow.trigger("handed_over_twice")
+    assert list(airflow.finished("handed_over_twice").values()) == ["failed"]
+    assert paths(view, "regions/handed_over_twice/") == []
+    assert run_of(scenarios, "handed_over_twice").state is RunState.PARKED
+    assert sorted(airflow.finished("region", 4).values()) == ["failed", *["success"] * 3]
+
+
+def test_runs_that_depend_on_the_past_read_what_it_published(airflow, scenarios):
+    assert [*airflow.finished("chained", 3).values()] == ["success"] * 3
+    assert scenarios.ref("main").get("chained") == b"111"
+
+
+def test_the_merge_has_the_work_of_a_teardown(airflow, home, scenarios):
+    assert list(airflow.finished("torn_down").values()) == ["failed"]
+    (run,) = airflow.runs("torn_down")
+    tasks = airflow.tasks("torn_down", run["dag_run_id"])
+    assert tasks["scenarios.stop"][0] == "success"
+    assert tasks["scenarios.merge"][0] == "upstream_failed"
+    assert paths(scenarios.ref("main"), "torn/") == []
+    (home.marks / "torn mended").touch()
+    airflow.clear("torn_down", run["dag_run_id"], "scenarios.works")
+    assert list(airflow.finished("torn_down").values()) == ["success"]
+    assert paths(scenarios.ref("main"), "torn/") == ["torn/stop", "torn/work"]

@@ -126,6 +126,7 @@ def test_a_report_that_shows_the_failure_is_allowed(results, name):
     [
         ("called_after_the_block", "flights.merge"),
         ("called_in_the_block_around", "flights.weather.merge"),
+        ("teardown_outside", "flights.merge"),
     ],
 )
 def test_a_task_in_a_run_that_nothing_awaits_is_refused_at_parse(results, name, merge):
@@ -139,6 +140,55 @@ def test_a_task_in_a_run_that_nothing_awaits_is_refused_at_parse(results, name, 
 @pytest.mark.parametrize("name", ["waited_for_by_hand", "told_after_the_merge"])
 def test_a_task_with_the_run_outside_its_block_may_be_ordered(results, name):
     assert results[name]["refused"] == ""
+
+
+@pytest.mark.parametrize("name", ["own_teardown", "teardown_as_context", "teardown_of_a_program"])
+def test_the_merge_waits_for_a_teardown_that_has_the_run(results, name):
+    assert shape(results, name)["merge"] == ["a", "stop"]
+    assert "stop" not in shape(results, name)["open_run"]
+
+
+def test_the_merge_does_not_wait_for_other_teardowns(results):
+    assert shape(results, "teardown_without_the_run")["merge"] == ["a"]
+    assert shape(results, "setup_with_the_run")["merge"] == ["a"]
+
+
+def test_a_setup_that_nothing_follows_is_refused_by_name(results):
+    refused = results["only_a_setup"]["refused"]
+    assert refused.startswith("InvalidInputError: flights.start is a setup that is given the run")
+
+
+@pytest.mark.parametrize("name", ["started_and_left", "many_started_and_left"])
+def test_a_dag_that_nothing_awaits_is_not_given_the_run(results, name):
+    refused = results[name]["refused"]
+    assert refused.startswith("InvalidInputError: flights.start is given the run")
+    assert refused.endswith("set wait_for_completion=True")
+
+
+@pytest.mark.parametrize("name", ["started_and_awaited", "started_without_the_run"])
+def test_a_dag_that_is_awaited_or_has_no_run_may_start(results, name):
+    assert shape(results, name)["merge"] == ["start"]
+
+
+def test_the_first_tasks_may_have_rules_that_success_satisfies(results):
+    assert shape(results, "first_rules")["merge"] == ["a", "b", "plain"]
+
+
+def test_the_default_rule_of_a_dag_may_be_none_failed(results):
+    assert set(results["by default"].values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("first_rule_of_a_failure", "flights.a (trigger_rule 'one_failed')"),
+        ("rule_before_the_opening", "flights.a (trigger_rule 'all_done')"),
+        ("rule_after_the_block", "late (trigger_rule 'all_done')"),
+    ],
+)
+def test_a_rule_that_airflow_refuses_is_named_with_its_task(results, name, says):
+    refused = results[name]["refused"]
+    assert refused.startswith(f"InvalidInputError: {says} waits for flights.open_run")
 
 
 def test_a_dag_that_fails_fast_is_refused(results):

@@ -4,13 +4,14 @@ import json
 import os
 import signal
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from airflow.sdk import Asset, dag, task, task_group
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, dag, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
 from graveler.clock import SystemClock
@@ -244,6 +245,78 @@ def changed_its_mind():
         part.partial(step=run).expand(number=numbers(MARKS)) >> end
 
 
+@dag(schedule=None, start_date=START)
+def region():
+    @task
+    def given(dag_run: Any = None):
+        return dag_run.conf["run"]
+
+    @task.graveler
+    def load(step: TaskStep, name: str):
+        step.put(f"regions/{name}", name.encode())
+
+    load(given(), "{{ dag_run.conf['name'] }}")  # type: ignore[arg-type]
+
+
+def start_regions(dag_id: str, *, named: bool):
+    with DAG(dag_id, schedule=None, start_date=START), graveler_run("scenarios") as run:
+        for name in ("north", "south"):
+            TriggerDagRunOperator(
+                task_id=name,
+                trigger_dag_id="region",
+                conf={
+                    "run": run,
+                    "name": f"{dag_id}/{name}",
+                    **({"graveler_name": name} if named else {}),
+                },
+                wait_for_completion=True,
+                poke_interval=1,
+            )
+
+
+@dag(schedule=None, start_date=START)
+def torn_down():
+    @task
+    def start():
+        pass
+
+    @task.graveler
+    def works(step: TaskStep, marks: str):
+        step.put("torn/work", b"w")
+        if not Path(marks, "torn mended").exists():
+            raise RuntimeError("half of it written")
+
+    @task.graveler
+    def stop(step: TaskStep):
+        step.put("torn/stop", b"s")
+
+    with graveler_run("scenarios") as run:
+        first = start().as_setup()
+        first >> works(run, MARKS) >> stop(run).as_teardown(setups=first)  # type: ignore[arg-type]
+
+
+@dag(
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=START,
+    end_date=START + timedelta(days=1),
+    catchup=False,
+    max_active_runs=3,
+    default_args={"depends_on_past": True},
+)
+def chained():
+    @task.graveler
+    def count(step: TaskStep):
+        before = step.get("chained") if step.exists("chained") else b""
+        step.put("chained", before + b"1")
+
+    @task
+    def slow():
+        SystemClock().sleep(2)
+
+    with graveler_run("scenarios") as run:
+        count(run) >> slow()
+
+
 side_by_side()
 resumed()
 killed()
@@ -255,3 +328,8 @@ mapped()
 mapped_runs()
 dropped()
 changed_its_mind()
+region()
+chained()
+start_regions("handed_over", named=True)
+start_regions("handed_over_twice", named=False)
+torn_down()

@@ -5,21 +5,26 @@
 import json
 import os
 import tempfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from types import SimpleNamespace
+from unittest.mock import patch
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 
 import graveler
+from graveler.runs import StepHandle
 from graveler_airflow import (
     GravelerCloseRunOperator,
     GravelerDeleteOperator,
     GravelerOpenRunOperator,
     GravelerPublishRunOperator,
     graveler_task,
+    step_env,
 )
-from graveler_airflow.dag.task_states import pushes_joined
+from graveler_airflow.operators.runs import deployment
 
 AT = datetime(2013, 1, 1, tzinfo=UTC)
 folder = tempfile.mkdtemp()
@@ -29,9 +34,11 @@ os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler
 class Played:
     """A DAG of steps that write given files, with Airflow's records of one run of it."""
 
-    def __init__(self, repo, dag_id, run_id="r1", **terms):
-        self.repo, self.dag_run = repo, SimpleNamespace(dag_id=dag_id, run_id=run_id, run_after=AT)
+    def __init__(self, repo, dag_id, run_id="r1", conf=None, **terms):
+        self.repo = repo
+        self.dag_run = SimpleNamespace(dag_id=dag_id, run_id=run_id, run_after=AT, conf=conf)
         self.dag, self.xcoms, self.tasks = DAG(dag_id), {}, {}
+        self.before = None
         self.states = {"open_run": None}
         self.opening = GravelerOpenRunOperator(
             dag=self.dag, task_id="open_run", repo=repo.name, **terms
@@ -46,6 +53,7 @@ class Played:
             log_url="",
             get_task_states=self.get_task_states,
             xcom_pull=self.xcom_pull,
+            get_previous_dagrun=lambda: self.before,
             xcom_push=lambda key, value: self.xcoms.__setitem__((task_id, index, key), value),
         )
         return {"ti": ti, "dag": self.dag, "dag_run": self.dag_run, "outlet_events": {}}
@@ -61,12 +69,21 @@ class Played:
             }
         }
 
-    def xcom_pull(self, *, task_ids, key):
-        (task_id,) = task_ids
-        results = [
-            value for (task, _, name), value in self.xcoms.items() if (task, name) == (task_id, key)
-        ]
-        return results or [None]
+    def xcom_pull(self, *, task_ids, key, map_indexes):
+        return self.xcoms.get((task_ids, map_indexes, key))
+
+    def hand_over(self, trigger, child):
+        """Give the run to a DAG run, which `trigger` starts and waits for."""
+        if trigger not in self.dag.task_dict:
+            TriggerDagRunOperator(
+                dag=self.dag,
+                task_id=trigger,
+                trigger_dag_id=child.dag_run.dag_id,
+                wait_for_completion=True,
+            )
+        self.xcoms[trigger, -1, "trigger_run_id"] = child.dag_run.run_id
+        self.states[trigger] = "success"
+        child.handle = self.handle
 
     def open(self):
         self.handle = self.opening.execute(self.context("open_run"))
@@ -110,6 +127,18 @@ class Played:
         except Exception as error:
             return [type(error).__name__, str(error)]
         return ["published", self.paths()]
+
+    @property
+    def last(self):
+        return self.repo.runs.attach(self.handle["graveler.run"])
+
+    @property
+    def attempt(self):
+        return self.last.attempt
+
+    def variables(self, task_id):
+        context = self.context(task_id)
+        return {name: value.resolve(context) for name, value in step_env(self.handle).items()}
 
     def paths(self, ref="main"):
         return [entry.path for entry in self.repo.ref(ref).entries()]
@@ -230,9 +259,7 @@ with graveler.open(folder, create=True) as lake:
     d.dag.task_dict.pop("delete", None)
     commit = delete().execute(d.context("delete"))
     d.states["delete"] = "success"
-    results["told by an operator"] = (
-        d.xcoms["delete", -1, "graveler_joined"]["commits"][0][-1] == commit
-    )
+    results["told by an operator"] = d.last.last_joins()["delete"].id == commit
     d.repo.runs.abandon("operators r1")
     d.clear("first")
     d.open()
@@ -248,7 +275,147 @@ with graveler.open(folder, create=True) as lake:
     d.open()
     d.write("part", "part-1", index=1)
     results["mapped"] = d.merge()
-    with d.dag:
-        mapped = graveler_task(lambda step, number: None).partial(step=d.handle).expand(number=[1])
-    results["who tells"] = [pushes_joined(mapped.operator), pushes_joined(d.opening)]
+
+    def parent_of(*names, repo=None, run_id="p1"):
+        """Return a DAG run whose run two runs of one DAG, and one of another, are given."""
+        parent = Played(
+            repo or lake.create_repository(names[0]), names[0], run_id, on_failure="drop"
+        )
+        parent.open()
+        children = {}
+        for number, name in enumerate(("north", "south", "other")):
+            conf = {"graveler_name": name} if "named" in names and name != "other" else {}
+            dag_id = "other" if name == "other" else "child"
+            children[name] = Played(parent.repo, dag_id, f"c{number}-{parent.attempt}", conf)
+            parent.hand_over(f"to_{name}", children[name])
+        return parent, children
+
+    parent, children = parent_of("same-names")
+    children["other"].write("load", "other")
+    parent.write("load", "parent")
+    children["north"].write("load", "north")
+    results["the second of one name"] = parent.outcome(
+        lambda: children["south"].write("load", "south")
+    )
+    results["the first alone"] = parent.merge()
+
+    parent, children = parent_of("names", "named")
+    for name, child in children.items():
+        child.write("load", name)
+        child.write("part", f"{name}-{0}", index=0)
+    results["three children"] = [parent.merge(), sorted(parent.last.last_joins())]
+
+    parent, children = parent_of("gone", "named")
+    for name, child in children.items():
+        child.write("load", name)
+    parent.close()
+    parent.clear("to_south", "after", "merge")
+    parent.open()
+    parent.hand_over("to_south", children["south"])
+    children["south"].write("load", "south")
+    results["a child's work is gone"] = parent.merge()
+    parent.states["to_other"] = "skipped"
+    parent.open()
+    for name in ("north", "south"):
+        parent.hand_over(f"to_{name}", children[name])
+        children[name].write("load", name)
+    results["a child takes no part"] = parent.merge()
+
+    parent, children = parent_of("kept", "named")
+    parent.opening.on_failure = "park"
+    parent.open()
+    for name, child in children.items():
+        parent.hand_over(f"to_{name}", child)
+        child.write("load", name)
+    parent.close()
+    parent.clear("to_south", "merge")
+    parent.states["to_other"] = "skipped"
+    parent.open()
+    results["before the second attempt"] = parent.on_branch()
+    again = Played(parent.repo, "child", "c9", {"graveler_name": "south"})
+    parent.hand_over("to_south", again)
+    again.write("load", "south again")
+    results["a new attempt replaces"] = parent.merge()
+
+    parent, children = parent_of("failing")
+    results["a child that fails"] = parent.outcome(
+        lambda: children["north"].write("load", "half", fails=ValueError("no rows"))
+    )[0]
+    children["south"].write("load", "south")
+    results["its name is free"] = parent.merge()
+
+    d = play("deployments")
+    d.open()
+    d.write("first", "prod")
+    d.merge()
+
+    def as_deployment(name, act):
+        os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = name
+        return d.outcome(act)
+
+    before = d.repo.runs.get("deployments r1")
+    results["another deployment"] = as_deployment("staging", d.open)
+    results["nothing moved"] = d.repo.runs.get("deployments r1") == before
+    d.opening.take_over = True
+    results["taken over"] = as_deployment("staging", d.open)[0]
+    d.opening.take_over = False
+    results["the first one"] = as_deployment("programs", d.open)[1]
+
+    class Variables(dict):
+        def get(self, key, default=None):
+            return super().get(key, default)
+
+        def set(self, key, value, description):
+            self[key] = value
+            self.setdefault("set", []).append(value)
+
+    variables = Variables()
+    others = SimpleNamespace(sleep=lambda seconds: variables.set("graveler_deployment", "b", ""))
+    os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = ""
+    with patch("graveler_airflow.operators.runs.Variable", variables):
+        results["the ids of two first"] = [deployment(others), deployment(others)]
+    results["set"] = len(variables["set"])
+    os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = "programs"
+
+    numbers = count()
+
+    def after(state, act, before="r1", **terms):
+        """Return what happens to a run that depends on one with which something happens."""
+        repo = lake.create_repository(f"past-{next(numbers)}")
+        first, second = (Played(repo, "past", run_id, **terms) for run_id in ("r1", "r2"))
+        second.opening.depends_on_past = True
+        first.opening.depends_on_past = True
+        first.open()
+        first.write("first", "a")
+        act(first)
+        second.before = SimpleNamespace(
+            dag_id="past", run_id=before, partition_key=None, state=state
+        )
+        return second.outcome(second.open)
+
+    def abandon(first):
+        first.repo.runs.abandon("past r1")
+
+    results["past"] = {
+        "published": after("success", Played.merge),
+        "open": after("running", lambda first: None),
+        "dead": after("failed", lambda first: None, lease=timedelta(milliseconds=1)),
+        "parked": after("failed", Played.close),
+        "cleared": after("running", Played.close),
+        "abandoned": after("failed", abandon),
+        "dropped": after("failed", Played.close, on_failure="drop"),
+        "given up": after("success", Played.close, on_failure="drop"),
+        "skipped": after("success", lambda first: None, before="r0"),
+    }
+
+    d = play("programs", on_failure="drop")
+    d.open()
+    named = StepHandle.from_text(d.variables("first")["GRAVELER_STEP"])
+    with d.last.step(named.name, metadata=named.metadata, owner=named.owner) as step:
+        step.put("a", b"x")
+    d.states["first"] = "success"
+    d.close()
+    d.open()
+    d.write("second", "b")
+    results["a program's work is gone"] = d.merge()
 print(json.dumps(results))

@@ -2,6 +2,7 @@
 # Contexts and tasks replace Airflow's own types.
 """Sends the notifier's report to a web hook; prints it."""
 
+import asyncio
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -48,6 +49,18 @@ with DAG("ticking") as dag:  # noqa: F811
     GravelerIngestOperator(task_id="daily", repo="telling", branch="{{ ds }}")
     GravelerIngestOperator(task_id="other", repo="flights", branch="elsewhere")
 results["ticking"] = output("r6")
+
+
+def deadline(**options):
+    """Notify as the triggerer does when a DAG run misses its deadline."""
+    texts = []
+    events = GravelerNotifier(send=texts.append, repo="telling", **options)
+    context = {"dag_run": {"dag_id": "told", "dag_run_id": "r1"}, "deadline": {"id": "d"}}
+    asyncio.run(events.async_notify(context))
+    return texts
+
+
+results["deadline"] = [deadline(), deadline(graveler_conn_id="nowhere")]
 try:
     output("r2", webhook="file:///etc/passwd")
 except ValueError as error:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import structlog
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset, AssetAlias
 from structlog.testing import capture_logs
 
 import graveler
@@ -101,6 +101,29 @@ with graveler.open(folder, create=True) as lake:
 
     twice = merge(opened("twice"))
     results["twice"] = [twice.execute(context), twice.execute(context), repo.commit("main").id]
+
+    class Events(dict):
+        """The events of the outlets of a task."""
+
+        def __missing__(self, asset):
+            self[asset] = SimpleNamespace(extra=None, added=[])
+            self[asset].add = lambda about, extra: self[asset].added.append([about.uri, extra])
+            return self[asset]
+
+    def events_of(run):
+        outlets = [Asset("main", "grav://flights/main"), AssetAlias("any")]
+        task = GravelerPublishRunOperator(task_id="merge", run=pack(run.handle), outlets=outlets)
+        known = Events()
+        task.execute({**context, "outlet_events": known})
+        plain, alias = (known[outlet] for outlet in outlets)
+        return [plain.extra, alias.added, repo.commit("main").id, point_of(task)]
+
+    def point_of(task):
+        return [*vars(task).get("graveler_addresses", ())] != []
+
+    results["events"] = [events_of(opened("event", "e")), events_of(repo.runs.open("nothing"))]
+    again = opened("event", "e")
+    results["events"] += [events_of(again), events_of(again)]
 
     refused = opened("refused", "g")
     results["gate"] = outcome(lambda: merge(refused, lambda candidate: "no").execute(context))

@@ -151,6 +151,8 @@ def main(folder: Path) -> dict[str, Any]:
         name: ask(path, role, **query)
         for name, path, role, query in (
             ("index", "", "viewer", {}),
+            ("parked only", "", "viewer", {"state": "PARKED", "dag_id": "hourly"}),
+            ("of another repository", "", "viewer", {"repo": "weather"}),
             ("good", "runs", "viewer", good),
             ("good data", "runs.json", "viewer", good),
             ("bad", "runs", "viewer", {**good, "run_id": "bad"}),

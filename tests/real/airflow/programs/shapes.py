@@ -5,7 +5,7 @@ import json
 import warnings
 from datetime import timedelta
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Asset, AssetAlias, task
 
 from graveler_airflow import graveler_asset, graveler_partitions, graveler_run, hourly
 
@@ -54,6 +54,57 @@ def unknown_end():
         pass
 
 
+def aliases():
+    mixed = {Asset("one", "s3://lake/one"), AssetAlias("two")}
+    with DAG("aliases", schedule=hourly()), graveler_run("flights", asset=AssetAlias("one")):
+        pass
+    with DAG("set"), graveler_run("flights", asset=mixed):
+        pass
+
+
+def refused_of(**terms):
+    try:
+        with DAG("terms"), graveler_run("flights", **terms):
+            pass
+    except ValueError as error:
+        return str(error)
+
+
+def terms():
+    one = Asset("one", "s3://lake/one")
+    refusals.update(
+        condition=refused_of(asset=one | Asset("two", "s3://lake/two")),
+        ref=refused_of(asset=[one, Asset.ref(name="two")]),
+        text=refused_of(asset="one"),
+        strategy=refused_of(strategy="mine"),
+        lease=refused_of(lease=30),
+        ttl=refused_of(ttl=timedelta(days=-1)),
+    )
+
+
+def finer():
+    @task.graveler
+    def by_hour(step):
+        step.put(step.hour_prefix("a"), b"")
+
+    @task.graveler
+    def by_partition(step):
+        step.put(step.partition_prefix("a"), b"")
+
+    for number, schedule in enumerate(
+        ["*/15 * * * *", timedelta(minutes=30), "30 5 * * *", "@hourly"]
+    ):
+        with DAG(f"finer_{number}", schedule=schedule), graveler_run("flights") as run:
+            by_hour(run)
+            by_partition(run)
+
+
+def past_of_partitions():
+    with DAG("past", schedule=hourly(), default_args={"depends_on_past": True}):
+        with graveler_run("flights"):
+            pass
+
+
 def no_dag():
     with graveler_run("flights"):
         pass
@@ -84,8 +135,18 @@ def in_groups():
     upstream.extend(sorted(dag.get_task("flights.merge").upstream_task_ids))
 
 
-tasks, upstream = [], []
-shapes = (with_timeout, partitioned, deciding_teardown, unknown_end, no_dag, two_runs, in_groups)
+tasks, upstream, refusals = [], [], {}
+shapes = (
+    *(with_timeout, partitioned, deciding_teardown, unknown_end, past_of_partitions, no_dag),
+    *(two_runs, in_groups, aliases, terms, finer),
+)
 print(
-    json.dumps({**{act.__name__: outcome(act) for act in shapes}, "tasks": tasks, "up": upstream})
+    json.dumps(
+        {
+            **{act.__name__: outcome(act) for act in shapes},
+            "tasks": tasks,
+            "up": upstream,
+            "refusals": refusals,
+        }
+    )
 )

@@ -7,10 +7,12 @@ import warnings
 
 warnings.filterwarnings("error", module="graveler")
 from airflow.dag_processing.dagbag import DagBag
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, TaskGroup, task
 
 import graveler
-from graveler_airflow import graveler_gate, graveler_run
+from graveler_airflow import graveler_gate, graveler_run, step_env
 
 
 @task.graveler
@@ -56,9 +58,9 @@ def shape(dag):
     }
 
 
-def output(make):
+def output(make, **default_args):
     try:
-        with DAG(make.__name__) as dag:
+        with DAG(make.__name__, default_args=default_args) as dag:
             more = make()
         dag.validate()
         bag.bag_dag(dag)
@@ -231,6 +233,99 @@ def waited_for_by_hand():
     work.override(task_id="late")(run) >> run.operator.dag.get_task("flights.merge")
 
 
+def own_teardown():
+    with graveler_run("flights") as run:
+        first = plain.override(task_id="start")().as_setup()
+        last = work.override(task_id="stop")(run).as_teardown(setups=first)
+        first >> work.override(task_id="a")(run) >> last
+
+
+def teardown_as_context():
+    with graveler_run("flights") as run:
+        first = plain.override(task_id="start")().as_setup()
+        with work.override(task_id="stop")(run).as_teardown(setups=first):
+            work.override(task_id="a")(run)
+
+
+def teardown_of_a_program():
+    with graveler_run("flights") as run:
+        stop = BashOperator(task_id="stop", bash_command="./stop.sh", env=step_env(run))
+        work.override(task_id="a")(run) >> stop.as_teardown()
+
+
+def teardown_without_the_run():
+    with graveler_run("flights") as run:
+        first = plain.override(task_id="start")().as_setup()
+        last = plain.override(task_id="stop")().as_teardown(setups=first)
+        first >> work.override(task_id="a")(run) >> last
+
+
+def setup_with_the_run():
+    with graveler_run("flights") as run:
+        first = work.override(task_id="start")(run).as_setup()
+        first >> work.override(task_id="a")(run)
+
+
+def only_a_setup():
+    with graveler_run("flights") as run:
+        work.override(task_id="start")(run).as_setup()
+
+
+def teardown_outside():
+    with graveler_run("flights") as run:
+        first = work.override(task_id="first")(run)
+    first >> work.override(task_id="late")(run).as_teardown()
+
+
+def triggers(**options):
+    with graveler_run("flights") as run:
+        TriggerDagRunOperator(task_id="start", trigger_dag_id="other", conf={"run": run}, **options)
+
+
+def started_and_left():
+    triggers()
+
+
+def started_and_awaited():
+    triggers(wait_for_completion=True)
+
+
+def started_without_the_run():
+    with graveler_run("flights"):
+        TriggerDagRunOperator(task_id="start", trigger_dag_id="other")
+
+
+def many_started_and_left():
+    with graveler_run("flights") as run:
+        TriggerDagRunOperator.partial(task_id="start", trigger_dag_id="other", conf=run).expand(
+            trigger_run_id=["a", "b"]
+        )
+
+
+def first_rules():
+    with graveler_run("flights") as run:
+        work.override(task_id="a", trigger_rule="none_failed")(run)
+        work.override(task_id="b", trigger_rule="all_done").partial(step=run).expand_kwargs([{}])
+        tidy.override(task_id="c", trigger_rule="one_success")(run) >> plain()
+
+
+def first_rule_of_a_failure():
+    with graveler_run("flights") as run:
+        work.override(task_id="a", trigger_rule="one_failed")(run)
+
+
+def rule_before_the_opening():
+    early = plain.override(task_id="early")()
+    with graveler_run("flights") as run:
+        early >> work.override(task_id="a", trigger_rule="all_done")(run)
+
+
+def rule_after_the_block():
+    with graveler_run("flights") as run:
+        pass
+    run.operator >> plain.override(task_id="late", trigger_rule="all_done")()
+
+
 def told_after_the_merge():
     with graveler_run("flights") as run:
         work.override(task_id="first")(run)
@@ -265,8 +360,28 @@ for make in (
     called_in_the_block_around,
     waited_for_by_hand,
     told_after_the_merge,
+    own_teardown,
+    teardown_as_context,
+    teardown_of_a_program,
+    teardown_without_the_run,
+    setup_with_the_run,
+    only_a_setup,
+    teardown_outside,
+    started_and_left,
+    started_and_awaited,
+    started_without_the_run,
+    many_started_and_left,
+    first_rules,
+    first_rule_of_a_failure,
+    rule_before_the_opening,
+    rule_after_the_block,
 ):
     output(make)
+
+for make in (chain, hidden_inside, joined, gate_in_the_middle, groups_and_maps, two_runs, nested):
+    name = make.__name__ = f"{make.__name__}_by_default"
+    output(make, trigger_rule="none_failed")
+    results.setdefault("by default", {})[name] = results[name]["refused"]
 
 try:
     with DAG("fast", fail_fast=True), graveler_run("flights") as run:

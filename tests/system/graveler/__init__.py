@@ -1,0 +1,1 @@
+"""DAGs that use the operators on a real lake."""
