@@ -452,7 +452,8 @@ class Lake:
         clock = StoreClock(self._clock, local=objects.local_file(MARKER) is not None)
         owner = Owner(record.lake, uid, name, self.location, record.storage_id)
         witness = self._witness(owner, objects, clock, check=check)
-        watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
+        moving = witness.moving if witness is not None else lambda: None
+        watched = WitnessedKVStore(self._kv, moving)
         ranges = RangeStore(
             objects,
             self._cache,
@@ -479,6 +480,7 @@ class Lake:
             store_clock=clock,
             ids=self._ids,
             open_store=self._open_store,
+            moving=moving,
             neighbours=lambda: self._storages.neighbours(uid),
             gate_modules=self._config.gate_modules,
         )

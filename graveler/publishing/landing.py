@@ -142,6 +142,7 @@ def make_commit(  # noqa: PLR0913 - the parts of a commit
         same_records: Whether the tree has the records of the first parent in other ranges.
         claims: Metarange id of its claims. None for those of its parents.
     """
+    stores.moving()  # before the commit gets its time
     claims = merged_claims(stores, parents) if claims is None else claims
     metadata = {key: text for key, text in spec.metadata.items() if key != CLAIMS}
     if claims != EMPTY_METARANGE:
