@@ -15,6 +15,7 @@ from graveler.arguments import (
     count,
     file_path,
     flag,
+    function,
     instance,
     optional,
     storage_text,
@@ -434,7 +435,7 @@ class Lake:
             rename=rename,
             default_branch=default_branch,
             storage=storage,
-            progress=progress,
+            progress=optional(function, progress, "progress"),
         )
 
     def default_storage(self, name: str) -> str:

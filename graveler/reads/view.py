@@ -23,7 +23,9 @@ from graveler.arguments import (
     choice,
     file_path,
     flag,
+    function,
     instance,
+    optional,
     path_text,
     prefix_text,
     several,
@@ -309,7 +311,7 @@ class View(RefLike):
             delete=delete,
             exclude=left_out,
             threads=self._threads(threads),
-            progress=progress or no_progress,
+            progress=optional(function, progress, "progress") or no_progress,
             kept=lake_files(stores.location, stores.objects),
         )
 

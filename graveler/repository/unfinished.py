@@ -41,7 +41,8 @@ def found(place: Place, path: str) -> Any:
 def end(place: Place, path: str, file: Any) -> None:
     """Forget a file, if it is unfinished or open."""
     key = path_key(path)
-    _open.get(place, {}).pop((key, id(file)), None)
+    if place in _open:
+        _open[place].pop((key, id(file)), None)
     if _files.get(place, {}).get(key) is file:
         _files[place].pop(key, None)
 
