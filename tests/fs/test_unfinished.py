@@ -5,6 +5,7 @@ import gc
 import gzip
 import io
 import pickle
+from typing import Any
 
 import duckdb
 import fsspec
@@ -85,7 +86,7 @@ def flush_hard(grav, path=PATH):
     kept[-1].flush(True)
 
 
-kept = []
+kept: list[Any] = []
 LEFT = [drop, drop_text, drop_wrapper, drop_buffer, drop_two_wrappers, drop_fsspec]
 WAYS = [*LEFT, close_in_an_error]
 OPEN = [keep_open, flush_hard]

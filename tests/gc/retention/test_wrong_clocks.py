@@ -162,6 +162,6 @@ def test_a_lost_race_of_counts_gives_the_time_of_the_store(monkeypatch):
 def test_the_creator_of_a_repository_has_the_time_of_the_store():
     world = SkewedWorld()
     pass_days(world, -60)
-    world._store = MemoryStore("other", clock=world.store_clock)
+    world.__dict__["_store"] = MemoryStore("other", clock=world.store_clock)
     made = MOVES["empty commit"](world.lake(scripted=False).create_repository("other"))
     assert abs(made.created - world.store_clock.now()) < timedelta(minutes=5)
