@@ -301,7 +301,6 @@ FACE: Any = {
         "attach": ({}, {"handle": TEXT}),
         "handle_of": ({"given": "g"}, {"given": TEXT}),
         "open_step": ({"given": "g"}, {"given": TEXT}),
-        "working": ({"given": "g"}, {"given": TEXT}),
         "on_targets": ({"records": []}, {"records": SOME}),
         "get": ({}, {"key": TEXT}),
         "list": ({}, {"state": OPTIONAL, "live": FLAG, "limit": MAYBE_NUMBER, "after": OPTIONAL}),
