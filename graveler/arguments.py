@@ -11,7 +11,8 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from os import PathLike, fsencode, fspath
+from errno import ENAMETOOLONG
+from os import PathLike, fspath
 from os.path import expanduser
 from pathlib import Path, PurePath
 from typing import Any, Final, Protocol, TypeVar
@@ -196,19 +197,39 @@ def expand_home(value: str | PathLike[str]) -> Path:
     """Return a path on this machine. ``~`` and ``~user`` at its beginning are home folders.
 
     ``~`` with the name of an unknown user stays unchanged, as in a shell.
+
+    Raises:
+        InvalidInputError: The system cannot hold the path, as with a name of 300 characters.
     """
-    return Path(expanduser(value))  # noqa: PTH111 - pathlib's own raises RuntimeError for that name
+    path = Path(value)
+    try:
+        path = Path(expanduser(value))  # noqa: PTH111 - pathlib's own raises RuntimeError for that name
+        path.lstat()
+    except ValueError as error:  # a NUL, or a lone surrogate
+        raise InvalidInputError(f"{_brief.repr(value)} cannot be a path: {error}") from None
+    except OSError as error:
+        if error.errno == ENAMETOOLONG:
+            raise InvalidInputError(
+                f"{_brief.repr(str(value))}: {error.strerror}; give a shorter path"
+            ) from None
+    return path
 
 
 def file_path(value: Any, name: str) -> Path:
     """Return the path of a file on this machine, as `expand_home` reads it."""
     if isinstance(value, str | PathLike) and isinstance(fspath(value), str) and str(value):
         try:
-            if b"\0" not in fsencode(value):
-                return expand_home(value)
-        except UnicodeEncodeError:
-            pass
+            return expand_home(value)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{name}={error}") from None
     raise _wrong(name, value, "the path of a file: text or a Path that the system can hold")
+
+
+def function(value: Any, name: str) -> Any:
+    """Return a function."""
+    if not callable(value):
+        raise _wrong(name, value, "a function")
+    return value
 
 
 def flag(value: Any, name: str) -> bool:

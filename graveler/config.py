@@ -367,7 +367,7 @@ def _read_variable(location: str) -> Mapping[str, Any]:
         )
     try:
         settings = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         settings = None  # an error of the parser would show the text
     if not isinstance(settings, dict):
         raise InvalidInputError(
@@ -419,7 +419,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise NotFoundError(
             f"no lake at {path}: there is no {CONFIG_NAME}; make one with `graveler init {path}`"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(f"{file} is not TOML: {error}") from error
     except OSError as error:
         raise BackendUnavailableError(f"no lake at {path} now: {error}") from error

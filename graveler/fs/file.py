@@ -5,7 +5,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from shutil import copyfileobj
@@ -59,8 +58,9 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     Reading: the file shows the version that was opened, even if its path is written meanwhile.
     Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block,
-    nothing is kept. A file that is dropped open, or closed while an exception is handled that is
-    newer than its opening, is unfinished (``graveler.repository.unfinished``).
+    nothing is kept. A file that is open, or dropped open with or without a wrapper of `io`, or closed
+    while an exception is handled that is newer than its opening, is unfinished
+    (``graveler.repository.unfinished``).
     """
 
     fs: FileHost
@@ -79,6 +79,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         self._before: Entry | None = None
         self._older = [*_handled()]
         self._packing = packing
+        self._dropped = self._closing = False
         entry = fs.entry(path) if mode == "rb" else None
         if entry is not None:
             self._entry = entry
@@ -105,6 +106,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
                 with self.fs.open(self.path, "rb", compression=self._packing) as before:
                     copyfileobj(before, self._spool)
                 self.loc = self._spool.tell()
+        unfinished.begin(self._place, Address.parse(self.path).path, self)
 
     def _current(self) -> Entry | None:
         try:
@@ -156,12 +158,13 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     def flush(self, force: bool = False) -> None:
         """Write buffered bytes. The file becomes visible when it is closed."""
         if not self.closed:
-            super().flush(force)
+            super().flush(force and self._closing)
 
     def close(self) -> None:
-        """Finish the file. From then on readers see it, unless a newer exception is handled."""
+        """Finish the file, unless it is dropped or a newer exception is handled."""
         error = sys.exception()
-        if error is None or self.mode == "rb" or any(error is each for each in self._older):
+        newer = error is not None and not any(error is each for each in self._older)
+        if self.mode == "rb" or not (newer or self._dropped):
             self.accept()
         elif not self.closed:
             self._leave()
@@ -171,6 +174,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         if self._spool is not None:
             self.closed = False
             self._forget()
+        self._closing = True
         try:
             super().close()
         finally:
@@ -184,6 +188,13 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     def _leave(self) -> None:
         self.closed = True
         unfinished.leave(self._place, Address.parse(self.path).path, self)
+        if self._dropped:
+            warnings.warn(
+                f"{self.path} was never closed, so it is not staged",
+                ResourceWarning,
+                stacklevel=3,
+                source=self,
+            )
 
     def commit(self) -> None:
         """Do nothing. The transaction commits all of its files at once."""
@@ -213,32 +224,22 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             self.close()
 
     def __del__(self) -> None:
-        if self.closed:
-            return
-        if self.mode == "rb":
+        if not self.closed:
+            self._dealloc_warn()
             self.close()
-            return
-        self._leave()
-        warnings.warn(
-            f"{self.path} was never closed, so it is not staged",
-            ResourceWarning,
-            stacklevel=2,
-            source=self,
-        )
+
+    def _dealloc_warn(self, _: object = None) -> None:
+        """Note that the file is dropped. `io` calls this before it closes a dropped wrapper."""
+        self._dropped = True
 
 
 class TextFile(TextIOWrapper):
-    """A file of text that is written. Like the file below, it is unfinished if it is dropped open."""
+    """A file of text that is written."""
 
     def __exit__(self, *error: object) -> None:
         if error[0] is not None:
             self.buffer.discard()  # type: ignore[attr-defined]  # a GravelerFile
         self.close()
-
-    def __del__(self) -> None:
-        with suppress(ValueError):  # it was closed or detached
-            self.flush()
-            self.buffer.__del__()  # type: ignore[attr-defined]
 
 
 def _handled() -> Iterator[BaseException]:

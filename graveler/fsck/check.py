@@ -95,7 +95,7 @@ class _Fsck:
         gone = {
             name for name, record in self._refs.expired.list() if record.gone or not has_tree(name)
         }
-        self._expired = gone & self._commits.keys() - set(also.values())
+        self._expired = gone & self._commits.keys() - set(self._roots.values())
         self._check_generations()
         kept = [commit for name, commit in self._commits.items() if name not in self._expired]
         trees = sorted({commit.metarange for commit in kept})

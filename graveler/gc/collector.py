@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from graveler.arguments import Duration, duration, flag, optional, real, text
+from graveler.arguments import Duration, duration, flag, function, optional, real, text
 from graveler.arguments import count as whole
 from graveler.clock import from_unix_us, unix_us
 from graveler.committed.references import ReadRanges, by_one_process
@@ -130,7 +130,7 @@ class GarbageCollector:
                 same storage.
         """
         grace, window = duration(grace, "grace"), duration(window, "window")
-        flag(dry_run, "dry_run")
+        flag(dry_run, "dry_run"), optional(function, progress, "progress")
         if grace < timedelta(0) or window < timedelta(0):
             raise InvalidInputError(f"grace {grace}, window {window}: neither can be negative")
         self._check_storage()
@@ -197,7 +197,7 @@ class GarbageCollector:
             CorruptionError: Something is missing or damaged. Nothing was deleted.
         """
         mark = text(mark, "mark")
-        flag(dry_run, "dry_run")
+        flag(dry_run, "dry_run"), optional(function, progress, "progress")
         self._check_storage()
         condemned = self._marks.get(mark)
         if condemned.state in (MarkState.SWEPT, MarkState.LOST):

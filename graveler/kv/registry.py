@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
+from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError
 from graveler.kv.metered import MeteredKVStore
 from graveler.kv.store import KVStore
@@ -20,7 +21,7 @@ def _path(uri: str) -> Path:
     scheme, _, rest = uri.partition("://")
     if "?" in rest:
         raise InvalidInputError(f"{uri!r}: {scheme}:// takes no options; write %3F for ? in a path")
-    path = Path(unquote(rest))
+    path = expand_home(unquote(rest))
     if not path.is_absolute():
         raise InvalidInputError(f"{uri!r}: give an absolute path, as in {scheme}:///lake/kv")
     return path

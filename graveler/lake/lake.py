@@ -15,6 +15,7 @@ from graveler.arguments import (
     count,
     file_path,
     flag,
+    function,
     instance,
     optional,
     storage_text,
@@ -434,7 +435,7 @@ class Lake:
             rename=rename,
             default_branch=default_branch,
             storage=storage,
-            progress=progress,
+            progress=optional(function, progress, "progress"),
         )
 
     def default_storage(self, name: str) -> str:
@@ -452,7 +453,8 @@ class Lake:
         clock = StoreClock(self._clock, local=objects.local_file(MARKER) is not None)
         owner = Owner(record.lake, uid, name, self.location, record.storage_id)
         witness = self._witness(owner, objects, clock, check=check)
-        watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
+        moving = witness.moving if witness is not None else lambda: None
+        watched = WitnessedKVStore(self._kv, moving)
         ranges = RangeStore(
             objects,
             self._cache,
@@ -479,6 +481,7 @@ class Lake:
             store_clock=clock,
             ids=self._ids,
             open_store=self._open_store,
+            moving=moving,
             neighbours=lambda: self._storages.neighbours(uid),
             gate_modules=self._config.gate_modules,
         )

@@ -20,6 +20,7 @@ from graveler.arguments import (
     count,
     file_path,
     flag,
+    function,
     moment,
     optional,
     pairs,
@@ -177,7 +178,7 @@ class Repository:
             runs=self.runs if reap else None,
             collector=(lambda: self.gc) if gc else None,
             dry_run=dry_run,
-            progress=progress,
+            progress=optional(function, progress, "progress"),
         )
 
     def stats(self, ref: str | Commit | RefLike = "main") -> "TreeStats":
@@ -261,7 +262,7 @@ class Repository:
             self.stores,
             objects=objects,
             also=candidates,
-            progress=progress,
+            progress=optional(function, progress, "progress"),
             rate=rate,
             resume=resume,
             check=check,

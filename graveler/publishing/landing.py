@@ -23,6 +23,7 @@ from graveler.kv.store import Predicate
 from graveler.model import CLAIMS, BranchRecord, Commit
 from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
+from graveler.reads.view import readable
 from graveler.refs import advance, merge_bases
 from graveler.refs.branches import check_fence, owned
 from graveler.refs.refs import Look
@@ -142,6 +143,7 @@ def make_commit(  # noqa: PLR0913 - the parts of a commit
         same_records: Whether the tree has the records of the first parent in other ranges.
         claims: Metarange id of its claims. None for those of its parents.
     """
+    stores.moving()  # before the commit gets its time
     claims = merged_claims(stores, parents) if claims is None else claims
     metadata = {key: text for key, text in spec.metadata.items() if key != CLAIMS}
     if claims != EMPTY_METARANGE:
@@ -308,7 +310,8 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         refs.found_at(name, tip.head.id)
         judged = tip.rules.check(name, guard) if guard and tip.rules is not None else False
         try:
-            record = build(tip)
+            with readable(stores, tip.head.id):
+                record = build(tip)
         except LookAgain:
             return None
         if record is None:

@@ -63,6 +63,7 @@ class Stores:
         store_clock: Gives the time of commits.
         ids: Gives unique names.
         open_store: Opens the object store of another root, for linked files.
+        moving: Announces a move of a ref to the witness, which learns the time of the store.
         neighbours: The other repositories of the lake, each with the root of its storage.
         gate_modules: Modules from which required gates may come, besides the built-in checks.
         observer: Called with each commit that a call on this object has landed on a branch.
@@ -83,6 +84,7 @@ class Stores:
     store_clock: StoreClock
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
+    moving: Callable[[], None]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple
     gate_modules: frozenset[str] = frozenset()
     observer: "Callable[[Stores, str, Commit], None] | None" = None

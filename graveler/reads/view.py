@@ -23,7 +23,9 @@ from graveler.arguments import (
     choice,
     file_path,
     flag,
+    function,
     instance,
+    optional,
     path_text,
     prefix_text,
     several,
@@ -319,7 +321,7 @@ class View(RefLike):
             delete=delete,
             exclude=left_out,
             threads=self._threads(threads),
-            progress=progress or no_progress,
+            progress=optional(function, progress, "progress") or no_progress,
             kept=lake_files(stores.location, stores.objects),
         )
 
@@ -458,7 +460,7 @@ class Ref(View):
         del start
 
         def runs(at: bytes) -> Iterator[Run]:
-            with _readable(self.repository, self.commit.id):
+            with readable(self.repository, self.commit.id):
                 yield from below(self.repository, self.commit.metarange, prefix, at)
 
         def rows(at: bytes) -> Iterator[Row]:
@@ -469,13 +471,13 @@ class Ref(View):
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return the joined key and committed value record of each key."""
-        with _readable(self.repository, self.commit.id):
+        with readable(self.repository, self.commit.id):
             return find_many(self.repository.ranges, self.commit.metarange, keys)
 
 
 @contextmanager
-def _readable(stores: Stores, commit: str) -> Iterator[None]:
-    """Raise ExpiredError instead of CorruptionError if garbage collection removes the tree."""
+def readable(stores: Stores, commit: str) -> Iterator[None]:
+    """Raise ExpiredError instead of CorruptionError if the tree of an expired commit is gone."""
     try:
         yield
     except CorruptionError:
@@ -528,8 +530,7 @@ def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
         write = stores.staging.get(newest_first(record), key)
         if write is not None:
             return staged_value(write)
-        commit = stores.refs.commits.get(record.commit_id)
-        return get(stores.ranges, commit.metarange, key)
+        return Ref(stores, stores.refs.commits.get(record.commit_id))._find_value(key)
 
     return settled(stores, name, read)
 
@@ -559,7 +560,8 @@ def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
         commit = stores.refs.commits.get(record.commit_id)
         staged = within(prefix, stores.staging.scan(newest_first(record), prefix))
         committed = scan(stores.ranges, commit.metarange, prefix, prefix_end(prefix))
-        return next((key for key, _ in overlay(staged, committed)), None)
+        with readable(stores, commit.id):
+            return next((key for key, _ in overlay(staged, committed)), None)
 
     return settled(stores, name, read)
 
@@ -600,9 +602,9 @@ def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
 
 def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
     """Yield the changes that a commit would make to a branch whose record stays `record`."""
-    tree = stores.refs.commits.get(record.commit_id).metarange
+    head = Ref(stores, stores.refs.commits.get(record.commit_id))
     for key, write in stores.staging.scan(newest_first(record)):
-        before, after = get(stores.ranges, tree, key), staged_value(write)
+        before, after = head._find_value(key), staged_value(write)
         if before is None and after is None:
             continue
         if same_content(before, after) and not is_replacement(write):

@@ -28,7 +28,7 @@ _PREFIX: Final = re.compile(r"[0-9a-f]{4,63}")
 _MOST_STEPS: Final = 1_000_000
 _HISTORY: Final = re.compile(r"[0-9a-f]{4,64}|.*[~^@].*", re.DOTALL)
 """Expressions of commits that may be expired: those that go back in history, or that contain a
-commit id. Branches and tags keep the trees of their commits."""
+commit id. Branches and tags keep the trees of their commits, except those that were accepted as lost."""
 
 
 def resolve(refs: Refs, expression: str) -> Commit:
@@ -79,8 +79,7 @@ def resolve_to_name(refs: Refs, expression: str) -> Commit:
         RefNotFoundError: The expression names no commit.
     """
     commit = resolve(refs, expression)
-    if _HISTORY.fullmatch(expression):
-        refs.expired.check_nameable(commit.id)
+    refs.expired.check_nameable(commit.id)
     return commit
 
 
@@ -96,6 +95,7 @@ def resolve_beside(
     if plain:
         found, *others = refs.together.read(refs.branches.place(expression), *places)
         if found is not None:
+            refs.expired.check_nameable(found.record.commit_id)
             return refs.commits.get(found.record.commit_id), others
     commit = resolve_to_name(refs, expression)
     return commit, refs.together.read(*places)

@@ -14,6 +14,7 @@ from graveler.arguments import (
     each,
     file_path,
     flag,
+    function,
     media_type,
     optional,
     pairs,
@@ -252,7 +253,7 @@ class Branch(View, BranchLike):
             pairs(metadata, "metadata"),
             flag(replace, "replace"),
             thread_count(threads, self.repository.objects.put_threads),
-            progress or no_progress,
+            optional(function, progress, "progress") or no_progress,
         )
 
     def store(

@@ -95,7 +95,7 @@ def check_storage(ranges: RangeStore, contents: Contents) -> None:
     for identifier, tree in (
         (identifier, tree) for identifier, trees in contents.trees.items() for tree in trees
     ):
-        if tree == EMPTY_METARANGE:
+        if tree == EMPTY_METARANGE or identifier in contents.expired:
             continue
         try:
             ranges.objects.head(ranges.key(bytes.fromhex(tree)))
@@ -140,9 +140,10 @@ def restore(
     for setting, value in values:
         _restore_setting(stores.refs, setting, value)
     # what a left out ref names cannot be read
-    for name in [name for name, (to, _) in contents.branches.items() if to in found.missing]:
+    lost = {*found.missing, *contents.expired}
+    for name in [name for name, (to, _) in contents.branches.items() if to in lost]:
         del contents.branches[name]
-    for name in [name for name, to in contents.tags.items() if to in found.missing]:
+    for name in [name for name, to in contents.tags.items() if to in lost]:
         del contents.tags[name]
     gates = list(stores.refs.requirements.rules())
 

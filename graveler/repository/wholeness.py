@@ -112,6 +112,4 @@ def check_refs(stores: Stores, *, missing: int | None) -> Wholeness:
     """Check the commits that branches and tags reach; see `check_commits`."""
     heads = heads_of(stores.refs)
     commits = map(stores.refs.commits.get, reachable(stores.refs, heads))
-    found = check_commits(stores, commits, heads, missing=missing)
-    # fsck goes on reporting what a branch or a tag names
-    return found._replace(missing=tuple(name for name in found.missing if name not in heads))
+    return check_commits(stores, commits, heads, missing=missing)

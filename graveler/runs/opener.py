@@ -25,6 +25,8 @@ from graveler.arguments import (
     choice,
     duration,
     flag,
+    function,
+    optional,
     pairs,
     run_key,
 )
@@ -123,7 +125,7 @@ class Terms:
             ttl=duration(ttl, "ttl", zero=False),
             fresh=flag(fresh, "fresh"),
             owner=owner,
-            accepts=accepts,
+            accepts=optional(function, accepts, "accepts"),
         )
 
 

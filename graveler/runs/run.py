@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from graveler.arguments import (
     choice,
     count,
+    function,
+    optional,
     pairs,
     reason_text,
     text,
@@ -227,7 +229,7 @@ class Run(RunBranch):
         """
         check_strategy(strategy)
         message = text(message, "message", empty=True, most=MESSAGE_BYTES)
-        terms = PublishTerms(strategy, message, accepts)
+        terms = PublishTerms(strategy, message, optional(function, accepts, "accepts"))
         self._attempt.work(self._reads)
         with self.renewing():
             self.result = publish(

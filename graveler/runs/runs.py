@@ -16,6 +16,7 @@ from graveler.arguments import (
     branch_text,
     choice,
     count,
+    each,
     flag,
     instance,
     moment,
@@ -150,7 +151,7 @@ class Runs:
             RunStateError: The run that the key names is parked or over, and was not published.
         """
         states = (RunState.OPEN, RunState.PUBLISHING, RunState.PUBLISHED)
-        return given.handle(self._records, states)
+        return _checked(given).handle(self._records, states)
 
     def open_step(self, given: StepEnvironment) -> OpenStep:
         """Return the step that another process has opened and named by environment variables.
@@ -159,7 +160,7 @@ class Runs:
             FencedError: The try of the step is over.
             InvalidInputError: The variables name no open step.
         """
-        return open_step_of(self._records, given)
+        return open_step_of(self._records, _checked(given))
 
     @contextmanager
     def working(self, given: StepEnvironment) -> Iterator[Step | OpenStep]:
@@ -173,7 +174,7 @@ class Runs:
             InvalidInputError: The variables name no run, or no step.
         """
         leaving: SystemExit | None = None
-        with self._work(given) as step:
+        with self._work(_checked(given)) as step:
             try:
                 yield step
             except SystemExit as error:
@@ -366,7 +367,7 @@ class Runs:
         Their `RunRecord.published`, `commit` and `on_target` therefore show a reset, and a revert by
         other means than `rollback`. Each target is read once, down to the oldest of the publishes.
         """
-        return on_targets(self._records, records)
+        return on_targets(self._records, each(records, "records", RunRecord, "records of runs"))
 
     def plan_rollback(
         self, key_or_commit: str | Commit, *, into: str | BranchLike | None = None
@@ -497,3 +498,7 @@ class Runs:
         return RunHandle.of(
             record, location=self._repository.location, repository=self._repository.name
         )
+
+
+def _checked(given: object) -> StepEnvironment:
+    return instance(given, "given", StepEnvironment, "a StepEnvironment")

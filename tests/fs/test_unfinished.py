@@ -3,9 +3,12 @@
 import contextlib
 import gc
 import gzip
+import io
 import pickle
+from typing import Any
 
 import duckdb
+import fsspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -53,11 +56,44 @@ def drop_text(grav, path=PATH):
     gc.collect()
 
 
-WAYS = [drop, drop_text, close_in_an_error]
+def drop_wrapper(grav, path=PATH):
+    io.TextIOWrapper(grav.open(path, "wb")).write("half")
+    gc.collect()
+
+
+def drop_buffer(grav, path=PATH):
+    io.BufferedWriter(grav.open(path, "wb")).write(b"half")
+    gc.collect()
+
+
+def drop_two_wrappers(grav, path=PATH):
+    io.TextIOWrapper(io.BufferedWriter(grav.open(path, "wb"))).write("half")
+    gc.collect()
+
+
+def drop_fsspec(grav, path=PATH):
+    fsspec.open(f"grav://{path}", "w", lake=grav.location).open().write("half")
+    gc.collect()
+
+
+def keep_open(grav, path=PATH):
+    kept.append(grav.open(path, "wb"))
+    kept[-1].write(b"half")
+
+
+def flush_hard(grav, path=PATH):
+    keep_open(grav, path)
+    kept[-1].flush(True)
+
+
+kept: list[Any] = []
+LEFT = [drop, drop_text, drop_wrapper, drop_buffer, drop_two_wrappers, drop_fsspec]
+WAYS = [*LEFT, close_in_an_error]
+OPEN = [keep_open, flush_hard]
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("leave", WAYS)
+@pytest.mark.parametrize("leave", WAYS + OPEN)
 def test_the_next_commit_names_an_unfinished_file(grav, dev, leave):
     leave(grav)
     assert dev.get("a") == b"good"
@@ -68,7 +104,7 @@ def test_the_next_commit_names_an_unfinished_file(grav, dev, leave):
         lambda: dev.commit("c", paths=["a"]),
         lambda: dev.commit_changes([dev.stat("b")], message="c"),
     ):
-        with pytest.raises(UnfinishedFileError, match="'dev': 'a': never") as refused:
+        with pytest.raises(UnfinishedFileError, match="'dev': 'a': not closed") as refused:
             commit()
         again = pickle.loads(pickle.dumps(refused.value))
         assert (type(again), str(again)) == (UnfinishedFileError, str(refused.value))
@@ -204,6 +240,43 @@ def test_a_step_with_an_unfinished_file_does_not_join(lake, repo):
     assert [entry.path for entry in repo.ref("main").entries()] == ["b"]
 
 
+@pytest.mark.parametrize("leave", OPEN)
+def test_an_open_file_is_closed_accepted_or_discarded(grav, dev, leave):
+    leave(grav)
+    dev.put("a", b"meanwhile")
+    with pytest.raises(UnfinishedFileError):
+        dev.commit("c")
+    kept[-1].close()
+    dev.commit("closed")
+    assert dev.get("a") == b"half"
+    leave(grav, "flights/dev/c")
+    grav.unfinished("flights/dev/c").discard()
+    assert kept[-1].closed
+    dev.put("b", b"other")
+    dev.commit("without it")
+    leave(grav, "flights/dev/c")
+    grav.unfinished("flights/dev/c").accept()
+    dev.commit("with it")
+    assert dev.get("c") == b"half"
+
+
+def test_a_step_with_an_open_file_does_not_join(lake, repo):
+    run = repo.runs.open("hour 05")
+    with pytest.raises(UnfinishedFileError, match="'a'"), run.step("load") as step:
+        step.put("b", b"")
+        keep_open(GravelerFileSystem(**storage_options(step)), url(step, "a"))
+    with run.step("load") as step:
+        step.put("b", b"")
+    run.publish()
+    assert [entry.path for entry in repo.ref("main").entries()] == ["b"]
+
+
+def test_open_files_of_other_branches_do_not_matter(grav, repo, dev):
+    repo.create_branch("other", "dev")
+    keep_open(grav, "flights/other/a")
+    dev.commit("the staged file")
+
+
 FRAME = pd.DataFrame({"hour": ["05:00", "05:00", "06:00"], "flight": [1, 2, 3]})
 
 
@@ -299,4 +372,6 @@ def test_files_of_a_statement_that_fails_are_discarded(grav, dev):
 @pytest.fixture(autouse=True)
 def _closed():
     yield
+    while kept:
+        kept.pop().discard()
     close_lakes()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import graveler
-from graveler.errors import ExpiredError, ObjectNotFoundError, StateError
+from graveler.errors import CorruptionError, ExpiredError, ObjectNotFoundError, StateError
 from tests.harness.gc_lakes import NOW, check_sound, collect, commit, keys
 
 HOURS = 41
@@ -15,13 +15,13 @@ HOURS = 41
 class Lost:
     """A lake with a dump and a copy of its key-value store, both older than a sweep."""
 
-    def __init__(self, folder, *, keep=HOURS):
+    def __init__(self, folder, *, keep=HOURS, hours=HOURS):
         self.folder, self.file = folder / "lake", folder / "dump"
         with graveler.init(self.folder) as lake:
             repo = lake.create_repository("flights")
             repo.links.allow(str(folder / "landing"))
             repo.packing.set(after=7)
-            made = [commit(repo, "main", f"{hour}", a=str(hour)) for hour in range(HOURS)]
+            made = [commit(repo, "main", f"{hour}", a=str(hour)) for hour in range(hours)]
             self.first, self.second = made[0].id, made[1].id
             repo.gc.keep("main", count=keep)
             repo.dump_refs(self.file)
@@ -109,3 +109,65 @@ def test_a_dump_has_all_that_reads_and_rules_depend_on(lost, tmp_path):
     repo.packing.set(after=9)
     repo.restore_refs(lost.file)  # existing settings stay
     assert repo.packing.show().after == 9
+
+
+USES = {
+    "read": lambda repo, head: list(repo.ref(head).entries()),
+    "get": lambda repo, _: repo.branch("main").get("a"),
+    "list": lambda repo, _: list(repo.branch("main").entries()),
+    "branch": lambda repo, head: repo.create_branch("over", head),
+    "branch of a branch": lambda repo, _: repo.create_branch("over", "main"),
+    "tag": lambda repo, head: repo.tags.create("over", head),
+    "tag of a branch": lambda repo, _: repo.tags.create("over", "main"),
+    "reset": lambda repo, head: repo.branch("whole").reset(head),
+    "reset to a branch": lambda repo, _: repo.branch("whole").reset("main"),
+    "commit": lambda repo, _: (
+        repo.branch("main").put("b", b""),
+        repo.branch("main").commit("on it"),
+    ),
+    "merge": lambda repo, _: repo.merge("main", into="whole"),
+    "revert": lambda repo, _: repo.revert("main", "main"),
+}
+
+
+@pytest.fixture
+def headless(tmp_path):
+    """A lake whose main names a commit that was accepted as lost."""
+    lost = Lost(tmp_path, keep=1, hours=2)
+    shutil.rmtree(lost.folder / "cache")
+    repo = lost.by_copy(missing=2)
+    whole = repo.create_branch("whole", "main~2")
+    whole.put("a", b"whole")
+    whole.commit("whole")
+    return lost, repo
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_head_accepted_as_lost_is_expired(headless, use):
+    repo = headless[1]
+    head = repo.branch("main").head
+    with pytest.raises(ExpiredError, match="a check on"):
+        USES[use](repo, getattr(head, "id", head))
+    assert not repo.stores.refs.branches.find("over")
+    assert not repo.stores.refs.tags.find("over")
+    assert repo.branch("whole").get("a") == b"whole"
+
+
+def test_fsck_reports_such_a_head_until_the_branch_is_reset(headless):
+    repo = headless[1]
+    assert all(problem.refs == ("main",) for problem in repo.fsck().problems)
+    assert not repo.fsck().sound
+    with pytest.raises(CorruptionError, match="fsck"):
+        repo.gc.run(grace=NOW, window=NOW)
+    repo.branch("main").reset("whole")
+    assert repo.fsck().sound
+    repo.gc.run(grace=NOW, window=NOW)
+    check_sound(repo)
+
+
+def test_a_dump_with_such_a_head_restores_the_other_refs(headless):
+    lost, repo = headless
+    repo.dump_refs(lost.file)
+    restored = lost.by_dump()
+    assert restored.branch("whole").get("a") == b"whole"
+    assert restored.fsck().sound

@@ -54,7 +54,13 @@ class ScriptedLake(Lake):
 
 
 class ScriptedWorld:
-    """The stores of a lake that each process of a test opens."""
+    """The stores of a lake that each process of a test opens.
+
+    Attributes:
+        witnessed: Whether the lakes count moves in the storage, as `graveler.open` makes them.
+    """
+
+    witnessed = False
 
     def __init__(self):
         self.script = Script()
@@ -76,6 +82,7 @@ class ScriptedWorld:
             clock=self._clock,
             ids=self._ids,
             background=Inline(),
+            witnessed=self.witnessed,
             script=script,
             threads=threads,
         )

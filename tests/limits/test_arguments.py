@@ -34,6 +34,7 @@ FREE = TEXT - {"empty"}  # these texts may be empty
 OPTIONAL = TEXT - {"None"}
 STRATEGY = OPTIONAL - {"mapping"}  # patterns; an empty mapping has none
 FLAG = TEXT
+FUNCTION = TEXT - {"None"}
 NUMBERS = TEXT - {"5"}
 SOME = TEXT - {"list", "empty"} - {"mapping"}  # iterables; "" has no items
 PAIRS = TEXT - {"None", "mapping"}
@@ -131,7 +132,11 @@ FACE: Any = {
             },
         ),
         "moves": ({}, {"branch": OPTIONAL, "limit": MAYBE_NUMBER, "hidden": FLAG}),
-        "maintain": ({}, {"pack": FLAG, "reap": FLAG, "gc": FLAG, "dry_run": FLAG}),
+        "maintain": (
+            {},
+            {"pack": FLAG, "reap": FLAG, "gc": FLAG, "dry_run": FLAG, "progress": FUNCTION},
+        ),
+        "fsck": ({}, {"progress": FUNCTION}),
         "undo": ({}, {"branch": TEXT, "to": NUMBERS}),
         "dump_refs": ({}, {"file": TEXT}),
         "restore_refs": ({}, {"file": TEXT}),
@@ -188,6 +193,7 @@ FACE: Any = {
                 "metadata": PAIRS,
                 "replace": FLAG,
                 "threads": MAYBE_NUMBER,
+                "progress": FUNCTION,
             },
         ),
         "upload": (
@@ -202,6 +208,7 @@ FACE: Any = {
                 "metadata": PAIRS,
                 "replace": FLAG,
                 "threads": MAYBE_NUMBER,
+                "progress": FUNCTION,
             },
         ),
         "link": (
@@ -260,6 +267,7 @@ FACE: Any = {
                 "delete": FLAG,
                 "exclude": TEXT - {"list"},
                 "threads": MAYBE_NUMBER,
+                "progress": FUNCTION,
             },
         ),
         "open": ({}, {"path": TEXT}),
@@ -281,9 +289,19 @@ FACE: Any = {
         ),
         "open_or_attach": (
             {"key": "k", "owner": "o"},
-            {"key": TEXT, "owner": TEXT, "into": TEXT, "metadata": PAIRS, "lease": TIME},
+            {
+                "key": TEXT,
+                "owner": TEXT,
+                "into": TEXT,
+                "metadata": PAIRS,
+                "lease": TIME,
+                "accepts": FUNCTION,
+            },
         ),
         "attach": ({}, {"handle": TEXT}),
+        "handle_of": ({"given": "g"}, {"given": TEXT}),
+        "open_step": ({"given": "g"}, {"given": TEXT}),
+        "on_targets": ({"records": []}, {"records": SOME}),
         "get": ({}, {"key": TEXT}),
         "list": ({}, {"state": OPTIONAL, "live": FLAG, "limit": MAYBE_NUMBER, "after": OPTIONAL}),
         "park": (
@@ -334,9 +352,9 @@ FACE: Any = {
         "keep": ({}, {"pattern": OPTIONAL, "days": MAYBE_NUMBER, "count": MAYBE_NUMBER}),
         "forget": ({}, {"pattern": OPTIONAL}),
         "get": ({}, {"mark": TEXT}),
-        "mark": ({}, {"grace": TIME, "window": TIME, "dry_run": FLAG}),
-        "sweep": ({"mark": "m"}, {"mark": TEXT, "dry_run": FLAG}),
-        "run": ({}, {"grace": TIME, "window": TIME}),
+        "mark": ({}, {"grace": TIME, "window": TIME, "dry_run": FLAG, "progress": FUNCTION}),
+        "sweep": ({"mark": "m"}, {"mark": TEXT, "dry_run": FLAG, "progress": FUNCTION}),
+        "run": ({}, {"grace": TIME, "window": TIME, "progress": FUNCTION}),
         "undelete": ({}, {"mark": TEXT}),
     },
     "ingestion": {

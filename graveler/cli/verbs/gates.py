@@ -229,7 +229,7 @@ def _parameters(texts: list[str] | None) -> dict[str, Any]:
             )
         try:
             parameters[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             parameters[name] = value
     return parameters
 

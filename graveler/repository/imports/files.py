@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import unquote_plus
 
+from graveler.arguments import expand_home
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -41,7 +42,7 @@ def local_path(stores: Stores, uri: str) -> Path | None:
     """Return the local file of a URI or a path, or None for a file elsewhere."""
     if "://" in uri and not uri.startswith("file://"):
         return None
-    return Path(AddressBook(stores.storage).uri(uri).removeprefix("file://"))
+    return expand_home(AddressBook(stores.storage).uri(uri).removeprefix("file://"))
 
 
 class Located(NamedTuple):

@@ -6,6 +6,7 @@ an inventory has versions, the latest version of each object is imported.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def _beside(stores: Stores, manifest: str, key: str) -> str:
         folder / "data" / name,
         folder.parent / "data" / name,
     ):
-        if file.is_file():
+        if os.path.isfile(file):  # noqa: PTH113 - pathlib's own raises errors for long names
             return str(file)
     raise InvalidInputError(
         f"{manifest} names {key!r}, which is not here: put the file {name!r} beside the manifest"

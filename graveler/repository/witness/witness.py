@@ -196,7 +196,9 @@ class Witness:
             etag, marker = self._read()
             if marker is None:
                 with suppress(OutcomeUnknownError):
-                    self._objects.put_if_absent(MARKER, encode_marker(claimed))
+                    since = self._clock.machine()
+                    if self._objects.put_if_absent(MARKER, encode_marker(claimed)):
+                        self._note_marker(since)
                 continue  # the marker is now this one, or the one of a faster process
             if take_over and not marker.is_of(self._owner):
                 try:
@@ -306,9 +308,9 @@ class Witness:
         """
         etag, body = known.etag, encode_marker(marker)
         for _ in range(_ATTEMPTS):
+            since = self._clock.machine()
             try:
                 if etag:
-                    since = self._clock.machine()
                     info = self._objects.put_if_match(MARKER, body, etag)
                     self._clock.note(info.mtime, since)
                     return info.etag
@@ -316,14 +318,20 @@ class Witness:
                 pass  # the stored marker decides
             etag, stored = self._read()
             if stored == marker:
+                self._note_marker(since)
                 return etag
             if self._mismatch(stored) is not None:
                 self._update(lambda now: now.without(marker))
                 self.check()
                 return ""  # the second comparison found no error: other processes count
             if stored is not None and stored.count > marker.count:
+                self._note_marker(since)
                 return ""  # a later count covers this one
         return ""  # other processes count all the time, and no attempt found an error
+
+    def _note_marker(self, since: datetime) -> None:
+        """Learn the store's time from the marker, which was put after `since`."""
+        self._clock.note(self._objects.head(MARKER).mtime, since)
 
     def _mismatch(self, marker: Marker | None) -> GravelerError | None:
         return mismatch(self._owner, self._objects, self._known(), marker)

@@ -81,6 +81,8 @@ def test_one_old_date_does_not_cut_retention_short(world, repo):
 class SkewedWorld(ScriptedWorld):
     """A world whose storage has a clock of its own."""
 
+    witnessed = True
+
     def lake(self, *, scripted=True, kv=None, threads=0):
         self.store_clock = self.__dict__.get("store_clock") or FakeClock()
         lake = super().lake(scripted=scripted, kv=kv, threads=threads)
@@ -117,3 +119,49 @@ def test_a_commit_of_a_wrong_clock_has_the_time_of_the_store(days, caplog):
     pass_days(world, -days)
     assert abs(commit(repo, "main", a="3").created - world.store_clock.now()) < timedelta(minutes=5)
     assert len([record for record in caplog.records if "clock" in record.getMessage()]) == 1
+
+
+MOVES = {
+    "revert": lambda repo: repo.revert("main", "main"),
+    "empty commit": lambda repo: repo.branch("main").commit("empty", allow_empty=True),
+    "merge": lambda repo: repo.merge("dev", "main"),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("days", [-60, 60])
+def test_a_first_move_without_a_put_has_the_time_of_the_store(days, move):
+    world = SkewedWorld()
+    repo = world.repo(scripted=False)
+    commit(repo, "main", a="1")
+    repo.create_branch("dev", "main")
+    commit(repo, "dev", b="1")
+    pass_days(world, days)
+    MOVES[move](world.repo(scripted=False))
+    made = next(iter(repo.log("main")))
+    assert abs(made.created - world.store_clock.now()) < timedelta(minutes=5)
+
+
+def test_a_lost_race_of_counts_gives_the_time_of_the_store(monkeypatch):
+    world = SkewedWorld()
+    commit(world.repo(scripted=False), "main", a="1")
+    pass_days(world, -60)
+    put, faster = MemoryStore.put_if_match, [world.repo(scripted=False)]
+
+    def late(store, *given):
+        while faster:
+            MOVES["empty commit"](faster.pop())
+        return put(store, *given)
+
+    monkeypatch.setattr(MemoryStore, "put_if_match", late)
+    made = MOVES["empty commit"](world.repo(scripted=False))
+    assert not faster
+    assert abs(made.created - world.store_clock.now()) < timedelta(minutes=5)
+
+
+def test_the_creator_of_a_repository_has_the_time_of_the_store():
+    world = SkewedWorld()
+    pass_days(world, -60)
+    world.__dict__["_store"] = MemoryStore("other", clock=world.store_clock)
+    made = MOVES["empty commit"](world.lake(scripted=False).create_repository("other"))
+    assert abs(made.created - world.store_clock.now()) < timedelta(minutes=5)
