@@ -155,11 +155,12 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     """Return the present table at `path` in `view`.
 
     The files are looked up once, in this call. The frame does not show later commits. ``key=value``
-    folders below `path` become columns. The entries of Parquet files from `write` have the schema,
-    including the types of these columns, so no footer is read. For other files Spark guesses the
-    types. Without a `schema`, a partition column is text if no guess fits all files, or if the address
-    of a file lacks the folders of its path. A column that only some partitions have is null in the
-    others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
+    folders below `path` become columns. The entries of files from `write` have the
+    types of these columns, and those of Parquet and ORC files have the schema, so no footer is read. The
+    schema of the table is that of all entries: structs are merged by field, and numbers are widened. For
+    other files Spark guesses the types. Without a `schema`, a partition column is text if no guess fits
+    all files, or if the address of a file lacks the folders of its path. A column that only some files
+    have is null in the others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
 
     Args:
         view: A ref, branch, run, step or candidate.
@@ -222,10 +223,9 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     if verify:
         uris = (file.uri for file in files)
         verify_files(spark, list(zip((entry for _, entry in entries), uris, strict=True)))
-    files = [
-        replace(file, schema=None if schema else own.get(kept_of(entry)))
-        for file, (_, entry) in zip(files, entries, strict=True)
-    ]
+    if schema is None and own:
+        kept = [kept_of(entry) for _, entry in entries]
+        files = [replace(file, schema=own[key]) for file, key in zip(files, kept, strict=True)]
     source = Source(
         spark,
         format,

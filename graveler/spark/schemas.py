@@ -1,8 +1,10 @@
-"""The schema and the number of rows of a Parquet file, stored with its entry.
+"""The schema and the number of rows of a file, stored with its entry, and the schema of all entries.
 
-A reader that has the entries of a table has its schema, and opens no footer. Both values follow from the
+A reader that has the entries of a table has its schema, and opens no footer. The values follow from the
 content of the file and from its partition columns, so the same rows written again have the same entry.
 The types of partition columns are stored too, because a path does not distinguish ``"01"`` from ``1``.
+Entries of Parquet files have all of it, those of ORC files no number of rows, and those of other formats
+the partition columns only. Nothing here needs PySpark to merge schemas: they are Spark's JSON.
 """
 
 import json
@@ -143,7 +145,8 @@ def _newest_first(files: Files) -> list[Kept]:
     newest: dict[Kept, datetime] = {}
     for _, entry in files:
         time = entry.mtime or datetime.min.replace(tzinfo=UTC)
-        newest[kept_of(entry)] = max(newest.get(kept_of(entry), time), time)
+        kept = kept_of(entry)
+        newest[kept] = max(newest.get(kept, time), time)
     return sorted(newest, key=lambda kept: (newest[kept], kept), reverse=True)
 
 

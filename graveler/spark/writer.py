@@ -136,7 +136,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
             read.
         options: Spark's options of the format.
         schema: Compare with the table at `path`: ``same`` accepts only the same columns and types,
-            ``evolve`` also new and missing columns. None does not compare.
+            ``evolve`` also new and missing columns. None accepts what Spark reads as one
+            table: structs with other fields, and numbers that can be widened.
         owner: Identifies the rows: rows that the same owner appended below `path` before are replaced,
             those of other owners stay. The names of the files have a mark of the owner.
 
@@ -145,9 +146,10 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
 
     Raises:
         AlreadyExistsError: The mode is ``error``, and `path` has files.
-        SchemaChangedError: The table has other columns or types.
+        SchemaChangedError: The table has other columns or types than `schema` accepts, or types that
+            Spark does not read as one table.
         InvalidInputError: `df` is not a frame of Spark, or Spark cannot write to the repository's
-            storage, or an owner is given and the mode is not ``append``, or remaining files of the table
+            storage, or the format writes no files, or an owner is given and the mode is not ``append``, or remaining files of the table
             are partitioned by other columns.
     """
     path, partition_by = path_text(path, "path"), texts(partition_by, "partition_by")
