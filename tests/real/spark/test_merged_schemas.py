@@ -1,4 +1,4 @@
-"""The schema of a table is that of all its entries, whoever wrote them and in whatever number of writes."""
+"""The schema of a table is that of all its entries, by any writers and in any number of writes."""
 
 from contextlib import contextmanager
 
