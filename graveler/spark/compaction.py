@@ -11,7 +11,7 @@ from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.errors import CorruptionError
+from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Commit, Entry
 from graveler.process import batches
 from graveler.reads.partitions import folder_values
@@ -26,7 +26,7 @@ from graveler.spark.ports import (
 )
 from graveler.spark.pruning import prune
 from graveler.spark.reader import FileGroup, Source, data_files, read
-from graveler.spark.schemas import PARQUET, rows_of, stored_schema
+from graveler.spark.schemas import PARQUET, check_merge, rows_of, stored_schema
 from graveler.spark.session import time_zone
 from graveler.spark.writer import save
 
@@ -136,23 +136,27 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
 
     Raises:
         CorruptionError: The new files have a different number of rows.
+        InvalidInputError: Spark does not read the files as one table.
+        SchemaChangedError: Columns have types that do not go together.
     """
     files = [file for one in due for file in one.files]
     columns = partition_columns([relative for relative, _ in files])
     whole_table = table_entries(target._unrecorded, folder, nested=False)
+    check_merge(folder, (entry for _, entry in whole_table), ())
     schema = stored_schema(whole_table) or _schema(target, spark, folder)
-    source = Source(spark, PARQUET, None, {"__globPaths__": "false", "recursiveFileLookup": "true"})
+    options = {"__globPaths__": "false", "recursiveFileLookup": "true"}
     made: list[Entry] = []
     for part in batches(due, _AT_A_TIME):
         uris = [[file.uri for file in data_files(target, one.files)] for one in part]
-        with planning(spark, [uri for some in uris for uri in some]):
+        with planning(spark, [uri for some in uris for uri in some]) as planner:
+            source = Source(planner, PARQUET, None, options)
             frames = [
                 _frame(source, some, one, schema, columns)
                 for some, one in zip(uris, part, strict=True)
             ]
         whole = reduce(lambda left, right: left.unionByName(right), frames)
         # Spark would merge frames of one partition each into one partition
-        with setting(spark, _UNION, "false"):
+        with setting(whole.sparkSession, _UNION, "false"):
             entries = save(target, whole, format=PARQUET, partition_by=columns, schema=schema)
         folders = {one.values: one.folder for one in part}
         before = rows_of(entry for one in part for _, entry in one.files)
@@ -172,8 +176,16 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
 
 def _schema(target: Target, spark: "SparkSession", folder: str) -> "StructType":
     """Return all columns of a table from all its footers: a missing column would be lost."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - heavy: only where it is used
+
     options = {"mergeSchema": "true"}
-    return read(target, folder, nested=False, options=options, spark=spark).schema
+    try:
+        return read(target, folder, nested=False, options=options, spark=spark).schema
+    except PySparkException as error:
+        raise InvalidInputError(
+            f"{folder!r}: Spark does not read its files as one table ({str(error).splitlines()[0]}): read "
+            "it with a schema, and overwrite it"
+        ) from error
 
 
 def _frame(

@@ -26,22 +26,45 @@ _planning = threading.Lock()
 
 
 @contextmanager
-def planning(spark: "SparkSession", uris: Collection[str]) -> Iterator[None]:
-    """Let Spark list files in few tasks during a ``with`` block; then restore the session.
+def planning(spark: "SparkSession", uris: Collection[str]) -> "Iterator[SparkSession]":
+    """Return a session in which Spark lists files in few tasks, during a ``with`` block.
+
+    It is a copy of a classic session, whose own settings never change, if that session would start tasks.
+    The settings of a session of Spark Connect change during the block: frames of a copy would not go
+    together with its own.
 
     Args:
         spark: The session.
         uris: The files. If all are on the driver's own disk, the driver lists them faster than tasks.
     """
+    if not is_remote(spark) and len(uris) <= int(spark.conf.get(_LISTED_BY_TASKS) or 0):
+        yield spark
+        return
     cores = 0 if is_remote(spark) else spark.sparkContext.defaultParallelism
     # Spark's default suits a cluster: ten thousand tasks for ten thousand files
-    tasks = str(2 * cores or _REMOTE_LISTING)
-    with ExitStack() as settings:
-        settings.enter_context(_planning)
-        settings.enter_context(setting(spark, _LISTING, tasks))
-        if all(uri.startswith("file:") for uri in uris):
-            settings.enter_context(setting(spark, _LISTED_BY_TASKS, _EVERY_PATH))
-        yield
+    settings = {_LISTING: str(2 * cores or _REMOTE_LISTING)}
+    if all(uri.startswith("file:") for uri in uris):
+        settings[_LISTED_BY_TASKS] = _EVERY_PATH
+    if is_remote(spark):
+        with ExitStack() as changed:
+            changed.enter_context(_planning)
+            for name, value in settings.items():
+                changed.enter_context(setting(spark, name, value))
+            yield spark
+        return
+    copy = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for name, value in settings.items():
+        copy.conf.set(name, value)
+    yield copy
+
+
+def in_session(spark: "SparkSession", frame: "DataFrame") -> "DataFrame":
+    """Return a frame of a session as a frame of the session that it is a copy of."""
+    if frame.sparkSession is spark:
+        return frame
+    plan = frame._jdf.queryExecution().analyzed()
+    frames = spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+    return type(frame)(frames.ofRows(spark._jsparkSession, plan), spark)
 
 
 def load(spark: "SparkSession", reader: "DataFrameReader", uris: Sequence[str]) -> "DataFrame":

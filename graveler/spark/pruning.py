@@ -63,25 +63,28 @@ def prune(path: str, files: Files, where: Mapping[str, Any], zone: Zone) -> File
     ]
 
 
-def in_partitions_of(written: Collection[str], files: Files, schema: "StructType") -> list[str]:
+def in_partitions_of(
+    written: Collection[str], files: Files, schema: "StructType", zone: Zone
+) -> list[str]:
     """Return the files of a table that are in the same partitions as the written files.
 
-    Values are compared as Spark reads them. A column has numbers or dates if the frame says so, no file was
-    written with it as text, and each of its values is a number or a date. Otherwise it is text.
+    Values are compared as Spark reads them. A column has numbers, dates or times if the frame says so, no
+    file was written with it as text, and each of its values is one. Otherwise it is text.
 
     Args:
         written: Paths of the written files, relative to the table.
         files: All files of the table, including the written ones.
         schema: The schema of the frame that was written.
+        zone: Returns the time zone of times that state none.
     """
     values = {name: folder_values(name) for name, _ in files if is_in_table(name)}
     texts = {pair for pairs in values.values() for pair in pairs if pair[1] is not None}
     as_text = text_partitions(files)
     known: dict[tuple[str, str | None], Any] = {}
     for field in schema.fields:
-        read = _reader_of(field.dataType)
-        if read is not None and field.name not in as_text:
-            own = [pair for pair in texts if pair[0] == field.name]
+        own = [pair for pair in texts if pair[0] == field.name and pair[0] not in as_text]
+        read = _reader_of(field.dataType, zone) if own else None
+        if read is not None:
             with suppress(ValueError):
                 known |= {pair: (field.name, read(str(pair[1]))) for pair in own}
     partitions = {
@@ -91,12 +94,14 @@ def in_partitions_of(written: Collection[str], files: Files, schema: "StructType
     return [name for name, partition in partitions.items() if partition in wanted]
 
 
-def _reader_of(kind: "DataType") -> "Callable[[str], Any] | None":
+def _reader_of(kind: "DataType", zone: Zone) -> "Callable[[str], Any] | None":
     """Return the function that reads the values of a column; None to compare them as text."""
-    from pyspark.sql.types import DateType, NumericType  # noqa: PLC0415 - heavy: only where used
+    from pyspark.sql.types import DateType, NumericType, TimestampType  # noqa: PLC0415 - heavy
 
     if isinstance(kind, NumericType):
         return _number
+    if isinstance(kind, TimestampType):
+        return partial(_time, zone=zone())
     return _date if isinstance(kind, DateType) else None
 
 

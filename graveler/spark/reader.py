@@ -8,7 +8,7 @@ because Spark needs minutes to plan a union of thousands of frames.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -19,7 +19,7 @@ from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.reads.partitions import NULL_PARTITION, folder_values, value_folders
 from graveler.spark.formats import check_format
-from graveler.spark.loading import load, planning, setting
+from graveler.spark.loading import in_session, load, planning
 from graveler.spark.ports import (
     Files,
     View,
@@ -32,21 +32,28 @@ from graveler.spark.ports import (
     table_entries,
 )
 from graveler.spark.pruning import prune, seen_values
-from graveler.spark.schemas import PARQUET, have_same_columns, stored_schema
+from graveler.spark.schemas import (
+    PARQUET,
+    TYPED,
+    have_same_columns,
+    kept_of,
+    merge_fields,
+    partition_fields,
+    stored_schemas,
+)
 from graveler.spark.session import running, time_zone
 from graveler.spark.verified import verify_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
-_INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _OLDER_READERS: Final = "spark.sql.sources.useV1SourceList"
 _FILE: Final = (
     "_metadata"  # a hidden column of frames of files, unless a file has a column of that name
 )
 _MOST_GROUPS: Final = 16
-_GUESSED: Final = {"csv", "json"}
+_GUESSED: Final = {"csv", "json", "text", "xml"}
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -57,10 +64,12 @@ class DataFile:
     Attributes:
         relative: Its path relative to the table.
         uri: Its URI, as Spark writes it.
+        schema: Columns and types; None for those of the source.
     """
 
     relative: str
     uri: str
+    schema: "StructType | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +98,15 @@ def group_files(files: list[DataFile]) -> tuple[tuple[str, ...], list[FileGroup]
         InvalidInputError: The files are not all partitioned by the same columns.
     """
     names = partition_columns([file.relative for file in files])
-    groups: dict[tuple[str, tuple[tuple[str, str | None], ...]], list[str]] = {}
+    groups: dict[Any, list[DataFile]] = {}
     for file in files:
         base = _base(file)
         constants = () if base else folder_values(file.relative)
-        groups.setdefault((base, constants), []).append(file.uri)
-    return names, [FileGroup(tuple(uris), *key) for key, uris in groups.items()]
+        groups.setdefault((base, constants, id(file.schema)), []).append(file)
+    return names, [
+        FileGroup(tuple(file.uri for file in some), base, constants, schema=some[0].schema)
+        for (base, constants, _), some in groups.items()
+    ]
 
 
 def merge_groups(groups: list[FileGroup], columns: tuple[str, ...]) -> list[FileGroup]:
@@ -143,11 +155,12 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     """Return the present table at `path` in `view`.
 
     The files are looked up once, in this call. The frame does not show later commits. ``key=value``
-    folders below `path` become columns. The entries of Parquet files from `write` have the schema,
-    including the types of these columns, so no footer is read. For other files Spark guesses the
-    types. Without a `schema`, a partition column is text if no guess fits all files, or if the address
-    of a file lacks the folders of its path. A column that only some partitions have is null in the
-    others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
+    folders below `path` become columns. The entries of files from `write` have the
+    types of these columns, and those of Parquet and ORC files have the schema, so no footer is read. The
+    schema of the table is that of all entries: structs are merged by field, and numbers are widened. For
+    other files Spark guesses the types. Without a `schema`, a partition column is text if no guess fits
+    all files, or if the address of a file lacks the folders of its path. A column that only some files
+    have is null in the others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
 
     Args:
         view: A ref, branch, run, step or candidate.
@@ -177,6 +190,8 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
         InvalidInputError: Spark cannot read these files together, or `where` or `columns` names an
             unknown column.
     """
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
+
     path, format = prefix_text(path, "path"), text(format, "format")  # noqa: A001 - as above
     check_format(path, format)
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
@@ -185,8 +200,10 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     flag(nested, "nested")
     flag(verify, "verify")
     entries: Files = table_entries(view, path, nested=nested)
-    if schema is None and format == PARQUET:
-        schema = stored_schema(entries)
+    own = stored_schemas(entries) if schema is None and format in TYPED else {}
+    if len({*own.values()}) == 1:
+        schema = next(iter(own.values()))
+    known = partition_fields(entries)
     if where and entries:
         spark = spark or running()
         every, entries = entries, prune(path, entries, where, partial(time_zone, spark))
@@ -200,20 +217,42 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     spark = spark or running()
     if not entries:
         return _selected(spark.createDataFrame([], schema), names, path)
+    if isinstance(schema, str):
+        schema = spark.createDataFrame([], schema).schema
     files = data_files(view, entries)
     if verify:
         uris = (file.uri for file in files)
         verify_files(spark, list(zip((entry for _, entry in entries), uris, strict=True)))
+    if schema is None and own:
+        kept = [kept_of(entry) for _, entry in entries]
+        files = [replace(file, schema=own[key]) for file, key in zip(files, kept, strict=True)]
+    source = Source(
+        spark,
+        format,
+        schema,
+        {**(options or {}), "__globPaths__": "false"},
+        StructType.fromJson({"fields": known}),
+    )
+    of_uri = {file.uri: entry for file, (_, entry) in zip(files, entries, strict=True)}
+    with _noticing_lost_files(path), planning(spark, of_uri) as planner:
+        whole = _whole(replace(source, spark=planner), files, view, of_uri, path)
+        return _selected(in_session(spark, whole), names, path)
+
+
+def _whole(
+    source: "Source", files: list[DataFile], view: View, entries: Mapping[str, Entry], path: str
+) -> "DataFrame":
+    """Return the frame of a table's files."""
     partitions, groups = group_files(files)
-    if _has_types(schema, partitions) and _tells_files(spark, format, schema):
+    if source.schema is None and source.format in _GUESSED and len(groups) > 1:
+        source = replace(source, schema=source.guessed(files, partitions))
+    source = source.with_partitions()
+    schema = source.schema
+    if _has_types(schema, partitions) and _tells_files(source.spark, source.format, schema):
         groups = merge_groups(groups, partitions)
-    source = Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
-    with _noticing_lost_files(path):
-        if schema is None and format == PARQUET and not options:
-            of_uri = {file.uri: entry for file, (_, entry) in zip(files, entries, strict=True)}
-            groups = source.with_schema(groups, view, of_uri)
-        whole = _united(source.frames(groups, partitions), partitions, path)
-    return _selected(whole, names, path)
+    if schema is None and source.format == PARQUET and len(source.options) == 1:
+        groups = source.with_schema(groups, view, entries)
+    return _united(source.frames(groups, partitions), partitions, path)
 
 
 def _united(frames: "Sequence[DataFrame]", partitions: tuple[str, ...], path: str) -> "DataFrame":
@@ -267,11 +306,26 @@ def _as_text(frames: "Sequence[DataFrame]") -> "Sequence[DataFrame]":
     return frames
 
 
-def _has_types(
-    schema: "StructType | str | None", columns: tuple[str, ...]
-) -> "TypeGuard[StructType]":
+def _has_types(schema: "StructType | None", columns: tuple[str, ...]) -> "TypeGuard[StructType]":
     """Return whether a schema has the types of all these columns."""
-    return schema is not None and not isinstance(schema, str) and {*columns} <= {*schema.names}
+    return schema is not None and {*columns} <= {*schema.names}
+
+
+def _together(kinds: "Collection[DataType]") -> "DataType":
+    """Return the type of a partition column that has these types; text if no number fits all."""
+    from pyspark.sql.types import StringType, StructField  # noqa: PLC0415 - heavy: as above
+
+    fields = [StructField("", kind).jsonValue() for kind in kinds]
+    (field,), faults = merge_fields([[field] for field in fields])
+    return StringType() if faults else StructField.fromJson(field).dataType
+
+
+def _retyped(schema: "StructType", kinds: "Mapping[str, DataType]") -> "StructType":
+    """Return a schema in which some columns have other types."""
+    from pyspark.sql.types import StructField, StructType  # noqa: PLC0415 - heavy: as above
+
+    fields = [StructField(field.name, kinds.get(field.name, field.dataType)) for field in schema]
+    return StructType(fields)
 
 
 def _tells_files(spark: "SparkSession", format: str, schema: "StructType") -> bool:  # noqa: A002
@@ -366,41 +420,46 @@ class Source:
         format: Spark's name of the file format.
         schema: Columns and types; None if Spark finds them.
         options: Spark's options of the format.
+        known: The partition columns whose types the entries have.
     """
 
     spark: "SparkSession"
     format: str
-    schema: "StructType | str | None"
+    schema: "StructType | None"
     options: Mapping[str, str]
+    known: "StructType | tuple[()]" = ()
 
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
         """Return a frame of each group, with the same types of the partition columns."""
         groups = [replace(group, uris=uris) for group in groups for uris in read_apart(group.uris)]
-        uris = [uri for group in groups for uri in group.uris]
-        with planning(self.spark, uris):
-            frames = [self._frame(group) for group in groups]
-            if self._guesses_differ(frames, columns):
-                whole = self.load(FileGroup(tuple(uris)), None).schema
-                groups = [replace(group, schema=whole) for group in groups]
-                frames = [self._frame(group) for group in groups]
-            if all(len({frame.schema[name].dataType for frame in frames}) == 1 for name in columns):
-                return frames
-            with setting(self.spark, _INFERENCE, "false"):
-                return [self._frame(group) for group in groups]
+        frames = [self._frame(group) for group in groups]
+        found = {name: {frame.schema[name].dataType for frame in frames} for name in columns}
+        known = {} if self.schema else {field.name: field.dataType for field in self.known}
+        kinds = {
+            name: known.get(name) or _together(some)
+            for name, some in found.items()
+            if len(some) > 1 or not some <= {known.get(name, *some)}
+        }
+        if not kinds:
+            return frames
+        typed = zip(groups, (_retyped(frame.schema, kinds) for frame in frames), strict=True)
+        return [self._frame(replace(group, schema=schema)) for group, schema in typed]
 
-    def _guesses_differ(self, frames: "Sequence[DataFrame]", columns: tuple[str, ...]) -> bool:
-        """Return whether Spark guesses different types of the same columns for some groups.
+    def guessed(self, files: Sequence[DataFile], columns: tuple[str, ...]) -> "StructType":
+        """Return the columns that Spark guesses from all files together, without partition columns.
 
-        If so, Spark guesses again from all files. It finds columns of CSV files by position and of JSON
-        files by name, so JSON files may have different columns.
+        Spark finds columns of CSV files by position and of JSON files by name.
         """
-        if self.schema is not None or self.format.lower() not in _GUESSED:
-            return False
-        found = [[field for field in frame.schema if field.name not in columns] for frame in frames]
-        if all(fields == found[0] for fields in found):
-            return False
-        names = [[field.name for field in fields] for fields in found]
-        return self.format.lower() != "csv" or all(some == names[0] for some in names)
+        plain = replace(self, options={**self.options, "recursiveFileLookup": "true"})
+        schema = plain.load(FileGroup(tuple(file.uri for file in files)), None).schema
+        return type(schema)([field for field in schema if field.name not in columns])
+
+    def with_partitions(self) -> "Source":
+        """Return the source with the known partition columns that its schema lacks."""
+        if self.schema is None:
+            return self
+        fields = [field for field in self.known if field.name not in self.schema.names]
+        return replace(self, schema=type(self.schema)([*self.schema, *fields]))
 
     def with_schema(
         self, groups: list[FileGroup], view: View, entries: Mapping[str, Entry]
@@ -415,14 +474,17 @@ class Source:
             view: The view to read from.
             entries: The entries of the files by their addresses.
         """
-        firsts = {min(group.uris) for group in groups if not group.base}
+        firsts = {min(group.uris) for group in groups if not (group.base or group.schema)}
         merged = self.spark.conf.get("spark.sql.parquet.mergeSchema") == "true"
         if len(firsts) < 2 or merged:
             return groups
         if not have_same_columns(view.repository, [entries[uri] for uri in firsts]):
             return groups
         schema = self.load(FileGroup((min(firsts),)), None).schema
-        return [group if group.base else replace(group, schema=schema) for group in groups]
+        return [
+            group if group.base or group.schema else replace(group, schema=schema)
+            for group in groups
+        ]
 
     def _frame(self, group: FileGroup) -> "DataFrame":
         from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
@@ -453,7 +515,7 @@ class Source:
             {name: _in_address(name).cast(schema[name].dataType) for name in group.computed}
         )
 
-    def load(self, group: FileGroup, schema: "StructType | str | None") -> "DataFrame":
+    def load(self, group: FileGroup, schema: "StructType | None") -> "DataFrame":
         """Return a frame of the files of a group."""
         reader = self.spark.read.format(self.format).options(**self.options)
         if schema is not None:

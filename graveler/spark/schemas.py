@@ -1,13 +1,16 @@
-"""The schema and the number of rows of a Parquet file, stored with its entry.
+"""The schema and the number of rows of a file, stored with its entry, and the schema of all entries.
 
-A reader that has the entries of a table has its schema, and opens no footer. Both values follow from the
+A reader that has the entries of a table has its schema, and opens no footer. The values follow from the
 content of the file and from its partition columns, so the same rows written again have the same entry.
 The types of partition columns are stored too, because a path does not distinguish ``"01"`` from ``1``.
+Entries of Parquet files have all of it, those of ORC files no number of rows, and those of other formats
+the partition columns only. Nothing here needs PySpark to merge schemas: they are Spark's JSON.
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -33,32 +36,52 @@ ROWS: Final = "graveler.rows"
 """Name in an entry's metadata: the number of rows of the file."""
 PARQUET: Final = "parquet"
 """Spark's name of the format whose entries have these names."""
+TYPED: Final = (PARQUET, "orc")
+"""Spark's names of the formats whose files have types; entries of others have partition columns only."""
 
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _MOST: Final = METADATA_BYTES // 2
 """Largest schema that is stored, in bytes; a reader gets a larger one from a footer."""
 
+_NULLS: Final = ("nullable", "containsNull", "valueContainsNull")
+_INSIDE: Final = {"struct": (), "array": ("elementType",), "map": ("keyType", "valueType")}
+_DECIMAL: Final = re.compile(r"decimal\(([0-9]+),(-?[0-9]+)\)")
+_DIGITS: Final = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+"""Digits of the whole numbers, from the smallest type: a file has no type below that of 10 digits."""
+_IN_DOUBLE: Final = {"byte", "short", "integer", "float", "double"}
+_TOO_MANY: Final = 39
+
+Field = dict[str, Any]
+"""A column or field, as Spark's JSON."""
+Faults = list[tuple[str, Any, Any]]
+"""Columns or fields by name, each with two types that do not go together."""
+Kept = tuple[str, str]
+"""The columns and the partition columns that an entry keeps, as text."""
+
 SchemaRule = Literal["same", "evolve"]
 
 
 def described(
-    store: ObjectStore, files: Sequence[ObjectInfo], schema: "StructType", partitions: Sequence[str]
+    store: ObjectStore,
+    format: str,  # noqa: A002 - Spark's own word
+    files: Sequence[ObjectInfo],
+    kept: Kept,
 ) -> list[dict[str, str]]:
-    """Return the metadata of the entries of Parquet files that were just written.
+    """Return the metadata of the entries of files that were just written.
 
     Args:
         store: The store of the files.
+        format: Spark's name of the file format.
         files: The files.
-        schema: The schema of the frame.
-        partitions: Its partition columns.
+        kept: What the entries keep.
     """
-    fields = {field["name"]: {**field, "nullable": True} for field in schema.jsonValue()["fields"]}
-    last = [fields.pop(name) for name in partitions if name in fields]
-    kept = {SCHEMA: _encoded(fields.values()), **({PARTITIONS: _encoded(last)} if last else {})}
-    if sum(len(text.encode()) for text in kept.values()) > _MOST:
-        kept = {}
+    pairs = {name: text for name, text in zip((SCHEMA, PARTITIONS), kept, strict=True) if text}
+    if sum(len(text.encode()) for text in pairs.values()) > _MOST:
+        pairs = {}
+    if format != PARQUET:
+        return [pairs] * len(files)
     with Threads(store.put_threads or 1) as pool:
-        return [{**kept, ROWS: str(rows)} for rows in pool.map(partial(_rows, store), files)]
+        return [{**pairs, ROWS: str(rows)} for rows in pool.map(partial(_rows, store), files)]
 
 
 def _rows(store: ObjectStore, info: ObjectInfo) -> int:
@@ -92,38 +115,177 @@ def _columns(stores: "Stores", entry: Entry) -> tuple[object, ...]:
         return file.schema, file.schema_arrow, kept.get(_SPARK_SCHEMA)
 
 
+def kept_by(schema: "StructType", partitions: Sequence[str], format: str) -> Kept:  # noqa: A002
+    """Return the columns and the partition columns of a frame as its entries keep them."""
+    fields = {field["name"]: field for field in _fields(schema.json())}
+    last = [fields.pop(name) for name in partitions if name in fields]
+    return _encoded(fields.values()) if format in TYPED else "", _encoded(last) if last else ""
+
+
 def _encoded(fields: Iterable[object]) -> str:
     whole = {"type": "struct", "fields": list(fields)}
     return json.dumps(whole, separators=(",", ":"), sort_keys=True)
 
 
-def stored_schema(files: Files) -> "StructType | None":
-    """Return the schema of a table; None if a file has none or columns contradict each other.
+def _fields(text: str) -> list[Field]:
+    """Return the columns of a stored schema; all values may be null, as in every file that is read."""
+    return list(json.loads(text, object_hook=_nullable)["fields"]) if text else []
 
-    The schema has all columns, even those of only some files. Partition columns are last. A partition
-    column whose type is not known is left to Spark.
+
+def _nullable(value: dict[str, Any]) -> dict[str, Any]:
+    return value | {name: True for name in _NULLS if name in value}
+
+
+def kept_of(entry: Entry) -> Kept:
+    """Return the schema and the partition columns that an entry keeps, or "" for each."""
+    return entry.metadata.get(SCHEMA, ""), entry.metadata.get(PARTITIONS, "")
+
+
+def _newest_first(files: Files) -> list[Kept]:
+    newest: dict[Kept, datetime] = {}
+    for _, entry in files:
+        time = entry.mtime or datetime.min.replace(tzinfo=UTC)
+        kept = kept_of(entry)
+        newest[kept] = max(newest.get(kept, time), time)
+    return sorted(newest, key=lambda kept: (newest[kept], kept), reverse=True)
+
+
+def merge_fields(versions: Iterable[Iterable[Field]], of: str = "") -> tuple[list[Field], Faults]:
+    """Return the columns of all versions of a schema, and those whose types do not go together.
+
+    Structs are merged by field, and numbers are widened to a type in which Spark reads both.
+
+    Args:
+        versions: The columns of each version.
+        of: The column whose fields these are, with a dot at its end, or "".
+    """
+    found: dict[str, Field] = {}
+    faults: Faults = []
+    for field in (field for fields in versions for field in fields):
+        before = found.setdefault(field["name"], field)
+        kind, wrong = _merged(before["type"], field["type"], of + field["name"])
+        found[field["name"]] = {**before, "type": kind}
+        faults += wrong
+    if of and len({name.lower() for name in found}) < len(found):
+        faults.append((of[:-1], {"type": "struct", "fields": [*found.values()]}, None))
+    return [*found.values()], faults
+
+
+def _merged(left: Any, right: Any, name: str) -> tuple[Any, Faults]:
+    """Return the type of a column or field that has two types; the left one if there is none."""
+    if left == right:
+        return left, []
+    if not isinstance(left, dict) or not isinstance(right, dict):
+        kind = None if isinstance(left, dict) or isinstance(right, dict) else _widened(left, right)
+        return (left, [(name, left, right)]) if kind is None else (kind, [])
+    if left["type"] != right["type"] or left["type"] not in _INSIDE:
+        return left, [(name, left, right)]
+    if left["type"] == "struct":
+        fields, faults = merge_fields((left["fields"], right["fields"]), f"{name}.")
+        return {**left, "fields": fields}, faults
+    inside = {part: _merged(left[part], right[part], name) for part in _INSIDE[left["type"]]}
+    faults = [fault for _, wrong in inside.values() for fault in wrong]
+    return left | {part: kind for part, (kind, _) in inside.items()}, faults
+
+
+def _widened(left: str, right: str) -> str | None:
+    """Return the type in which Spark reads the numbers of two types from Parquet files, if any."""
+    kinds = {left, right}
+    if kinds <= {*_DIGITS}:
+        return max(kinds, key=[*_DIGITS].index)
+    if kinds <= _IN_DOUBLE:
+        return "double"
+    sizes = [
+        (int(found[1]), int(found[2])) if found else (_DIGITS.get(kind, _TOO_MANY), 0)
+        for kind in kinds
+        for found in [_DECIMAL.fullmatch(kind)]
+    ]
+    scale = max(scale for _, scale in sizes)
+    digits = scale + max(precision - scale for precision, scale in sizes)
+    return f"decimal({digits},{scale})" if digits < _TOO_MANY else None
+
+
+def stored_schemas(files: Files) -> "dict[Kept, StructType | None]":
+    """Return the schema to read files with, by what their entries keep; None for entries without one.
+
+    It is the same for all files, with all columns, even those of only some files, or if columns
+    contradict each other, that of each file. Partition columns are last. A partition column is text if its
+    types contradict each other. It is left to Spark if its type is not known.
     """
     from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
 
-    newest: dict[tuple[str, str], datetime] = {}
-    for _, entry in files:
-        text = entry.metadata.get(SCHEMA)
-        if text is None or entry.mtime is None:
-            return None
-        key = (text, entry.metadata.get(PARTITIONS, ""))
-        newest[key] = max(newest.get(key, entry.mtime), entry.mtime)
-    data: dict[str, Any] = {}
-    last: dict[str, Any] = {}
-    for texts in sorted(newest, key=lambda texts: (newest[texts], texts), reverse=True):
-        for columns, text in zip((data, last), texts, strict=True):
-            for field in json.loads(text)["fields"] if text else ():
-                if columns.setdefault(field["name"], field)["type"] != field["type"]:
-                    return None
-    if len({name.lower() for name in data}) < len(data):
-        return None  # Spark's setting decides whether names that differ only in case are one column
+    newest = _newest_first(files)
+    versions = [_fields(schema) for schema, _ in newest]
+    whole, faults = merge_fields(versions)
+    if len({field["name"].lower() for field in whole}) < len(whole):
+        faults = [("", None, None)]  # a setting of Spark decides whether they are one column
+    last = partition_fields(files)
+    schema = StructType.fromJson({"fields": [*whole, *last]})
+    return {
+        kept: None
+        if not kept[0]
+        else schema
+        if not faults
+        else StructType.fromJson({"fields": [*own, *last]})
+        for kept, own in zip(newest, versions, strict=True)
+    }
+
+
+def stored_schema(files: Files) -> "StructType | None":
+    """Return the schema of a table; None if a file has none or columns contradict each other."""
+    first, *others = stored_schemas(files).values()
+    return None if any(other != first for other in others) else first
+
+
+def partition_fields(files: Files) -> list[Field]:
+    """Return the partition columns of a table as they were written; none if a file does not name them."""
+    kept = [partitions for _, partitions in _newest_first(files)]
+    fields, faults = merge_fields(map(_fields, kept))
+    mixed = {name for name, *_ in faults}
+    known = {
+        field["name"]: {**field, "type": "string"} if field["name"] in mixed else field
+        for field in fields
+    }
     named = partition_columns([relative for relative, _ in files])
-    fields = [*data.values(), *(last[name] for name in named if name in last)]
-    return StructType.fromJson({"fields": fields}) if fields else None
+    return [known[name] for name in named if name in known] if all(kept) else []
+
+
+def check_merge(path: str, files: Iterable[Entry], new: Iterable[Kept]) -> None:
+    """Refuse columns that Spark cannot read together with those of a table.
+
+    Args:
+        path: The table.
+        files: The files that stay in it.
+        new: What the entries of the new files keep.
+
+    Raises:
+        SchemaChangedError: The message names columns and types.
+    """
+    from pyspark.sql.types import StructField  # noqa: PLC0415 - heavy: only where it is used
+
+    versions = [*dict.fromkeys([*map(kept_of, files), *new])]
+    faults = [
+        fault
+        for texts in zip(*versions, strict=True)
+        for fault in merge_fields(map(_fields, texts))[1]
+    ]
+    if faults:
+        shown = "; ".join(
+            f"{name!r} is "
+            + " and ".join(
+                StructField.fromJson(
+                    {"name": name, "type": kind, "nullable": True}
+                ).dataType.simpleString()
+                for kind in (right, left)
+                if kind is not None
+            )
+            for name, left, right in {fault[0]: fault for fault in faults}.values()
+        )
+        raise SchemaChangedError(
+            f"{path!r}: Spark does not read these columns as one table: {shown}: cast the columns, or "
+            "overwrite the whole table by mode 'overwrite' and partition_overwrite='static', or write to "
+            "another folder"
+        )
 
 
 def text_partitions(files: Files) -> frozenset[str]:

@@ -18,8 +18,10 @@ from graveler.errors import MergeConflictError, NoChangesError, StateError
 from graveler.model import MESSAGE_BYTES, Change, Commit, Conflict, Entry
 from graveler.spark.compaction import Bin, rewrite
 from graveler.spark.idempotence import Landed, Txn
+from graveler.spark.ports import partition_columns
 from graveler.spark.reader import ReadOptions, read
-from graveler.spark.writer import WriteOptions, paths_in_partitions, write
+from graveler.spark.schemas import kept_of
+from graveler.spark.writer import WriteOptions, check_together, paths_in_partitions, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,6 +120,7 @@ class Transaction:
         self._run: Run | None = None
         self._over = False
         self._claims = Claims(repository, base)
+        self._written: dict[str, list[Entry]] = {}
 
     def _begin(self, run: "Run") -> None:
         self._run = run
@@ -179,8 +182,29 @@ class Transaction:
         if self._run is None:
             return []
         entries = write(self._run, df, path, **options)
-        self._claim(df, f"{path_text(path, 'path').rstrip('/')}/", entries, options)
+        folder = f"{path_text(path, 'path').rstrip('/')}/"
+        self._claim(df, folder, entries, options)
+        self._written.setdefault(folder, []).extend(entries)
         return entries
+
+    def _check_tables(self, own: Commit, head: Commit) -> None:
+        """Compare the written tables with those of a head that others have moved.
+
+        Raises:
+            InvalidInputError: A table has other partition columns there.
+            SchemaChangedError: A table has other types there.
+        """
+        for folder, entries in self._written.items():
+            if (
+                not entries
+                or next(self._repository.diff(self.base, head, prefix=folder), None) is None
+            ):
+                continue
+            mine = {c.path for c in self._repository.diff(self.base, own, prefix=folder)}
+            there = self._repository.ref(head).entries(folder)
+            columns = partition_columns([entries[-1].path.removeprefix(folder)])
+            stay = [entry for entry in there if entry.path not in mine]
+            check_together(folder, stay, columns, [*dict.fromkeys(map(kept_of, entries))])
 
     def _rewrite(self, folder: str, due: list[Bin]) -> list[Entry]:
         """Combine the files of each bin; they must not have changed when the transaction lands."""
@@ -196,7 +220,7 @@ class Transaction:
         dynamic = options.get("partition_overwrite", "dynamic") == "dynamic"
         if mode == "overwrite" and dynamic and options.get("partition_by"):
             base = self._repository.ref(self.base)
-            for path in paths_in_partitions(base, folder, entries, df.schema):
+            for path in paths_in_partitions(base, folder, entries, df):
                 self._claims.folder(f"{path.rpartition('/')[0]}/")
         elif mode == "overwrite" or (mode != "append" and entries):
             self._claims.folder(folder)
@@ -229,6 +253,8 @@ def transaction(  # noqa: PLR0913 - the fields of a commit
         if before is not None:
             raise _LandedBefore(before)
         work._claims.check(head)
+        if head.id != work.base.id:
+            work._check_tables(run.head, head)
 
     pairs = {**(metadata or {}), **({} if txn is None else txn.metadata)}
     key = f"transaction {repository.stores.ids.unique()}"

@@ -58,10 +58,10 @@ def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, 
     """Return the size and checksum of each file by name."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - heavy: only where it is used
 
-    reader = spark.read.format("binaryFile").option("__globPaths__", "false")
-    reader = reader.option("recursiveFileLookup", "true")  # no partition columns
-    with planning(spark, uris):
-        frames = [load(spark, reader, apart) for apart in read_apart(uris)]
+    with planning(spark, uris) as planner:
+        reader = planner.read.format("binaryFile").option("__globPaths__", "false")
+        reader = reader.option("recursiveFileLookup", "true")  # no partition columns
+        frames = [load(planner, reader, apart) for apart in read_apart(uris)]
     frame = reduce(lambda left, right: left.union(right), frames)
     rows = frame.select(col("path"), col("length"), _digest(algorithm)).collect()
     return {_plain(path): (length, digest) for path, length, digest in rows}

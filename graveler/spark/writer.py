@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
@@ -32,7 +33,16 @@ from graveler.spark.ports import (
 )
 from graveler.spark.pruning import in_partitions_of
 from graveler.spark.reader import read
-from graveler.spark.schemas import PARQUET, SchemaRule, check_schema, described, stored_schema
+from graveler.spark.schemas import (
+    Kept,
+    SchemaRule,
+    check_merge,
+    check_schema,
+    described,
+    kept_by,
+    stored_schema,
+)
+from graveler.spark.session import time_zone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,6 +88,11 @@ SAVE_MODES: Final = (*MODES, "errorifexists", "ignore")
 """The modes of Spark's writer."""
 _CAREFUL: Final = ("error", "errorifexists", "ignore")
 _MARK: Final = 16
+_MOMENT: Final = (
+    "concat(cast(timestamp_ntz'1970-01-01' + make_dt_interval(0, 0, 0, "
+    "cast(unix_micros({}) as decimal(20, 0)) / 1000000) as string), 'Z')"
+)
+"""A time as text with the zone UTC. Spark itself writes the clock of the session, which shows an hour twice."""
 _JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
 
 
@@ -121,7 +136,8 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
             read.
         options: Spark's options of the format.
         schema: Compare with the table at `path`: ``same`` accepts only the same columns and types,
-            ``evolve`` also new and missing columns. None does not compare.
+            ``evolve`` also new and missing columns. None accepts what Spark reads as one
+            table: structs with other fields, and numbers that can be widened.
         owner: Identifies the rows: rows that the same owner appended below `path` before are replaced,
             those of other owners stay. The names of the files have a mark of the owner.
 
@@ -130,9 +146,10 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
 
     Raises:
         AlreadyExistsError: The mode is ``error``, and `path` has files.
-        SchemaChangedError: The table has other columns or types.
+        SchemaChangedError: The table has other columns or types than `schema` accepts, or types that
+            Spark does not read as one table.
         InvalidInputError: `df` is not a frame of Spark, or Spark cannot write to the repository's
-            storage, or an owner is given and the mode is not ``append``, or remaining files of the table
+            storage, or the format writes no files, or an owner is given and the mode is not ``append``, or remaining files of the table
             are partitioned by other columns.
     """
     path, partition_by = path_text(path, "path"), texts(partition_by, "partition_by")
@@ -160,27 +177,37 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     whole = mode == "overwrite" and (not partition_by or partition_overwrite == "static")
     if next(target._unrecorded.entries(f"{folder}_delta_log/"), None) is not None:
         refuse_delta(folder)
-    if mode in _CAREFUL and (existing := next(target._unrecorded.entries(folder), None)):
-        if mode == "ignore":
-            return []
+    existing = next(target._unrecorded.entries(folder), None) if mode in _CAREFUL else None
+    if existing is not None and mode == "ignore":
+        return []
+    if existing is not None:
         raise AlreadyExistsError(
             f"{existing.path!r} exists already: write with mode 'append' or 'overwrite'"
         )
-    if not whole:
-        _check_partitions(target, folder, partition_by, mark)
+    kept = kept_by(df.schema, partition_by, format)
     if schema is not None:
         _compare(target, df, folder, format, schema)
+    if not whole:
+        owned = {*_owned(target, folder, (), mark)} if owner else set()
+        stay = [entry for entry in target._unrecorded.entries(folder) if entry.path not in owned]
+        check_together(folder, stay, partition_by, [kept] if mode == "append" else ())
     lasting = mode == "overwrite" or owner
     entries = [
         replace(entry, path=folder + (_lasting(entry.path, mark) if lasting else entry.path))
         for entry in save(target, df, format=format, partition_by=partition_by, options=options)
     ]
     entries.sort(key=lambda entry: entry.path.encode())
-    target._link_written(entries)
+    gone: Sequence[str] = ()
     if mode == "overwrite":
-        target.delete_many(_replaced(target, folder, entries, None if whole else df.schema))
+        gone = _replaced(target, folder, entries, None if whole else df)
     elif owner:
-        target.delete_many(_owned(target, folder, entries, mark))
+        gone = _owned(target, folder, entries, mark)
+    # others may have written during the job
+    left = {*gone, *(entry.path for entry in entries)}
+    stay = [entry for entry in target._unrecorded.entries(folder) if entry.path not in left]
+    check_together(folder, stay, partition_by, [kept])
+    target._link_written(entries)
+    target.delete_many(gone)
     return entries
 
 
@@ -230,20 +257,31 @@ def save(
         options: Spark's options of the format.
         schema: The columns to store in the entries of Parquet files; by default those of `df`.
     """
+    from pyspark.sql.functions import expr  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql.types import TimestampType  # noqa: PLC0415
+
     store = target.repository.objects
     address = target.new_address()
-    writer = df.write.format(format).mode("append").options(**(options or {}))
+    kept = kept_by(schema or df.schema, partition_by, format)
+    moments = {
+        field.name: expr(_MOMENT.format("`{}`".format(field.name.replace("`", "``"))))
+        for field in df.schema
+        if field.name in partition_by and isinstance(field.dataType, TimestampType)
+    }
+    writer = df.withColumns(moments).write if moments else df.write
+    writer = writer.format(format).mode("append").options(**(options or {}))
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     writer.save(spark_uri(store.uri(address)))
     files = _written(store, f"{address}/")
+    if not files and not df.isEmpty():
+        raise InvalidInputError(
+            f"format {format!r} has written no files for the rows of the frame, and nothing is staged: "
+            "choose a format of files, such as 'parquet', or write with Spark's own writer"
+        )
     infos = list(files.values())
     checksums = settle(store, infos)
-    metadata = (
-        described(store, infos, schema or df.schema, partition_by)
-        if format == PARQUET
-        else [{} for _ in infos]
-    )
+    metadata = described(store, format, infos, kept)
     return [
         Entry(
             path=name,
@@ -276,19 +314,29 @@ def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _check_partitions(target: Target, folder: str, columns: Sequence[str], mark: str) -> None:
-    """Refuse partition columns that differ from those of the remaining files."""
-    names = (entry.path.removeprefix(folder) for entry in target._unrecorded.entries(folder))
-    others = (name for name in names if not (mark and _has_mark(name, mark)))
-    first = next((name for name in others if is_in_table(name) and not is_hidden(name)), None)
-    if first is None or partition_columns([first]) == tuple(columns):
+def check_together(
+    folder: str, stay: Sequence[Entry], columns: Sequence[str], new: Sequence[Kept]
+) -> None:
+    """Refuse columns that do not go together with those of the files that stay in a table.
+
+    Raises:
+        InvalidInputError: The partition columns differ.
+        SchemaChangedError: Types differ.
+    """
+    named = ((entry.path.removeprefix(folder), entry) for entry in stay)
+    files = [(name, entry) for name, entry in named if is_in_table(name) and not is_hidden(name)]
+    if not files:
         return
-    raise InvalidInputError(
-        f"partition_by={[*columns]!r}: {folder!r} is partitioned by "
-        f"{[*partition_columns([first])]!r}, as in {first!r}, and Spark does not read both as one table: "
-        "write with the same columns, overwrite the whole table by mode 'overwrite' and "
-        "partition_overwrite='static', or write to another folder"
-    )
+    first = files[0][0]
+    if partition_columns([first]) != tuple(columns):
+        raise InvalidInputError(
+            f"partition_by={[*columns]!r}: {folder!r} is partitioned by "
+            f"{[*partition_columns([first])]!r}, as in {first!r}, and Spark does not read both as one "
+            "table: write with the same columns, overwrite the whole table by mode 'overwrite' and "
+            "partition_overwrite='static', or write to another folder"
+        )
+    if new:
+        check_merge(folder, (entry for _, entry in files), new)
 
 
 def _compare(target: Target, df: "DataFrame", folder: str, source: str, rule: SchemaRule) -> None:
@@ -320,19 +368,19 @@ def _lasting(name: str, mark: str) -> str:
 
 
 def _replaced(
-    target: Target, folder: str, entries: Sequence[Entry], schema: "StructType | None"
+    target: Target, folder: str, entries: Sequence[Entry], df: "DataFrame | None"
 ) -> list[str]:
-    """Return the files that new files replace: all, or with a schema those of the same partitions."""
+    """Return the files that new files replace: all, or with a frame those of its partitions."""
     kept = {entry.path for entry in entries}
-    if schema is None:
+    if df is None:
         paths = [entry.path for entry in target._unrecorded.entries(folder)]
     else:
-        paths = paths_in_partitions(target._unrecorded, folder, entries, schema)
+        paths = paths_in_partitions(target._unrecorded, folder, entries, df)
     return [path for path in paths if path not in kept]
 
 
 def paths_in_partitions(
-    view: View, folder: str, entries: Sequence[Entry], schema: "StructType"
+    view: View, folder: str, entries: Sequence[Entry], df: "DataFrame"
 ) -> list[str]:
     """Return the paths of a table's files in the partitions of entries, including their own paths.
 
@@ -342,12 +390,13 @@ def paths_in_partitions(
         view: The view that has the table.
         folder: The table's folder.
         entries: The written entries.
-        schema: The schema of the written frame.
+        df: The written frame.
     """
     files = {entry.path: entry for entry in (*view.entries(folder), *entries)}
     named = [(path.removeprefix(folder), entry) for path, entry in files.items()]
     written = [entry.path.removeprefix(folder) for entry in entries]
-    return [folder + name for name in in_partitions_of(written, named, schema)]
+    zone = partial(time_zone, df.sparkSession)
+    return [folder + name for name in in_partitions_of(written, named, df.schema, zone)]
 
 
 def _owned(target: Target, folder: str, entries: Sequence[Entry], mark: str) -> list[str]:

@@ -104,7 +104,7 @@ def same(kind, written, *folders, by=""):
         (name, replace(entry, metadata={PARTITIONS: by} if by else {}))
         for name, entry in table(*folders, written)
     ]
-    found = in_partitions_of([f"{written}/a"], files, schema)
+    found = in_partitions_of([f"{written}/a"], files, schema, lambda: UTC)
     return [name.removesuffix("/a") for name in found if name != f"{written}/a"]
 
 
@@ -115,13 +115,21 @@ def same(kind, written, *folders, by=""):
         ("long", "v=-3", ["v=-03"]),
         ("decimal(5,2)", "v=1.50", ["v=1.5", "v=01.5"]),
         ("double", "v=1.0", ["v=1", "v=1.00"]),
+        (
+            "timestamp",
+            "v=2026-01-03 05:00:00Z",
+            ["v=2026-01-03 05%3A00%3A00", "v=2026-01-03 06:00+01"],
+        ),
         ("date", "v=2026-01-03", ["v=2026-1-3", "v=2026-01-3"]),
         ("string", "v=1", []),
         ("integer", "v=__HIVE_DEFAULT_PARTITION__", []),
     ],
 )
 def test_a_partition_is_found_in_all_its_spellings(kind, written, others):
-    assert same(kind, written, *others, "v=2026-01-30" if kind == "date" else "v=30") == others
+    assert (
+        same(kind, written, *others, "v=2026-01-30" if kind in ("date", "timestamp") else "v=30")
+        == others
+    )
 
 
 def test_a_value_that_is_no_number_makes_its_column_text():

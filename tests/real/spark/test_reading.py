@@ -170,10 +170,12 @@ def test_partition_columns_come_back_from_several_writes(spark, branch):
     assert rows(frame) == [(1, "01", None), (2, "02", None)]
 
 
-def test_types_of_partitions_in_other_formats_are_guessed(spark, branch):
+def test_types_of_partitions_of_other_programs_are_guessed(spark, branch, monkeypatch):
+    monkeypatch.setattr("graveler.spark.schemas.PARTITIONS", "kept.by.no.program")
     for number in (1, 2):
         frame = spark.createDataFrame([(number, f"2013-01-0{number}")], DAYS)
         gspark.write(branch, frame, "t/", format="json", partition_by=["day"])
+    monkeypatch.undo()
     frame = gspark.read(branch, "t/", format="json", spark=spark)
     assert frame.schema["day"].dataType == DateType()
     assert [(row.id, str(row.day)) for row in frame.orderBy("id").collect()] == [
