@@ -180,7 +180,7 @@ def test_wrong_terms_of_a_run_are_refused_at_parse_time(shapes, name, says):
     assert shapes["refusals"][name].startswith(says)
 
 
-def test_the_folder_of_the_hour_warns_if_an_hour_has_several_runs(shapes):
+def test_the_folder_of_an_hour_with_several_runs_warns(shapes):
     assert shapes["finer"]["refused"] == ""
     assert [text.partition(",")[0] for text in shapes["finer"]["warned"]] == [
         "flights.by_hour uses hour_prefix"
