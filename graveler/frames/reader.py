@@ -60,7 +60,7 @@ def read(
     files = [(relative, entry) for relative, entry in entries if entry.path.endswith(SUFFIX)]
     if not files:
         raise nothing_at(path, [entry.path for _, entry in entries])
-    return library.from_arrow(read_arrow(view, files), as_)
+    return library.from_arrow(read_arrow(view, files), as_ if isinstance(as_, type) else object)
 
 
 def _library(as_: Any) -> FrameLibrary:

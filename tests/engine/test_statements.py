@@ -7,7 +7,7 @@ from tests.harness.statements import OPERATIONS, statements_of
 COUNTS = {
     "put": 3,
     "commit": 6,
-    "branch, link, commit, merge": 16,
+    "branch, link, commit, merge": 18,
     "run of 1,000 links with a gate": 28,
     "run of three steps": 74,
 }

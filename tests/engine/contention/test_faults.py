@@ -356,7 +356,7 @@ LOOKS = {
         "states",
         "why",
     },
-    "Run": {"joined_steps", "lost_steps", "step_environment"},
+    "Run": {"joined_steps", "last_joins", "lost_steps", "step_environment"},
     "Step": {"environment", "exported"},
 }
 """Public methods that change nothing, and so have no old and new state."""

@@ -65,9 +65,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "a listing settles each row by itself",
         "reads.view:branch_snapshot",
         "            if spool.is_empty:\n"
-        "                yield Scan(committed, committed.runs, name)\n"
+        "                yield Scan(committed, committed.runs, origin)\n"
         "            else:\n"
-        "                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=name)\n",
+        "                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=origin)\n",
         """
             def settled_rows(position):
                 def read(record):
