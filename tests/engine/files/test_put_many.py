@@ -236,7 +236,7 @@ def test_a_body_that_cannot_be_read_now_may_be_later(repo, tmp_path, monkeypatch
 
 def test_a_body_that_is_no_file_is_refused_for_good(repo, tmp_path):
     for place in (tmp_path, tmp_path / ("x" * 300)):
-        with pytest.raises(InvalidInputError, match="cannot read|name too long") as caught:
+        with pytest.raises(InvalidInputError, match=r"cannot read|name too long") as caught:
             repo.branch("main").put("b", place)
         assert is_final(caught.value)
 
