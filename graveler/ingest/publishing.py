@@ -37,7 +37,8 @@ class IngestCandidacy(Candidacy[Landed]):
         source: The commit.
         spec: Message and metadata of the commit that publishes it.
         gates: The gates of the publisher; those that the target requires are added.
-        wanted: Called before each attempt; returns whether the commit is still to be published.
+        wanted: Called before each attempt with the head of the target; returns whether the commit is
+            still to be published.
         strategy: The strategy for paths that conflict.
         tree: Returns the tree of the candidate for a head of the target, and the paths that are
             published although they are equal there; None: a merge makes it.
@@ -49,7 +50,7 @@ class IngestCandidacy(Candidacy[Landed]):
         source: Commit,
         spec: CommitSpec,
         gates: tuple[Gate, ...],
-        wanted: Callable[[], bool] = lambda: True,
+        wanted: Callable[[Commit], bool] = lambda _: True,
         strategy: Settlement | None = None,
         tree: Callable[[Commit], tuple[str, Sequence[bytes]]] | None = None,
     ) -> None:
@@ -92,7 +93,7 @@ class IngestCandidacy(Candidacy[Landed]):
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
         """Return the candidate; None if the change is published or is being quarantined."""
-        if self._records.standing().taking is not None or not self._wanted():
+        if self._records.standing().taking is not None or not self._wanted(tip.head):
             return None
         if is_ancestor(self.stores.refs.commits, self._source.id, tip.head.id):
             return None

@@ -50,7 +50,7 @@ class Taking:
 
     def bring_up(self, head: Commit, target: Commit) -> None:
         """Take what others changed on the target, if the branch has work for it."""
-        if self._is_lost(head, target):
+        if self.is_lost(head, target):
             self._follow_back()
         elif self._is_due(head, target):
             self.take()
@@ -78,7 +78,7 @@ class Taking:
 
         return land(stores, branch.name, "merge", build).commit is not None
 
-    def _is_lost(self, head: Commit, target: Commit) -> bool:
+    def is_lost(self, head: Commit, target: Commit) -> bool:
         """Return whether waiting commits are on a commit that the target has no more."""
         commits = self.branch.stores.refs.commits
         line = unpublished_line(commits, head, target)
@@ -97,7 +97,7 @@ class Taking:
         def build(tip: Tip) -> BranchRecord | None:
             made.clear()
             target = branch.target()
-            if not self._is_lost(tip.head, target):
+            if not self.is_lost(tip.head, target):
                 return None
             head = self._mark(target.metarange, (target,), target)
             for point in points(stores.refs, tip.head, target):

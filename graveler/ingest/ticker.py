@@ -195,6 +195,8 @@ class Ticker:
             wanted = partial(self._is_present, point)
             try:
                 IngestCandidacy(self.branch, point.commit, spec, self.gates, wanted).publish()
+                if self.taking.is_lost(*self.branch.tips()):  # an undo came between
+                    self.taking.bring_up(*self.branch.tips())
             except (GateFailedError, MergeConflictError) as error:
                 if isinstance(error, MergeConflictError) and self.taking.take():
                     continue  # others had changed the target since the branch took it
@@ -210,10 +212,11 @@ class Ticker:
             f"branch {self.branch.name!r}: other processes keep publishing it; try again"
         )
 
-    def _is_present(self, point: Point) -> bool:
-        """Return whether every change of the point is still on the branch."""
-        names = tuple(change.id for change in point.changes)
-        return find_removal(self.branch.stores.refs.commits, self.branch.head(), names) == ""
+    def _is_present(self, point: Point, target: Commit) -> bool:
+        """Return whether every change of the point is on the branch, and the target has its base."""
+        names, head = tuple(change.id for change in point.changes), self.branch.head()
+        removed = find_removal(self.branch.stores.refs.commits, head, names)
+        return removed == "" and not self.taking.is_lost(head, target)
 
     def _remember(self, point: Point) -> None:
         """Record the hours of these changes, which are slow to find once they are published."""

@@ -5,6 +5,7 @@ import pytest
 from graveler.errors import ConflictError, MergeConflictError
 from graveler.gates import gate
 from graveler.ingest import HourState
+from graveler.ingest.taking import Taking
 from graveler.kv.memory import MemoryKVStore
 from tests.harness.worlds import ScriptedWorld, tree
 
@@ -316,3 +317,25 @@ def test_what_expired_and_returns_is_one_change(world, repo, policy):
         repo.ingestion().release(one.name)
     repo.ingestion().tick("2013-01-01T09:00Z")
     assert tree(repo.ref("main")) == {"settled": "0", "five": "1", "six": "1", "seven": "1"}
+
+
+def test_an_undo_during_a_tick_is_not_taken_back(repo, monkeypatch):
+    """The branch has taken a rollback; the undo of it comes after the tick has looked."""
+    publish(repo, "others", path="1")
+    ingestion = repo.ingestion()
+    write(ingestion.branch, mine="0")
+    ingestion.tick(FIVE)
+    repo.runs.rollback("others")
+    write(ingestion.branch, bad="bad")
+    repo.ingestion(gates=[nothing_bad]).tick(SIX)
+    write(ingestion.branch, bad="1")
+    look, undone = Taking.bring_up, []
+
+    def then_undo(self, head, target):
+        look(self, head, target)
+        if not undone:
+            undone.append(repo.undo("main"))
+
+    monkeypatch.setattr(Taking, "bring_up", then_undo)
+    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
+    assert tree(repo.ref("main")) == {"path": "1", "mine": "0", "bad": "1"}
