@@ -329,7 +329,7 @@ def test_an_undo_during_a_tick_is_not_taken_back(repo, monkeypatch):
     write(ingestion.branch, bad="bad")
     repo.ingestion(gates=[nothing_bad]).tick(SIX)
     write(ingestion.branch, bad="1")
-    look, undone = Taking.bring_up, []
+    look, undone = Taking.bring_up, list[object]()
 
     def then_undo(self, head, target):
         look(self, head, target)
