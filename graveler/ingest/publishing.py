@@ -63,8 +63,8 @@ class IngestCandidacy(Candidacy[Landed]):
         self._strategy = strategy
         self._tree = tree
 
-    def publish(self) -> None:
-        """Merge the commit into the target if every gate passes.
+    def publish(self) -> bool:
+        """Merge the commit into the target if every gate passes; return whether the target moved.
 
         Nothing happens if the commit is published or no longer wanted, or if a change is being
         quarantined. Gates run outside any lock. After three lost races they run while the turn is
@@ -84,6 +84,7 @@ class IngestCandidacy(Candidacy[Landed]):
             self.stores.refs.protection.check(self.into, "merge")
             landed = land(self.stores, f"branch {self.into!r} ({self.what})", begin)
             work.end(landed.head, landed=landed.commit is not None)
+        return landed.commit is not None
 
     def end(self, landed: Landed) -> Landed:
         """Return the result of the landing."""

@@ -154,16 +154,11 @@ class Taking:
         changes = claim_changes(self.branch.stores.ranges, *sides)
         return sorted(one.path for one in changes if one.writer == self.branch.name and one.right)
 
-    def _written(self, changes: Sequence[Commit]) -> list[bytes]:
-        """Return the paths that commits of the branch wrote, if claims can depend on them."""
+    def _changed(self, changes: Sequence[Commit]) -> set[bytes]:
+        """Return the paths at which commits of the branch differ from what they are based on."""
         stores = self.branch.stores
-        paths = {
-            key
-            for one in changes
-            for trees in ((before(stores, one).metarange, one.metarange),)
-            for key in (*self._asserted(one), *(each.key for each in diff(stores.ranges, *trees)))
-        }
-        return sorted(paths)
+        trees = ((before(stores, one).metarange, one.metarange) for one in changes)
+        return {change.key for pair in trees for change in diff(stores.ranges, *pair)}
 
     def _merged(self, head: Commit, target: Commit, bases: Bases) -> Commit:
         """Return the merge of the target, and set aside the changes of the branch that it lacks."""
@@ -203,7 +198,7 @@ class Taking:
         trees = (head.metarange, target.metarange)
         equal = [
             key
-            for key in self._written(changes)
+            for key in sorted(asserted.keys() | self._changed(changes))
             if same_content(*(get(ranges, side, key) for side in trees))
         ]
         return self._mark(tree, (head, target), target, equal)

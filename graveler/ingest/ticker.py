@@ -194,9 +194,9 @@ class Ticker:
             spec = self._spec(point)
             wanted = partial(self._is_present, point)
             try:
-                IngestCandidacy(self.branch, point.commit, spec, self.gates, wanted).publish()
-                if self.taking.is_lost(*self.branch.tips()):  # an undo came between
-                    self.taking.bring_up(*self.branch.tips())
+                work = IngestCandidacy(self.branch, point.commit, spec, self.gates, wanted)
+                if not work.publish() and self.taking.is_lost(*self.branch.tips()):
+                    self.taking.bring_up(*self.branch.tips())  # an undo came between
             except (GateFailedError, MergeConflictError) as error:
                 if isinstance(error, MergeConflictError) and self.taking.take():
                     continue  # others had changed the target since the branch took it
