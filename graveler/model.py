@@ -68,7 +68,8 @@ class _Deferred:
         if name not in _ENTRY_FIELDS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         decode, key, value, origin = self._stored
-        for field_name, decoded in zip(_ENTRY_FIELDS, (*decode(key, value), origin), strict=True):
+        values = decode(key, value)
+        for field_name, decoded in zip(_ENTRY_FIELDS, (*values, origin, values[1:4]), strict=True):
             object.__setattr__(self, field_name, decoded)
         return object.__getattribute__(self, name)
 
@@ -95,6 +96,8 @@ class Entry(_Deferred):
         computed: Whether graveler computed the checksum of bytes that it stored or read.
         origin: The branch, or the commit, of the view that the entry was read from, or "". It is not
             stored, and not part of the identity.
+        seal: Address, size and checksum with which graveler made or read the entry. `computed`
+            counts for them alone. It is not stored, and not part of the identity.
     """
 
     path: str
@@ -107,6 +110,7 @@ class Entry(_Deferred):
     version: str = ""
     computed: bool = False
     origin: str = field(default="", repr=False)
+    seal: tuple[str, int, str] | None = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -117,7 +121,9 @@ class Entry(_Deferred):
 
 
 _ENTRY_FIELDS: Final = tuple(field.name for field in fields(Entry))
-_entry_values = attrgetter(*_ENTRY_FIELDS[:-1])
+_entry_values = attrgetter(*_ENTRY_FIELDS[:-2])
+seal_of = attrgetter("address", "size", "checksum")
+"""Return the seal of an entry with these fields."""
 
 
 @dataclass(frozen=True, slots=True)

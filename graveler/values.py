@@ -303,7 +303,8 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
 
 def decode_entry(key: bytes, raw: bytes, origin: str = "") -> Entry:
     """Return the entry of a key and its value record, or raise CorruptionError."""
-    return Entry(*(*entry_fields(key, raw), origin))
+    values = entry_fields(key, raw)
+    return Entry(*(*values, origin, values[1:4]))
 
 
 def deferred_entry(key: bytes, raw: bytes, origin: str) -> Entry:

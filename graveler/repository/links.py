@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from graveler.arguments import check_entry, path_text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
-from graveler.model import Entry
+from graveler.model import Entry, seal_of
 from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.objects.store import ObjectInfo, ObjectStore, version_of
@@ -174,17 +174,20 @@ def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: b
             f"entry {entry.path!r}: {entry.address!r} has {info.size} bytes, not {entry.size}"
         )
     own = is_own(entry.address)
+    checksum = entry.checksum or info.checksum
+    known = entry.computed and entry.seal == seal_of(entry)
     # not `replace`, which takes three times as long for thousands of entries
     return Entry(
         path=entry.path,
         address=entry.address,
         size=info.size,
-        checksum=entry.checksum or info.checksum,
+        checksum=checksum,
         content_type=entry.content_type,
         mtime=info.mtime,
         metadata=entry.metadata,
         version="" if own else version,
-        computed=own and (entry.computed or (not entry.checksum and bool(info.checksum))),
+        computed=own and (known or (not entry.checksum and bool(info.checksum))),
+        seal=(entry.address, info.size, checksum),
     )
 
 

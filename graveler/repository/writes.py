@@ -7,12 +7,13 @@ so the repetition changes nothing.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Final
 
 from graveler.errors import ThrottledError
-from graveler.model import Entry
+from graveler.model import Entry, seal_of
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.address import DATA
 from graveler.objects.store import Body
@@ -205,7 +206,7 @@ def stored(
     since = stores.clock.now()
     info = stores.objects.put(address, body)
     stores.store_clock.note(info.mtime, since)
-    return Entry(
+    made = Entry(
         path=path,
         address=address,
         size=info.size,
@@ -215,6 +216,7 @@ def stored(
         metadata=metadata,
         computed=True,
     )
+    return replace(made, seal=seal_of(made))
 
 
 def new_address(stores: Stores) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from graveler.arguments import PathText, choice, instance, optional, path_text, text, texts
 from graveler.errors import AlreadyExistsError, InvalidInputError
-from graveler.model import Entry
+from graveler.model import Entry, seal_of
 from graveler.names import check_path
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
@@ -282,7 +282,7 @@ def save(
     infos = list(files.values())
     checksums = settle(store, infos)
     metadata = described(store, format, infos, kept)
-    return [
+    entries = [
         Entry(
             path=name,
             address=info.key,
@@ -294,6 +294,7 @@ def save(
         )
         for (name, info), checksum, pairs in zip(files.items(), checksums, metadata, strict=True)
     ]
+    return [replace(entry, seal=seal_of(entry)) for entry in entries]
 
 
 def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:

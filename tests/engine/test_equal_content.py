@@ -223,3 +223,37 @@ def test_equal_trees_have_equal_ids_for_any_linker_and_time(repo):
         trees.add(branch.commit(name).metarange)
         repo.stores.clock.sleep(3_600)
     assert len(trees) == 1
+
+
+@pytest.mark.parametrize("door", ["link_many", "commit_changes"])
+@pytest.mark.parametrize("made", ["from an entry", "by hand"])
+def test_a_checksum_of_other_bytes_does_not_make_content_equal(repo, door, made):
+    main = repo.branch("main")
+    main.put("a", b"aaaa")
+    main.commit("a")
+    old, other = main.stat("a"), main.store("b", b"bbbb")
+    wrong = replace(old, address=other.address)
+    if made == "by hand":
+        wrong = Entry("a", other.address, old.size, old.checksum, computed=True)
+    if door == "link_many":
+        main.link_many([wrong])
+        main.commit("b")
+    else:
+        main.commit_changes([wrong], message="b")
+    now = repo.branch("main").stat("a")
+    assert (now.address, now.computed) == (other.address, False)
+
+
+@pytest.mark.parametrize("read", ["stat", "list", "store"])
+def test_a_copy_of_an_entry_keeps_its_computed_checksum(repo, read):
+    main = repo.branch("main")
+    stored = main.store("a", b"aaaa")
+    main.link_many([stored])
+    entry = {
+        "stat": lambda: main.stat("a"),
+        "list": lambda: next(main.list()),
+        "store": lambda: stored,
+    }[read]()
+    main.link_many([replace(entry, path="b")])
+    assert main.stat("b").computed
+    assert main.stat("b") == replace(main.stat("a"), path="b")
