@@ -17,6 +17,9 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     [links."s3://elsewhere/landing"]     # optional: a place of linked files,
     endpoint_url = "https://s3.example"  # if its settings differ from [s3]
 
+    [access]
+    group = true                         # optional: the group of the lake's folder shares it
+
     [cache]
     folder = "cache"                     # ranges kept on local disk
     max_bytes = 8589934592               # about 30 million entries
@@ -67,7 +70,15 @@ from graveler.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
-from graveler.privacy import create_file, is_uri, make_folder, reveal, shown_uri
+from graveler.privacy import (
+    GROUP_READS,
+    PRIVATE_FILE,
+    create_file,
+    is_uri,
+    make_folder,
+    reveal,
+    shown_uri,
+)
 from graveler.retries import NO_PROGRESS_S
 
 CONFIG_NAME: Final = "graveler.toml"
@@ -88,6 +99,7 @@ _ENCODING_PROCESSES: Final = 3
 _MOST_PROCESSES: Final = 64
 _CACHE_BYTES: Final = 8 * 2**30
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "access": frozenset({"group"}),
     "kv": frozenset({"uri"}),
     "storage": frozenset({"uri"}),
     "s3": frozenset(
@@ -164,6 +176,7 @@ class LakeConfig:
         no_progress_s: Seconds without progress after which a call on a remote store ends.
         encoding_processes: The maximum number of additional processes that encode the ranges of a
             large write.
+        shared_folders: The folders that their group shares.
     """
 
     location: str
@@ -177,6 +190,7 @@ class LakeConfig:
     no_progress_s: float = NO_PROGRESS_S
     encoding_processes: int = _ENCODING_PROCESSES
     gate_modules: frozenset[str] = field(default_factory=_gate_modules)
+    shared_folders: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
         kv, storage = shown_uri(self.kv_uri), shown_uri(self.storage_uri)
@@ -473,6 +487,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             gate_modules=_gate_modules() | _names(tables.get("gates", {}).get("modules", [])),
             no_progress_s=_seconds(tables.get("limits", {}).get("no_progress_seconds")),
             encoding_processes=_processes(tables.get("limits", {}).get("encoding_processes")),
+            shared_folders=_shared(tables, file, location),
         )
     except GravelerError:
         raise
@@ -513,6 +528,18 @@ def _names(value: Any) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise TypeError(f"[gates] modules {value!r}: give a list of names")
     return frozenset(value)
+
+
+def _shared(tables: Mapping[str, Mapping[str, Any]], file: Path, location: str) -> tuple[Path, ...]:
+    """Return the folders that a group shares: that of the lake, and that of its objects."""
+    value = tables.get("access", {}).get("group", False)
+    if not isinstance(value, bool):
+        raise TypeError(f"group = {value!r}: give true or false")
+    uri = _absolute(_revealed(tables, "storage", "uri", STORAGE_URI, file), file.parent)
+    folders = [] if is_environment_lake(location) else [file.parent]
+    if uri.startswith("file:///"):
+        folders.append(Path(uri.removeprefix("file://")))
+    return tuple(folders) if value else ()
 
 
 def _seconds(value: Any) -> float:
@@ -568,7 +595,7 @@ def _absolute(uri: str, folder: Path) -> str:
 
 
 def write_default_config(
-    folder: Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI
+    folder: Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI, group: bool = False
 ) -> Path:
     """Make `folder` a lake with these settings. Return the written file.
 
@@ -579,7 +606,7 @@ def write_default_config(
     text = (
         "# A graveler lake: refs and staged entries in [kv], bytes in [storage].\n"
         f"format = {_FORMAT}\n\n[kv]\nuri = {_quoted(kv_uri)}\n\n"
-        f"[storage]\nuri = {_quoted(storage_uri)}\n"
+        f"[storage]\nuri = {_quoted(storage_uri)}\n" + "\n[access]\ngroup = true\n" * group
     )
     try:
         make_folder(folder)
@@ -587,6 +614,7 @@ def write_default_config(
         prepared = folder / f"{PREPARED}{os.urandom(8).hex()}"
         try:
             create_file(prepared)  # private, because it may contain a password
+            prepared.chmod(GROUP_READS if group else PRIVATE_FILE)
             with prepared.open("w", encoding="utf-8") as output:
                 output.write(text)
                 output.flush()

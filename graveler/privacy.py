@@ -3,16 +3,20 @@
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from graveler.errors import BackendUnavailableError, InvalidInputError
+from graveler.errors import BackendUnavailableError, InvalidInputError, PermissionDeniedError
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
+GROUP_READS: Final = 0o640
+_GROUP_WRITES: Final = 0o660
+_SHARED: Final = stat.S_ISGID | stat.S_IRWXG
 
 
 def make_folder(folder: Path) -> None:
@@ -23,12 +27,66 @@ def make_folder(folder: Path) -> None:
         folder = folder.parent
     for parent in reversed(missing):
         parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        follow_group(parent)
 
 
 def create_file(file: Path) -> None:
     """Create an empty file. An existing file is unchanged."""
     with suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+        follow_group(file)
+
+
+def open_file(file: Path) -> int:
+    """Return the descriptor of a file, for reading and writing. It is created if it is missing."""
+    create_file(file)
+    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+
+
+def is_shared(folder: Path) -> bool:
+    """Return whether a group shares a folder: it has all rights, and its files get the group."""
+    return folder.stat().st_mode & _SHARED == _SHARED
+
+
+def follow_group(place: Path) -> None:
+    """Give a new file or folder to the group that shares the folder in which it is."""
+    if is_shared(place.parent):
+        _share(place, place.parent.stat().st_gid)
+
+
+def share_folder(folder: Path, spared: str) -> None:
+    """Share a folder, and all that is in it, with its group; only once.
+
+    Args:
+        folder: Created if it is missing.
+        spared: Name of the files that the group may only read.
+
+    Raises:
+        PermissionDeniedError: Another user owns the folder or something in it.
+    """
+    make_folder(folder)
+    if is_shared(folder):
+        return
+    group = folder.stat().st_gid
+    try:
+        for place in (*folder.rglob("*"), folder):
+            if not place.is_symlink():
+                _share(place, group, writes=place.name != spared)
+    except PermissionError as error:
+        raise PermissionDeniedError(
+            f"{error.filename} has another owner, who opens the lake once to share it, or runs: chmod -R "
+            f"g+rwX {folder} && find {folder} -type d -exec chmod g+s {{}} +"
+        ) from None
+
+
+def _share(place: Path, group: int, *, writes: bool = True) -> None:
+    status = place.stat()
+    if status.st_gid != group:
+        os.chown(place, -1, group)
+    if stat.S_ISDIR(status.st_mode):
+        place.chmod(PRIVATE_FOLDER | _SHARED)
+    else:
+        place.chmod(_GROUP_WRITES if writes else GROUP_READS)
 
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")

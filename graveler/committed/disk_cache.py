@@ -46,7 +46,7 @@ from xxhash import xxh3_128, xxh3_128_digest
 from graveler.clock import SystemClock
 from graveler.committed.form import Piece
 from graveler.committed.mapping import mapped
-from graveler.privacy import make_folder
+from graveler.privacy import follow_group, make_folder, open_file
 from graveler.process import watch
 from graveler.telemetry import cache as counts
 
@@ -193,7 +193,7 @@ class DiskCache:
             folder = self._folder / _LOCKS
             make_folder(folder)
             # few lock files for any number of tables. The system frees the lock of a dead process.
-            descriptor = os.open(folder / name[:2], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_file(folder / name[:2])
             self._locks.add(descriptor)
             _lock(descriptor)
         except OSError as error:
@@ -282,6 +282,7 @@ class DiskCache:
                 self._coming += size
             try:
                 for ending, path in files.items():
+                    follow_group(path)
                     path.replace(self._folder / (name + ending))
             finally:
                 with self._accounts:

@@ -44,7 +44,7 @@ from graveler.errors import (
 from graveler.kv.drivers import Driver, FileIdentity, holds
 from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
-from graveler.privacy import make_folder, may_write
+from graveler.privacy import follow_group, is_shared, make_folder, may_write
 from graveler.process import NO_DESCRIPTOR, abandon, watch
 
 # `KVStore` documents the methods.
@@ -97,6 +97,7 @@ class _Handle:
                     make_folder(folder)  # private, because every user may read RocksDB's files
                 self.db = Rdict(str(folder), _options())
                 abandon(self.db)  # only close() closes it, see `_Handles.release`
+                _follow_group(folder)
         self.identity = FileIdentity(folder / "LOCK", folder)
         self.durably = WriteOptions()
         self.durably.sync = True
@@ -135,6 +136,16 @@ class _Handle:
             _close(folder, self.db)
         if self._reader is not None:
             self._reader.remove()
+        else:
+            _follow_group(folder)
+
+
+def _follow_group(folder: Path) -> None:
+    """Let the group that shares the folder read RocksDB's files. Their rights come from the umask."""
+    with suppress(OSError):
+        for file in folder.iterdir() if is_shared(folder) else ():
+            with suppress(PermissionError):  # another user owns it and has shared it
+                follow_group(file)
 
 
 class _Handles:

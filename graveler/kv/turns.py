@@ -15,7 +15,7 @@ from typing import Final
 from zlib import crc32
 
 from graveler.clock import Clock
-from graveler.privacy import PRIVATE_FILE
+from graveler.privacy import open_file
 from graveler.process import watch
 
 _SLOTS: Final = 2**16
@@ -103,7 +103,7 @@ class _Queue:
     def __init__(self, path: Path, slot: int) -> None:
         self._counter = slot * _COUNTER.size
         self._first = (slot + 1) * _TICKETS
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        self._file = open_file(path)
 
     def close(self) -> None:
         with suppress(OSError):

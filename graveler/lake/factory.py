@@ -19,10 +19,17 @@ from graveler.errors import GravelerError, InvalidInputError
 from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
 from graveler.objects.registry import open_store
+from graveler.privacy import share_folder
 from graveler.process import Background, OneThread
 
 
-def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI) -> Lake:
+def init(
+    folder: str | Path,
+    *,
+    kv_uri: str = KV_URI,
+    storage_uri: str = STORAGE_URI,
+    group: bool = False,
+) -> Lake:
     """Make a new lake in `folder` and open it.
 
     Args:
@@ -30,6 +37,7 @@ def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE
         kv_uri: The store of refs and staged entries: ``sqlite://kv.sqlite3``, ``rocksdb://kv``,
             ``postgresql://user@host/database``.
         storage_uri: The store of objects: ``file://objects``, ``s3://bucket/prefix``.
+        group: The group of the folder shares the lake. Otherwise it is private to its user.
 
     Raises:
         InvalidInputError: The folder is a lake already, or is given as a URI, or no driver
@@ -39,8 +47,9 @@ def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE
     """
     file_path(folder, "folder")
     text(kv_uri, "kv_uri"), text(storage_uri, "storage_uri")
+    flag(group, "group")
     path = lake_path(folder)
-    file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
+    file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri, group=group)
     try:
         config = load_config(path)
         open_store(config.storage_uri).close()  # finds the driver; sends no request
@@ -104,6 +113,8 @@ def connect(
 ) -> Lake:
     """Open the lake that `config` describes; tests pass their own clock, ids and background."""
     clock = clock or SystemClock()
+    for folder in config.shared_folders:
+        share_folder(folder, CONFIG_NAME)
     return Lake(
         config,
         open_kv(config.kv_uri, no_progress_s=config.no_progress_s),

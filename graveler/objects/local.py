@@ -51,7 +51,7 @@ from graveler.objects.store import (
     check_range,
     folder_of_prefix,
 )
-from graveler.privacy import PRIVATE_FILE
+from graveler.privacy import PRIVATE_FILE, follow_group
 from graveler.process import Threads
 
 _TEMPORARY: Final = ".graveler-tmp"
@@ -302,6 +302,7 @@ class LocalStore(ObjectStore):
                     descriptor = os.open(
                         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE
                     )
+                    follow_group(temporary)
                 claim(descriptor)
                 for piece in reader.pieces():
                     with storage_errors(what, writing=True):

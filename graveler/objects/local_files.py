@@ -17,7 +17,7 @@ from graveler.errors import (
     ReadOnlyError,
     StorageFullError,
 )
-from graveler.privacy import PRIVATE_FILE, PRIVATE_FOLDER
+from graveler.privacy import PRIVATE_FOLDER, follow_group, open_file
 from graveler.process import NO_DESCRIPTOR
 
 _MOST_KNOWN: Final = 8
@@ -109,6 +109,7 @@ def make_folders(folder: Path) -> None:
     make_folders(folder.parent)
     with suppress(FileExistsError):
         folder.mkdir(PRIVATE_FOLDER)
+        follow_group(folder)
     _sync_folder(folder.parent)
     if folder.is_file():
         raise NotADirectoryError(errno.ENOTDIR, "a file is where a folder should be", str(folder))
@@ -192,7 +193,7 @@ def claimed(path: Path) -> bool:
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
     """Lock out every other thread and process of this machine by a lock file."""
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    descriptor = open_file(lock)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -39,5 +39,5 @@ def output_of(
         timeout=timeout,
         **options,
     )
-    assert (done.stderr, done.returncode) == ("", 0), done.stdout
+    assert (done.stderr, done.returncode) == ("", 0), done.stdout + done.stderr
     return done.stdout

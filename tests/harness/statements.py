@@ -163,7 +163,7 @@ def statements_of(
     *,
     begin: Callable[[], object] = lambda: None,
     end: Callable[[], object] = lambda: None,
-    **uris: str,
+    **uris: Any,
 ) -> dict[str, Statements]:
     """Return the statements of operations in a process that has done each of them before.
 

@@ -42,11 +42,14 @@ def _init(
         str,
         typer.Option(metavar="URI", help="The object store: file://objects, s3://bucket/prefix."),
     ] = STORAGE_URI,
+    group: Annotated[
+        bool, typer.Option("--group", help="The group of the folder shares the lake.")
+    ] = False,
 ) -> None:
     """Make a new lake."""
     from graveler.lake.factory import init  # noqa: PLC0415 - only when a verb needs it
 
-    with init(folder, kv_uri=kv, storage_uri=storage) as lake:
+    with init(folder, kv_uri=kv, storage_uri=storage, group=group) as lake:
         session.out.show(
             {"lake": lake.location, "kv": shown_uri(kv), "storage": shown_uri(storage)},
             f"made a lake in {lake.location}; next: graveler repo create NAME",

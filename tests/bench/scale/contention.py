@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import graveler
@@ -73,7 +73,7 @@ def _stores(place: Place) -> Iterator[tuple[str, Path]]:
 
 
 @contextmanager
-def _lake(folder: Path, **uris: str) -> Iterator[Path]:
+def _lake(folder: Path, **uris: Any) -> Iterator[Path]:
     write_default_config(folder, **uris)
     with graveler.open(folder) as lake:
         main = lake.create_repository("bench").branch("main")

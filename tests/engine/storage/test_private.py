@@ -2,13 +2,17 @@
 
 import os
 import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import graveler
 from graveler.committed import Splitting
 from graveler.config import write_default_config
+from graveler.errors import InvalidInputError
 from tests.harness.gc_lakes import NOW
+from tests.harness.programs import output_of
 
 
 @pytest.fixture(params=[0o000, 0o022], ids=["umask 000", "umask 022"])
@@ -69,3 +73,54 @@ def test_a_folder_that_is_there_keeps_its_rights(folder):
     graveler.init(folder).close()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o775
     assert others_may(folder / "graveler.toml") == 0
+
+
+GROUP = 20_001
+
+
+def works(folder, user, kv):
+    """Return what one user of the group prints."""
+    return output_of("engine.storage.programs.shared_lake", folder, user, GROUP, kv)
+
+
+@pytest.fixture(params=[0o000, 0o022], ids=["umask 000", "umask 022"])
+def groups_folder(request):
+    """A folder of the group. Pytest's own folders are private again when another pytest starts."""
+    before = os.umask(request.param)
+    with TemporaryDirectory() as above:
+        Path(above).chmod(0o711)
+        folder = Path(above) / "lake"
+        folder.mkdir()
+        if os.geteuid() == 0:
+            os.chown(folder, 10_001, GROUP)
+        yield folder
+    os.umask(before)
+
+
+@pytest.mark.parametrize("kv", ["sqlite://kv.sqlite3", "rocksdb://kv"])
+@pytest.mark.parametrize("late", [False, True], ids=["from the start", "later"])
+def test_users_of_a_group_share_a_lake(groups_folder, kv, late):
+    folder, group = groups_folder, groups_folder.stat().st_gid
+    file = write_default_config(folder, kv_uri=kv, group=not late)
+    if os.geteuid() == 0:
+        os.chown(file, 10_001, 10_001)
+    if late:
+        works(folder, 10_001, kv)
+        assert {others_may(path) for path in folder.rglob("*") if path.is_file()} <= {0, 0o44}
+        file.write_text(f"{file.read_text()}\n[access]\ngroup = true\n")
+    assert works(folder, 10_001, kv) == "by/10001\n"
+    for user, names in ((10_002, "by/10001 by/10002\n"), (10_001, "by/10001 by/10002\n")):
+        assert works(folder, user, kv) == names
+    assert others_may(file) == 0o040
+    for path in folder.rglob("*"):
+        assert path.stat().st_gid == group, path
+        assert path.is_file() or path.stat().st_mode & 0o2077 == 0o2070, path
+        assert path.parent.name == "kv" or path == file or others_may(path) in {0o060, 0o070}, path
+
+
+def test_an_unknown_value_of_group_is_refused(folder):
+    graveler.init(folder).close()
+    file = folder / "graveler.toml"
+    file.write_text(f"{file.read_text()}\n[access]\ngroup = 'staff'\n")
+    with pytest.raises(InvalidInputError, match="group = 'staff': give true or false"):
+        graveler.open(folder)
