@@ -357,7 +357,7 @@ class RunIndex:
 
     def forget(self, record: RunRecord) -> None:
         """Delete the appointment of a run that is over and has left no branch."""
-        self.drop(_due_key(record.branch, record.lease_until))
+        self.drop(_due_row(record))
 
     def due(self, now: datetime) -> Iterator[Appointment]:
         """Yield the appointments that are due, the earliest first."""
@@ -406,7 +406,12 @@ def _rows(record: RunRecord | None) -> set[bytes]:
     if record is None:
         return set()
     rows = {opened_key(record)}
-    return rows | {_due_key(record.branch, record.lease_until)} if record.live else rows
+    return rows | {_due_row(record)} if record.live else rows
+
+
+def _due_row(record: RunRecord) -> bytes:
+    """Return the row for the end of the lease, or of a time to live that is over before."""
+    return _due_key(record.branch, min(record.lease_until, record.expires or record.lease_until))
 
 
 def opened_key(record: RunRecord) -> bytes:

@@ -76,8 +76,9 @@ def test_an_attempt_that_was_to_be_dropped_is_dropped(repo):
     assert not repo.runs.open(KEY).exists("a")
 
 
-def test_a_parked_run_is_given_up_when_its_time_to_live_is_over(repo):
-    run = ready(repo, ttl=timedelta(days=3))
+@pytest.mark.parametrize("lease", [LEASE, timedelta(days=30)])
+def test_a_parked_run_is_given_up_when_its_time_to_live_is_over(repo, lease):
+    run = ready(repo, ttl=timedelta(days=3), lease=lease)
     run.park("lunch")
     assert repo.runs.reap(now=later(repo, timedelta(days=2, hours=23)), dry_run=False) == []
     (reaped,) = repo.runs.reap(now=later(repo, timedelta(days=3, hours=1)), dry_run=False)
