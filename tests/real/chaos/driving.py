@@ -14,7 +14,7 @@ from graveler.clock import SystemClock
 from graveler.errors import PreconditionFailedError, RunNotFoundError
 from graveler.lake import Repository, RunRecord, RunState
 from tests.real.chaos.faults import write_plan
-from tests.real.chaos.judging import published_hours, state_of_main
+from tests.real.chaos.judging import hours_of, standing_runs, state_of_main
 from tests.real.chaos.plan import DISASTERS, ON_LAKE, Act, Fate, Plan, key_of
 
 RENEW = "next attempt"
@@ -70,6 +70,7 @@ class Chaos(ABC):
         self.plan = plan
         self.rows = {fate.hour: Row(fate) for fate in plan.fates}
         self.done: Counter[str] = Counter()
+        self.wrong: list[str] = []
         self._say = say
         self._patience = patience
         self._acts = {fate.hour: list(fate.acts) for fate in plan.fates}
@@ -126,6 +127,25 @@ class Chaos(ABC):
         """Return by hour whether the orchestrator counts it as published."""
 
     @abstractmethod
+    def shown(self) -> list[str]:
+        """Return what the orchestrator shows of a partition and main does not have, or reverse."""
+
+    def settled(self) -> bool:
+        """Return whether nothing follows by itself when all runs are over."""
+        return True
+
+    def lost(self, keys: set[str]) -> None:  # noqa: B027 - most runs belong to an hour of the plan
+        """Run again what main has lost and no hour of the plan makes."""
+
+    def happened(self, fate: Fate) -> bool:
+        """Return whether the planned events of an hour have occurred."""
+        reached = self.folder / "chaos/reached"
+        return bool(self.rows[fate.hour].ran) and not (
+            self._acts[fate.hour]
+            or any(not (reached / fault.name).exists() for fault in fate.faults)
+        )
+
+    @abstractmethod
     def logs(self) -> str:
         """Return the end of its logs."""
 
@@ -168,7 +188,8 @@ class Chaos(ABC):
                 self._is_over(row, over.get(hour, False)) for hour, row in self.rows.items()
             )
             self._strike(ended)
-            if ended == len(self.rows) and not self._disasters and all(self.over().values()):
+            rests = ended == len(self.rows) and not self._disasters and all(self.over().values())
+            if rests and self.settled():
                 return
             left = [key_of(hour) for hour in self.rows if not over.get(hour)]
             assert monotonic() - self._began < self._patience, (
@@ -189,7 +210,7 @@ class Chaos(ABC):
         if ran is None or row.idle < _SEEN:
             return False
         self._keep(row, ran)
-        if acts and not acts[0].after:
+        if acts and not acts[0].after and _began(ran):
             act = acts.pop(0)
         elif row.main[-1] != "whole" and (row.owed or row.begun < row.fate.renewals + row.lost):
             act = Act(AGAIN if row.owed else RENEW)
@@ -201,7 +222,7 @@ class Chaos(ABC):
         return False
 
     def _keep(self, row: Row, ran: str) -> None:
-        if not ran.partition(": ")[2]:
+        if not _began(ran):
             row.lost += 1
             self.done["ended before it began"] += 1
         row.ran.append(ran)
@@ -252,13 +273,17 @@ class Chaos(ABC):
 
     def _undo(self, fate: Fate) -> None:
         """Undo the last move of main, and run the hours again that are lost by it."""
+        if not standing_runs(self._lake):
+            return
         while True:
             with suppress(PreconditionFailedError):  # an hour was published at the same time
                 self._lake.undo("main")
                 break
         move = next(move for move in self._lake.moves("main") if move.action == "undo")
         heads = (head for head in (move.before, move.after) if head is not None)
-        before, after = (published_hours(self._lake, head) for head in heads)
+        stood, stands = (standing_runs(self._lake, head) for head in heads)
+        before, after = map(hours_of, (stood, stands))
+        self.lost(stood.keys() - stands.keys())
         for hour, row in self.rows.items():
             working = len(row.ran) <= row.begun
             row.owed = row.owed or working or hour in before - after
@@ -278,3 +303,8 @@ class Chaos(ABC):
             self.say(f"{disaster.deed} with {ended} hours over")
             self.done[disaster.deed] += 1
             self.strike(disaster.deed)
+
+
+def _began(ran: str) -> bool:
+    """Return whether any task of a run began."""
+    return bool(ran.partition(": ")[2])

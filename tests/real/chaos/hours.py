@@ -8,16 +8,19 @@ written.
 import csv
 import hashlib
 import io
-from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 Pause = Callable[[Any], None]
 """A function that gets the step in the middle of its writing."""
 
 ROOTS = ("input", "left", "right", "curated")
-SHARED = ("out/_SUCCESS", b"")
-"""The path and the bytes of the file that every step of every hour writes."""
+COLUMNS = b"name,value\n"
+"""The bytes of a file that is in every folder of every hour."""
+
+SPLIT_FIRST = datetime(2016, 1, 1, tzinfo=UTC)
+"""The first hour of the pipeline whose backfills Dagster splits."""
 
 ROWS = 20
 GARBAGE = "half-written"
@@ -65,7 +68,53 @@ def expected(hour: datetime) -> dict[str, bytes]:
     rows = _rows(hour)
     left, right = _left(rows), _right(rows)
     tables = zip(ROOTS, (rows, left, right, sorted(left + right)), strict=True)
-    return {path: body for root, table in tables for path, body in _halves(root, hour, table)}
+    parts = {path: body for root, table in tables for path, body in _halves(root, hour, table)}
+    return parts | {f"{folder(root, hour)}columns.csv": COLUMNS for root in ROOTS}
+
+
+def shared(hour: datetime) -> dict[str, bytes]:
+    """Return the files that every step writes: one of all hours, and one of all hours of a day."""
+    return {"out/_SUCCESS": b"", f"out/{hour:%Y/%m/%d}/day": f"{hour:%A}".encode()}
+
+
+def split_left(hour: datetime) -> str:
+    """Return the value of the asset ``split_left`` for an hour."""
+    return f"{hour:%Y-%m-%dT%H} has {len(_left(_rows(hour)))} odd"
+
+
+def split_balance(values: Iterable[str]) -> str:
+    """Return the value of ``split_balance``: made of the hour before, if there is one, and the hour."""
+    return "; ".join(sorted(values))
+
+
+def digest(balance: str) -> str:
+    """Return the value of the asset ``digest``, which another pipeline makes of a balance."""
+    return hashlib.sha256(balance.encode()).hexdigest()
+
+
+def _split(hour: datetime) -> dict[str, bytes]:
+    """Return the files that only the hours of the split pipeline have."""
+    return {
+        f"{folder('split_left', hour)}data": split_left(hour).encode(),
+        f"{folder('split_balance', hour)}data": _balance(hour).encode(),
+    }
+
+
+def _balance(hour: datetime) -> str:
+    before = [hour - timedelta(hours=1)] if hour > SPLIT_FIRST else []
+    return split_balance(map(split_left, [*before, hour]))
+
+
+def expected_of(key: str, hour: datetime) -> dict[str, bytes]:
+    """Return every file that the run of a key and an hour publishes, except the shared ones."""
+    if is_digest(key):
+        return {f"{folder('digest', hour)}data": digest(_balance(hour)).encode()}
+    return expected(hour) | (_split(hour) if " split_job " in key else {})
+
+
+def is_digest(key: str) -> bool:
+    """Return whether the run of a key is one of the pipeline that follows the split one."""
+    return " digest_job " in key
 
 
 def _written(view: Any, root: str, hour: datetime) -> list[Row]:
@@ -84,7 +133,14 @@ def _write(step: Any, root: str, hour: datetime, rows: list[Row], pause: Pause) 
     pause(step)
     step.delete(garbage)
     step.put(*second)
-    step.put(*SHARED)
+    step.put(f"{folder(root, hour)}columns.csv", COLUMNS)
+    put_shared(step, hour)
+
+
+def put_shared(step: Any, hour: datetime) -> None:
+    """Write the files that hours share."""
+    for path, body in shared(hour).items():
+        step.put(path, body)
 
 
 def run_step(name: str, step: Any, hour: datetime, pause: Pause, view: Any = None) -> None:

@@ -14,7 +14,15 @@ from graveler.fsck import fsck
 from graveler.lake import Repository, RunRecord, RunState
 from graveler.model import Commit
 from graveler.reads import Ref
-from tests.real.chaos.hours import GARBAGE, ROOTS, SHARED, expected, folder
+from tests.real.chaos.hours import (
+    GARBAGE,
+    ROOTS,
+    expected,
+    expected_of,
+    folder,
+    is_digest,
+    shared,
+)
 
 _PUBLISHED = "graveler.published"
 
@@ -26,10 +34,12 @@ class Verdict:
     Attributes:
         wrong: The errors, a line each; empty if there are none.
         figures: The figures by name.
+        acts: How often each kind of event occurred.
     """
 
     wrong: list[str] = field(default_factory=list)
     figures: dict[str, object] = field(default_factory=dict)
+    acts: dict[str, int] = field(default_factory=dict)
 
     def check(self, holds: bool, what: str) -> None:
         """Record an error if `holds` is false."""
@@ -50,21 +60,35 @@ def state_of_main(repository: Repository, hour: datetime) -> str:
     return "whole" if there == expected(hour) else f"WRONG: {sorted(there)}"
 
 
-def published_hours(repository: Repository, head: str = "main") -> set[datetime]:
-    """Return the hours that stand at a head: published, and not rolled back since."""
-    *_, (_, hours) = _line(repository, head)
-    return hours
+def hours_of(runs: Mapping[str, datetime]) -> set[datetime]:
+    """Return the hours of the plan of runs by their keys."""
+    return {hour for key, hour in runs.items() if not is_digest(key)}
 
 
-def _line(repository: Repository, head: str) -> Iterator[tuple[Commit, set[datetime]]]:
-    """Yield each commit that a head has had, oldest first, with the hours that stand at it."""
+def standing_runs(repository: Repository, head: str = "main") -> dict[str, datetime]:
+    """Return the runs that stand at a head, published and not rolled back since, with their hours."""
+    *_, (_, standing) = _line(repository, head)
+    return standing
+
+
+def publishes(repository: Repository) -> dict[str, list[Commit]]:
+    """Return the commits with which each run was published on the present line of main."""
+    made: dict[str, list[Commit]] = {}
+    for commit, _ in _line(repository, "main"):
+        if _PUBLISHED in commit.metadata:
+            made.setdefault(commit.metadata["graveler.run"], []).append(commit)
+    return made
+
+
+def _line(repository: Repository, head: str) -> Iterator[tuple[Commit, dict[str, datetime]]]:
+    """Yield each commit that a head has had, oldest first, with the runs that stand at it."""
     standing: dict[str, datetime] = {}
     for commit in reversed(list(repository.log(head, first_parent=True))):
         if _PUBLISHED in commit.metadata:
             hour = datetime.fromisoformat(commit.metadata["hour"])
             standing[commit.metadata["graveler.run"]] = hour
         standing.pop(commit.metadata.get("graveler.rollback", ""), None)
-        yield commit, set(standing.values())
+        yield commit, dict(standing)
 
 
 class Judge:
@@ -100,9 +124,11 @@ class Judge:
     def _main(self, verdict: Verdict, succeeded: Mapping[datetime, bool]) -> None:
         view = self._repository.ref("main")
         there = {entry.path: view.get(entry.path) for entry in view.entries("")}
-        published = published_hours(self._repository)
-        must = {path: body for hour in published for path, body in expected(hour).items()}
-        must |= dict([SHARED]) if published else {}
+        standing = standing_runs(self._repository)
+        published = hours_of(standing)
+        must: dict[str, bytes] = {}
+        for key, hour in standing.items():
+            must |= expected_of(key, hour) | shared(hour)
         for path in sorted(there.keys() | must.keys()):
             verdict.check(path in must, f"main has {path}, which no published hour holds")
             verdict.check(path in there, f"main lacks {path} of an hour that was published")
@@ -111,7 +137,7 @@ class Judge:
         rows = Counter(
             row[0]
             for path, body in there.items()
-            if path.startswith("curated/")
+            if path.startswith("curated/") and "/part-" in path
             for row in csv.reader(io.StringIO(body.decode()))
         )
         twice = [name for name, times in rows.items() if times > 1]
@@ -129,13 +155,15 @@ class Judge:
     def _history(self, verdict: Verdict) -> None:
         """Check every commit that main has had: each is about one whole hour and nothing else."""
         moves = 0
-        path, _ = SHARED
+        known = {path for hour in self._hours for path in shared(hour)}
         for commit, standing in _line(self._repository, "main"):
             view = self._repository.ref(commit.id)
-            verdict.check(
-                view.exists(path) == bool(standing),
-                f"{commit.id[:12]}: {len(standing)} hours stand, {path} is there: {view.exists(path)}",
-            )
+            kept = {path for hour in standing.values() for path in shared(hour)}
+            for path in sorted(known):
+                verdict.check(
+                    view.exists(path) == (path in kept),
+                    f"{commit.id[:12]}: {len(standing)} runs stand, {path} is there: {view.exists(path)}",
+                )
             key = commit.metadata.get("graveler.run") or commit.metadata.get("graveler.rollback")
             if key is None:
                 continue
@@ -144,9 +172,10 @@ class Judge:
             changed = {
                 change.path for change in self._repository.diff(commit.parents[0], commit.id)
             }
-            strange = sorted(changed - set(expected(hour)) - {path})
+            files = expected_of(key, hour)
+            strange = sorted(changed - set(files) - set(shared(hour)))
             verdict.check(not strange, f"{commit.id[:12]} of {hour} also changed {strange}")
-            partial = _differing(view, hour) if hour in standing else _there(view, hour)
+            partial = _differing(view, files) if key in standing else _there(view, files)
             verdict.check(not partial, f"{commit.id[:12]} left {hour} with {partial}")
         verdict.figures["moves of main"] = moves
 
@@ -208,16 +237,12 @@ class Judge:
         verdict.figures["fsck"] = "clean" if report.sound else "NOT CLEAN"
 
 
-def _differing(view: Ref, hour: datetime) -> list[str]:
-    return [
-        path
-        for path, body in expected(hour).items()
-        if not view.exists(path) or view.get(path) != body
-    ]
+def _differing(view: Ref, files: Mapping[str, bytes]) -> list[str]:
+    return [path for path, body in files.items() if not view.exists(path) or view.get(path) != body]
 
 
-def _there(view: Ref, hour: datetime) -> list[str]:
-    return [path for path in expected(hour) if view.exists(path)]
+def _there(view: Ref, files: Mapping[str, bytes]) -> list[str]:
+    return [path for path in files if view.exists(path)]
 
 
 def _states(records: Iterator[RunRecord]) -> dict[str, int]:

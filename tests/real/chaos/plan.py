@@ -6,10 +6,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tests.real.chaos.faults import Fault
-from tests.real.chaos.hours import hours
+from tests.real.chaos.hours import SPLIT_FIRST, hours
 
 FIRST = datetime(2013, 1, 1, 1, tzinfo=UTC)
 STEPS = ("ingest", "left", "right", "curate")
+STARTS = {
+    "hours": FIRST,
+    "timed": datetime(2014, 1, 1, tzinfo=UTC),
+    "parent": datetime(2015, 1, 1, tzinfo=UTC),
+    "split": SPLIT_FIRST,
+    "torn": datetime(2017, 1, 1, tzinfo=UTC),
+    "chained": datetime(2018, 1, 1, tzinfo=UTC),
+    "changing": datetime(2019, 1, 1, tzinfo=UTC),
+}
+"""The first hour of each DAG of Airflow, or pipeline of Dagster."""
 
 
 def key_of(hour: datetime) -> str:
@@ -25,7 +35,8 @@ class Act:
         deed: ``fail task``, ``pass task``, ``fail run``, ``pass run``, ``delete run``,
             ``clear run``, ``clear task``,
             ``clear task alone``, ``cancel run``, ``run again``, ``kill scheduler``,
-            ``kill worker``, ``kill host``, or one of `ON_LAKE`.
+            ``kill worker``, ``kill host``, ``change code``, ``open elsewhere``, ``take over``, or
+            one of `ON_LAKE`.
         after: The fault that a process of the run must reach first; "" means the end of the run.
         task: The task.
     """
@@ -44,7 +55,7 @@ class Fate:
         kind: The name of the kind of event.
         faults: The faults in its processes.
         acts: The actions on its run, in this order.
-        dag: The DAG of its run.
+        dag: The DAG or the pipeline of its run, one of `STARTS`.
         renewals: How often the run is restarted if it is over and has not published.
     """
 
@@ -148,8 +159,39 @@ AIRFLOW: dict[str, Kind] = {
     "SIGKILL of the scheduler": _do("kill scheduler", seconds=20),
     "SIGKILL of a worker and its tasks": _do("kill worker", seconds=20),
     "host death": _do("kill host", seconds=20),
+    "another deployment opens the same run": _do("open elsewhere", seconds=15),
+    "another deployment takes the run over": _do("take over", seconds=15),
+    "child DAGs work in the run": lambda *_: ([], []),
+    "exception in a child DAG": _strike("raise", task="left", times=2),
+    "SIGKILL in a child DAG, a try is left": _strike("kill", task="right", zombie=True),
+    "a teardown works in the run": lambda *_: ([], []),
+    "exception, then a teardown works in the run": _strike("raise", task="left", times=2),
+    "SIGKILL of a teardown, a try is left": _strike("kill", task="sweep", zombie=True),
+    "exception, the next hour depends on it": _strike("raise", times=2),
+    "it depends on the hour before": lambda *_: ([], []),
+    "the code changes between its steps": _do("change code"),
+    "exception, then the code changes": _both(_strike("raise", times=2), _then("change code")),
 }
 """Every kind of event for a run of Airflow."""
+
+_DAGS = {
+    "dagrun_timeout": "timed",
+    "child DAGs work in the run": "parent",
+    "exception in a child DAG": "parent",
+    "SIGKILL in a child DAG, a try is left": "parent",
+    "a teardown works in the run": "torn",
+    "exception, then a teardown works in the run": "torn",
+    "SIGKILL of a teardown, a try is left": "torn",
+    "exception, the next hour depends on it": "chained",
+    "it depends on the hour before": "chained",
+    "the code changes between its steps": "changing",
+    "exception, then the code changes": "changing",
+    "a backfill that Dagster splits, then an eager asset": "split",
+    "exception in a backfill that Dagster splits": "split",
+    "SIGKILL in a backfill that Dagster splits, a try is left": "split",
+    "SIGKILL of an eager asset, a try is left": "split",
+}
+"""The DAG of a kind, if it is another one than ``hours``."""
 
 DAGSTER: dict[str, Kind] = {
     **_COMMON,
@@ -167,6 +209,14 @@ DAGSTER: dict[str, Kind] = {
     "run again when it is over": _then("run again"),
     "SIGKILL of the daemon": _do("kill scheduler", seconds=15),
     "host death": _do("kill host", seconds=20),
+    "a backfill that Dagster splits, then an eager asset": lambda *_: ([], []),
+    "exception in a backfill that Dagster splits": _strike("raise", times=2),
+    "SIGKILL in a backfill that Dagster splits, a try is left": _strike("kill", zombie=True),
+    "SIGKILL of an eager asset, a try is left": _strike("kill", task="digest", zombie=True),
+    "the code changes while it runs": _do("change code", seconds=15),
+    "exception, then changed code continues": _both(
+        _strike("raise", times=2), _then("change code")
+    ),
 }
 """Every kind of event for a run of Dagster."""
 
@@ -176,9 +226,20 @@ UNDOABLE = ("write", "commit", "delete")
 ON_LAKE = ("roll back", "undo main", "collect garbage")
 """Actions on the lake. After the first two, the hours that main has lost run again."""
 
-_TIMED = "dagrun_timeout"
+_ALWAYS = 3
+"""The number of renewals of an hour on which another one may depend."""
+
 DISASTERS = {"kill scheduler": 40, "kill worker": 40, "kill host": 100}
 """Events that affect several runs, with the number of hours for each such event."""
+
+
+DISASTER_KINDS = {
+    "SIGKILL of the scheduler": "kill scheduler",
+    "SIGKILL of the daemon": "kill scheduler",
+    "SIGKILL of a worker and its tasks": "kill worker",
+    "host death": "kill host",
+}
+"""The kinds of a plan from a seed that are not the fate of one hour."""
 
 
 @dataclass(frozen=True)
@@ -203,13 +264,14 @@ class Plan:
 
 
 def _fates(kinds: dict[str, Kind], drawn: list[tuple[str, str, int]]) -> tuple[Fate, ...]:
-    """Return the fates of successive hours. The hours of the other DAG are separate and later."""
-    drawn = sorted(drawn, key=lambda each: each[0] == _TIMED)
+    """Return the fates of hours, which are successive in each DAG."""
     fates = []
-    for hour, (kind, task, renewals) in zip(hours(FIRST, len(drawn)), drawn, strict=True):
-        faults, acts = kinds[kind](key_of(hour), task)
-        dag = "timed" if kind == _TIMED else "hours"
-        fates.append(Fate(hour, kind, tuple(faults), tuple(acts), dag, renewals))
+    for dag, first in STARTS.items():
+        mine = [each for each in drawn if _DAGS.get(each[0], "hours") == dag]
+        for hour, (kind, task, renewals) in zip(hours(first, len(mine)), mine, strict=True):
+            faults, acts = kinds[kind](key_of(hour), task)
+            left = _ALWAYS if dag in ("chained", "split") else renewals
+            fates.append(Fate(hour, kind, tuple(faults), tuple(acts), dag, left))
     return tuple(fates)
 
 

@@ -1,6 +1,7 @@
 """The harness: a plan, an orchestrator under it, the judge, and the final report."""
 
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -10,7 +11,7 @@ import graveler
 from tests.real.chaos.driving import Chaos
 from tests.real.chaos.judging import Judge, Verdict
 from tests.real.chaos.page import write
-from tests.real.chaos.plan import AIRFLOW, DAGSTER, Plan, each_kind, some
+from tests.real.chaos.plan import AIRFLOW, DAGSTER, DISASTER_KINDS, Kind, Plan, each_kind, some
 
 
 def work(given: Namespace, folder: Path) -> int:
@@ -49,6 +50,13 @@ def _judged(given: Namespace, folder: Path, plan: Plan, chaos: Chaos) -> int:
         for fault in plan.faults:
             fell = (folder / "chaos/reached" / fault.name).exists()
             verdict.check(fell, f"{fault.name}: it never fell on {fault.task}")
+    verdict.wrong += chaos.wrong
+    verdict.wrong += chaos.shown()
+    met = Counter(row.fate.kind for row in chaos.rows.values() if chaos.happened(row.fate))
+    drawn = not (given.matrix or given.kinds)
+    for kind in _kinds(given) if drawn else dict.fromkeys(fate.kind for fate in plan.fates):
+        outside = DISASTER_KINDS.get(kind, "") if drawn else ""
+        verdict.acts[kind] = chaos.done[outside] if outside else met[kind]
     verdict.figures["done from outside"] = dict(sorted(chaos.done.items()))
     verdict.figures["manual steps"] = 0
     if hosts := chaos.hosts():
@@ -74,8 +82,12 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
+def _kinds(given: Namespace) -> dict[str, Kind]:
+    return AIRFLOW if given.orchestrator == "airflow" else DAGSTER
+
+
 def _plan(given: Namespace) -> Plan:
-    kinds = AIRFLOW if given.orchestrator == "airflow" else DAGSTER
+    kinds = _kinds(given)
     if given.matrix:
         return each_kind(kinds)
     if given.kinds:
@@ -86,6 +98,8 @@ def _plan(given: Namespace) -> Plan:
 def report(given: Namespace, verdict: Verdict) -> str:
     """Return the table at the end."""
     lines = [f"{name:>45}  {value}" for name, value in verdict.figures.items()]
+    lines += ["", f"{'event':>60}  times"]
+    lines += [f"{kind:>60}  {times or 'NEVER'}" for kind, times in verdict.acts.items()]
     if verdict.wrong:
         lines += ["", f"WRONG, {len(verdict.wrong)} times:", *verdict.wrong]
         lines.append(

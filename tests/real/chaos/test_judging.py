@@ -6,7 +6,7 @@ import pytest
 
 import graveler
 from tests.real.chaos.faults import say, write_plan
-from tests.real.chaos.hours import GARBAGE, SHARED, STEPS, expected, folder, hours, run_step
+from tests.real.chaos.hours import GARBAGE, STEPS, expected, folder, hours, run_step, shared
 from tests.real.chaos.judging import Judge, state_of_main
 
 HOURS = hours(datetime(2013, 1, 1, tzinfo=UTC), 3)
@@ -40,7 +40,7 @@ def test_the_steps_of_an_hour_make_what_is_expected_of_it(repo):
     publish(repo, HOURS[0])
     view = repo.ref("main")
     there = {entry.path: view.get(entry.path) for entry in view.entries("")}
-    assert there == expected(HOURS[0]) | dict([SHARED])
+    assert there == expected(HOURS[0]) | shared(HOURS[0])
     assert state_of_main(repo, HOURS[0]) == "whole"
     assert state_of_main(repo, HOURS[1]) == "unchanged"
 
@@ -66,7 +66,7 @@ def test_the_shared_file_stays_as_long_as_one_hour(repo, notes):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_shared_file_beside_no_hour_or_a_lack_of_it_is_seen(repo, notes, there):
-    path, body = SHARED
+    path, body = next(iter(shared(HOURS[0]).items()))
     if there:
         repo.branch("main").put(path, body)
         repo.branch("main").commit("no hour has it")

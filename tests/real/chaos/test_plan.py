@@ -9,7 +9,7 @@ import pytest
 
 from graveler.clock import SystemClock
 from tests.real.chaos.faults import Fault, FaultInjector, read_plan, write_plan
-from tests.real.chaos.plan import AIRFLOW, DAGSTER, DISASTERS, each_kind, some
+from tests.real.chaos.plan import AIRFLOW, DAGSTER, DISASTERS, STARTS, each_kind, some
 
 
 @pytest.mark.parametrize("kinds", [AIRFLOW, DAGSTER])
@@ -38,6 +38,7 @@ def test_every_kind_has_an_hour_of_its_own_in_the_matrix():
     plan = each_kind(AIRFLOW)
     assert sorted(fate.kind for fate in plan.fates) == sorted(AIRFLOW)
     assert len({fate.hour for fate in plan.fates}) == len(AIRFLOW)
+    assert {fate.dag for fate in plan.fates} == STARTS.keys() - {"split"}
     assert all(fate.renewals for fate in plan.fates)
 
 

@@ -1,5 +1,6 @@
 """Airflow under a plan."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
@@ -9,13 +10,21 @@ from typing import Any
 import graveler
 from graveler.clock import SystemClock
 from tests.real.chaos.driving import AGAIN, RENEW, UP_AGAIN, Chaos, Row
+from tests.real.chaos.judging import publishes, standing_runs
 from tests.real.chaos.orchestrators.airflow_home import EXECUTORS, Airflow, make_home
-from tests.real.chaos.plan import UNDOABLE, Act, Fate, Plan, key_of
+from tests.real.chaos.plan import STARTS, UNDOABLE, Act, Fate, Plan, key_of
 
 _OVER = ("success", "failed")
 _IDLE = ("success", "failed", "upstream_failed", "skipped", "removed", None)
-_TASKS = ("open_run", "ingest", "left", "right", "curate", "merge", "close_run")
+_TASKS = (
+    *("open_run", "lock", "ingest", "left", "right", "renamed", "curate", "sweep"),
+    *("merge", "close_run"),
+)
+_DAG_FILE = "hourly.py"
+_VERSIONS = ("VERSION = 1\n", "VERSION = 2\n")
+_SECOND = "second"
 _AT_ONCE = 4
+_DEPLOYMENT = Path(__file__).parents[1] / "processes/deployment.py"
 
 
 class AirflowChaos(Chaos):
@@ -45,6 +54,8 @@ class AirflowChaos(Chaos):
         self._call = self._airflow.call
         self._run_ids: dict[datetime, str] = {}
         self._states: dict[datetime, str] = {}
+        self._elsewhere: set[datetime] = set()
+        self._events: list[dict[str, Any]] = []
 
     @property
     def lake(self) -> str:
@@ -59,12 +70,20 @@ class AirflowChaos(Chaos):
 
     def start(self) -> None:
         self._airflow.services.start()
-        self._airflow.ready(2)
-        for dag in ("hours", "timed"):
+        self._airflow.ready(len(STARTS))
+        for dag in STARTS:
             mine = sorted(fate.hour for fate in self.plan.fates if fate.dag == dag)
             if mine:
                 first, last = (f"{hour:%Y-%m-%dT%H:%M:00Z}" for hour in (mine[0], mine[-1]))
                 self._airflow.backfill(dag, first, last, at_once=_AT_ONCE)
+
+    def settled(self) -> bool:
+        path = "/api/v2/assets/events?limit=500&offset="
+        events: list[dict[str, Any]] = []
+        while page := self._call("GET", f"{path}{len(events)}")["asset_events"]:
+            events += page
+        self._events = events
+        return True
 
     def stop(self) -> None:
         self._airflow.services.stop()
@@ -74,7 +93,9 @@ class AirflowChaos(Chaos):
 
     def over(self) -> dict[datetime, bool]:
         for run in self._runs():
-            hour = datetime.fromisoformat(run["partition_key"] + "+00:00")
+            partition = run["partition_key"]
+            moment = f"{partition}+00:00" if partition else run["logical_date"]
+            hour = datetime.fromisoformat(moment)
             self._run_ids[hour] = run["dag_run_id"]
             self._states[hour] = run["state"]
         return {hour: state in _OVER for hour, state in self._states.items()}
@@ -90,6 +111,14 @@ class AirflowChaos(Chaos):
     def act(self, act: Act, fate: Fate) -> None:
         if fate.hour not in self._run_ids:
             self.over()
+        if act.deed in ("open elsewhere", "take over") or fate.hour in self._elsewhere:
+            self._work_elsewhere(fate, take_over=act.deed != "open elsewhere")
+            return
+        if act.deed == "change code":
+            self._change_code()
+            if act.after:
+                return
+            act = Act(RENEW)
         try:
             _DEEDS[act.deed](self, fate, f"hours.{act.task}")
         except AssertionError as refused:
@@ -108,7 +137,7 @@ class AirflowChaos(Chaos):
             services.die()
         SystemClock().sleep(UP_AGAIN)
         services.start(*killed)
-        self._airflow.ready(2)
+        self._airflow.ready(len(STARTS))
 
     def _worker(self, task: tuple[Fate, str] | None) -> str:
         """Return the service that runs a task, or any service that runs tasks.
@@ -122,13 +151,68 @@ class AirflowChaos(Chaos):
             return next((name for name, home in homes.items() if [*home.glob(log)]), "scheduler")
         return next(iter(homes), "scheduler")
 
+    def _change_code(self) -> None:
+        """Replace the file of the DAGs by one whose task has another name, or back."""
+        file = self._airflow.home.dags / _DAG_FILE
+        text = file.read_text()
+        old, new = _VERSIONS if _VERSIONS[0] in text else _VERSIONS[::-1]
+        beside = file.with_suffix(".new")
+        beside.write_text(text.replace(old, new))
+        beside.replace(file)
+
+    def _work_elsewhere(self, fate: Fate, *, take_over: bool) -> None:
+        """Open the run of an hour in another deployment, which makes and publishes the hour."""
+        done = self._airflow.home.run(
+            *(sys.executable, "-P", _DEPLOYMENT, self.key(fate), "take over" if take_over else ""),
+            AIRFLOW__GRAVELER__DEPLOYMENT=_SECOND,
+        )
+        said = done.splitlines()[-1]
+        self.say(f"{key_of(fate.hour)} in deployment {_SECOND!r}: {said}")
+        if take_over:
+            self._elsewhere.add(fate.hour)
+        if ("published" in said) != take_over:
+            self.wrong.append(f"{fate.hour} in another deployment, {take_over=}: {said}")
+
     def key(self, fate: Fate) -> str:
-        return f"{fate.dag} {key_of(fate.hour)}"
+        partition = key_of(fate.hour) if fate.dag != "chained" else self._run_ids.get(fate.hour, "")
+        return f"{fate.dag} {partition}"
 
     def published(self) -> dict[datetime, bool]:
         return {
             hour: any("merge success" in ran for ran in row.ran) for hour, row in self.rows.items()
         }
+
+    def shown(self) -> list[str]:
+        """Compare the states of tasks and the events of assets with the publishes of main."""
+        with graveler.open(self.lake) as lake:
+            repository = lake.repository("hours")
+            standing, made = standing_runs(repository), publishes(repository)
+            told = {
+                event["extra"]["commit"]: event["extra"]["run"]
+                for event in self._events
+                if event["extra"].get("changed") and "commit" in event["extra"]
+            }
+            runs = {commit: repository.commit(commit).metadata["graveler.run"] for commit in told}
+        keys = {self.key(row.fate): hour for hour, row in self.rows.items()}
+        wrong = [
+            f"the event of {key!r} names {commit}, a commit of {runs[commit]!r}"
+            for commit, key in told.items()
+            if runs[commit] != key
+        ]
+        published = self.published()
+        for key in standing:
+            hour = keys.get(key)
+            if hour is None:
+                wrong.append(f"main has {key!r}, which is no run of the plan")
+            elif hour not in self._elsewhere:
+                if not published[hour]:
+                    wrong.append(f"main has {key!r}, and no merge of it was successful")
+                if made[key][-1].id not in told:
+                    wrong.append(f"main has {key!r} as {made[key][-1].id}, and no event names it")
+        order = [key for key in made if key.startswith("chained ")]
+        if order != sorted(order, key=keys.__getitem__):
+            wrong.append(f"hours were published before those that they depend on: {order}")
+        return wrong
 
     def logs(self) -> str:
         return self._airflow.services.logs()

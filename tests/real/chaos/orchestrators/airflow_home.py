@@ -169,4 +169,5 @@ class Airflow:
     def backfill(self, dag_id: str, first: str, last: str, *, at_once: int) -> None:
         """Create the runs from `first` to `last`."""
         body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": at_once}
+        body["reprocess_behavior"] = "failed"  # required with depends_on_past
         self.call("POST", "/api/v2/backfills", body)

@@ -5,14 +5,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import graveler
 from graveler.clock import SystemClock
 from graveler.lake import RunState
 from tests.real.chaos.driving import AGAIN, RENEW, UP_AGAIN, Chaos, Row
+from tests.real.chaos.hours import SPLIT_FIRST, is_digest
+from tests.real.chaos.judging import standing_runs
 from tests.real.chaos.orchestrators.dagster_home import make_home
+from tests.real.chaos.orchestrators.dagster_shown import compare
 from tests.real.chaos.plan import Act, Fate, Plan, key_of
 
 _OVER = ("SUCCESS", "FAILURE", "CANCELED")
-_STEPS = ("ingest", "left", "right", "curate", "hours_publish")
+_UNDER_WAY = ("REQUESTED", "CANCELING", "FAILING")
+_STEPS = (
+    *("ingest", "left", "right", "curate", "hours_publish"),
+    *("split_left", "split_balance", "split_publish"),
+)
+_SPLIT = ("split_left", "split_balance", "split_publish")
 _AT_ONCE = 4
 _LONGEST = 240
 """Seconds after which Dagster fails a run whose processes are dead."""
@@ -20,12 +29,21 @@ _LONGEST = 240
 _SENSOR = 20
 """The number of looks at a finished run until the sensor must have seen it."""
 
+_PATIENCE = 120
+
 _REPOSITORY = """{repositoriesOrError {
   ... on RepositoryConnection {nodes {name location {name}}}}}"""
 _RUNS = """{runsOrError(limit: 2000) {
-  ... on Runs {results {runId status creationTime tags {key value}}}}}"""
+  ... on Runs {results {
+    runId status creationTime pipelineName assetSelection {path} tags {key value}}}}}"""
 _STEP_STATS = """query($id: ID!) {runOrError(runId: $id) {
   ... on Run {stepStats {stepKey status attempts {startTime}}}}}"""
+_SENSOR_ON = """mutation($s: SensorSelector!) {startSensor(sensorSelector: $s) {
+  __typename ... on PythonError {message}}}"""
+_SENSOR_STATE = """query($s: SensorSelector!) {sensorOrError(sensorSelector: $s) {
+  ... on Sensor {sensorState {ticks(limit: 1, statuses: [SUCCESS, SKIPPED]) {status}}}}}"""
+_BACKFILLS = """{partitionBackfillsOrError {
+  ... on PartitionBackfills {results {id status isAssetBackfill}}}}"""
 _BACKFILL = """mutation($p: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $p) {
   __typename ... on PythonError {message}}}"""
 _TERMINATE = """mutation($id: String!) {terminateRun(runId: $id) {
@@ -37,7 +55,7 @@ _LAUNCH = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
 
 
 class DagsterChaos(Chaos):
-    """Daemon, webserver and code server process a backfill. Each step is a process."""
+    """Daemon, webserver and code server process backfills. Each step is a process."""
 
     def __init__(
         self,
@@ -52,6 +70,9 @@ class DagsterChaos(Chaos):
         self._dagster = make_home(folder, reaper, at_once=_AT_ONCE, longest=_LONGEST)
         self._runs: dict[datetime, list[dict[str, Any]]] = {}
         self._waited: dict[str, int] = {}
+        self._digests: dict[datetime, list[dict[str, Any]]] = {}
+        self._is_splitting = any(fate.dag == "split" for fate in plan.fates)
+        self._looks = 0
 
     def start(self) -> None:
         self._dagster.start("code-server", "webserver")
@@ -66,10 +87,29 @@ class DagsterChaos(Chaos):
                 "partitionSetName": "hours_job_partition_set",
                 "repositorySelector": self._selector,
             },
-            "partitionNames": [key_of(fate.hour) for fate in self.plan.fates],
+            "partitionNames": self._partitions("hours"),
         }
-        self._ask(_BACKFILL, p=backfill)
+        if backfill["partitionNames"]:
+            self._ask(_BACKFILL, p=backfill)
+        sensor = {**self._selector, "sensorName": "digest_automation"}
+        if self._is_splitting:
+            self._ask(_SENSOR_ON, s=sensor)
         self._dagster.start("daemon")  # it looks for backfills at its start, and then at intervals
+        if self._is_splitting:
+            self._wait(lambda: self._dagster.look(_SENSOR_STATE, s=sensor)["sensorState"]["ticks"])
+            split = [{"path": [name]} for name in _SPLIT]
+            partitions = self._partitions("split")
+            self._ask(_BACKFILL, p={"assetSelection": split, "partitionNames": partitions})
+
+    def _partitions(self, dag: str) -> list[str]:
+        return [key_of(fate.hour) for fate in self.plan.fates if fate.dag == dag]
+
+    def _wait(self, done: Callable[[], Any]) -> None:
+        for _ in range(_PATIENCE):
+            if done():
+                return
+            SystemClock().sleep(1)
+        raise AssertionError(f"Dagster's sensor does not begin\n{self.logs()}")
 
     def stop(self) -> None:
         self._dagster.services.die()
@@ -79,18 +119,28 @@ class DagsterChaos(Chaos):
 
     def over(self) -> dict[datetime, bool]:
         found: dict[datetime, list[dict[str, Any]]] = {}
+        digests: dict[datetime, list[dict[str, Any]]] = {}
         for run in self._dagster.look(_RUNS)["results"]:
             tags = {tag["key"]: tag["value"] for tag in run["tags"]}
             hour = datetime.fromisoformat(tags["dagster/partition"] + "+00:00")
-            found.setdefault(hour, []).append(run)
-        for runs in found.values():
+            run["isSplit"] = hour >= SPLIT_FIRST and "dagster/backfill" in tags
+            made = {"/".join(key["path"]) for key in run["assetSelection"] or ()}
+            follows = run["pipelineName"] == "digest_job" or "digest" in made
+            (digests if follows else found).setdefault(hour, []).append(run)
+        for runs in [*found.values(), *digests.values()]:
             runs.sort(key=lambda run: float(run["creationTime"]))
-        self._runs = found
-        return {hour: all(run["status"] in _OVER for run in runs) for hour, runs in found.items()}
+        self._runs, self._digests = found, digests
+        over = {hour: all(run["status"] in _OVER for run in runs) for hour, runs in found.items()}
+        if self._is_splitting and any(hour >= SPLIT_FIRST and over[hour] for hour in over):
+            backfills = self._dagster.look(_BACKFILLS)["results"]
+            if any(one["isAssetBackfill"] and one["status"] in _UNDER_WAY for one in backfills):
+                over |= {hour: False for hour in over if hour >= SPLIT_FIRST}
+        return over
 
     def ran(self, row: Row) -> str | None:
         runs = self._runs[row.fate.hour]
-        if len(runs) <= row.begun:
+        split = [run for run in runs if run["isSplit"]]
+        if len(runs) - max(0, len(split) - 1) <= row.begun:
             return None  # the next run is not created yet
         last = runs[-1]
         record = self.record(row.fate)
@@ -98,13 +148,21 @@ class DagsterChaos(Chaos):
             waited = self._waited[last["runId"]] = self._waited.get(last["runId"], 0) + 1
             if waited < _SENSOR:
                 return None
-        steps = self._dagster.look(_STEP_STATS, id=last["runId"])["stepStats"]
-        said = {step["stepKey"]: _said(step) for step in steps}
+        said = {
+            step["stepKey"]: _said(step)
+            for run in (split if last["isSplit"] else [last])
+            for step in self._dagster.look(_STEP_STATS, id=run["runId"])["stepStats"]
+        }
         told = ", ".join(f"{name} {said[name]}" for name in _STEPS if name in said)
         return f"{last['status'].lower()}: {told}"
 
     def act(self, act: Act, fate: Fate) -> None:
         self.over()
+        if act.deed == "change code":
+            self._change_code()
+            if act.after:
+                return
+            act = Act(RENEW)
         try:
             _DEEDS[act.deed](self, fate)
         except AssertionError as refused:
@@ -119,14 +177,48 @@ class DagsterChaos(Chaos):
         self._dagster.start(*(["daemon"] if deed == "kill scheduler" else []))
         self._dagster.ready()
 
+    def _change_code(self) -> None:
+        """Replace the code. Processes that work keep the old one, later runs load the new one."""
+        code = self.folder / "chaos/code"
+        version = int(code.read_text()) if code.exists() else 1
+        code.write_text(str(version % 2 + 1))
+
     def key(self, fate: Fate) -> str:
-        return f"dagster hours_job {key_of(fate.hour)}"
+        return f"dagster {fate.dag}_job {key_of(fate.hour)}"
 
     def published(self) -> dict[datetime, bool]:
         return {
-            hour: any("hours_publish success" in ran for ran in row.ran)
+            hour: any(f"{row.fate.dag}_publish success" in ran for ran in row.ran)
             for hour, row in self.rows.items()
         }
+
+    def settled(self) -> bool:
+        """Return whether every published hour of the split pipeline has its digest."""
+        runs = standing_runs(self._lake)
+        key = "dagster digest_job {:%Y-%m-%dT%H:%M}".format
+        missing = [
+            hour for name, hour in runs.items() if " split_job " in name and key(hour) not in runs
+        ]
+        works = [hour for hour, made in self._digests.items() if made[-1]["status"] not in _OVER]
+        for hour in missing:
+            made = self._digests.get(hour, [])
+            if made and hour not in works and made[-1]["status"] != "SUCCESS":
+                self.lost({key(hour)})
+        self._looks = 0 if works else self._looks + 1
+        if missing or works:
+            return self._looks > _SENSOR
+        self.done["eager assets of another pipeline"] = len(self._digests)
+        return True
+
+    def lost(self, keys: set[str]) -> None:
+        for key in keys:
+            if is_digest(key):
+                self.done["an eager asset runs again"] += 1
+                self._launch("digest_job", key.split()[-1])
+
+    def shown(self) -> list[str]:
+        with graveler.open(self.lake) as lake:
+            return compare(self.folder, lake.repository("hours"))
 
     def logs(self) -> str:
         return self._dagster.services.logs()
@@ -137,7 +229,7 @@ class DagsterChaos(Chaos):
     def renew(self, fate: Fate) -> None:
         """Continue from the failure, or from the beginning if the failure is in the content."""
         last = self._runs[fate.hour][-1]["runId"]
-        if fate.kind != "a gate refuses":
+        if fate.kind != "a gate refuses" and fate.dag == "hours":
             try:
                 self._ask(_REEXECUTE, p={"parentRunId": last, "strategy": "FROM_FAILURE"})
             except AssertionError as refused:
@@ -148,19 +240,20 @@ class DagsterChaos(Chaos):
 
     def launch(self, fate: Fate) -> None:
         """Launch a run for the hour, as a person does by hand."""
+        self._launch(f"{fate.dag}_job", key_of(fate.hour))
+
+    def _launch(self, job: str, partition: str) -> None:
         self._ask(
             _LAUNCH,
             p={
-                "selector": {**self._selector, "jobName": "hours_job"},
-                "executionMetadata": {
-                    "tags": [{"key": "dagster/partition", "value": key_of(fate.hour)}]
-                },
+                "selector": {**self._selector, "jobName": job},
+                "executionMetadata": {"tags": [{"key": "dagster/partition", "value": partition}]},
             },
         )
 
     def _ask(self, query: str, **variables: Any) -> None:
         said = self._dagster.ask(query, **variables)
-        assert said["__typename"].endswith("Success"), said
+        assert said["__typename"].endswith(("Success", "Sensor")), said
 
 
 def _said(step: dict[str, Any]) -> str:
