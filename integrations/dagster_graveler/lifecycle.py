@@ -15,14 +15,14 @@ from dagster._core.execution.stats import StepEventStatus
 from dagster._core.snap import ExecutionPlanSnapshot
 
 from dagster_graveler.context import identity_of, partition_of
-from dagster_graveler.dependencies import check_inputs
+from dagster_graveler.dependencies import check_inputs, published_assets
 from dagster_graveler.guards import check_written, drop_op_outputs
-from dagster_graveler.materializations import made_by, observations
+from dagster_graveler.materializations import PUBLISHED, made_by, observations
 from dagster_graveler.resource import GravelerResource
 from graveler.arguments import count, each, optional
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates.gate import Check, Gate
-from graveler.lake import Run, RunState
+from graveler.lake import Run, RunRecord, RunState
 from graveler_common.history import reaped_row
 
 _REAPED: Final = 200
@@ -222,6 +222,7 @@ def _end(
     if record is None:
         return "it has no branch, or a newer run has superseded it"
     if record.state not in (RunState.OPEN, RunState.PUBLISHING):
+        _show(graveler, instance, dagster_run, record)
         return f"run {record.key!r} is {record.state}, {record.on_target}"
     try:
         run = graveler.run(dagster_run)
@@ -235,7 +236,36 @@ def _end(
         ended = run.park(reason) if dagster_run.is_success else run.close(reason)
     except FencedError as over:
         return str(over)
+    _show(graveler, instance, dagster_run, ended)
     return f"run {record.key!r} is {ended.state}, {ended.on_target}"
+
+
+def _show(
+    graveler: GravelerResource,
+    instance: dg.DagsterInstance,
+    dagster_run: dg.DagsterRun,
+    record: RunRecord,
+) -> None:
+    """Record the observations of a publish whose process ended before it recorded them."""
+    repository, partition = graveler.repo(), partition_of(dagster_run)
+    if dagster_run.is_success or record.state is not RunState.PUBLISHED or "..." in partition:
+        return
+    (present,) = repository.runs.on_targets([record])
+    if present.published is None:
+        return
+    commit = repository.commit(present.published.commit)
+    for observed in observations(
+        present, commit, published_assets(repository, commit), [partition]
+    ):
+        known = instance.fetch_observations(
+            dg.AssetRecordsFilter(
+                observed.asset_key, asset_partitions=[partition] if partition else None
+            ),
+            limit=1,
+        ).records
+        newest = known[0].asset_observation if known else None
+        if newest is None or newest.metadata.get(PUBLISHED) != observed.metadata[PUBLISHED]:
+            instance.report_runless_asset_event(observed)
 
 
 def _publish(

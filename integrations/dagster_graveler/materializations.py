@@ -100,7 +100,7 @@ def run_marks(run: Run) -> dict[str, Any]:
 
 
 def observations(
-    run: Run,
+    run: Run | RunRecord,
     commit: Commit,
     assets: Iterable[str],
     partitions: Sequence[str],
@@ -109,7 +109,7 @@ def observations(
     """Yield the observations of a publish: for each asset, that the target has it.
 
     Args:
-        run: The published run.
+        run: The published run, or its record.
         commit: The target's commit.
         assets: The names of the assets that the run has made.
         partitions: The partitions of the run.

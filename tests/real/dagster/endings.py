@@ -11,12 +11,16 @@ _ENDINGS = {
 }
 
 
-def ended(defs, instance, run_id):
-    """Ask the sensor for the run's status; return the lines that it logs."""
+def ended(defs, instance, run_id, name=""):
+    """Ask the sensor for the run's status, of a pipeline by name; return the lines that it logs."""
     run = instance.get_run_by_id(run_id)
     kind, ending = _ENDINGS[run.status]
     (event,) = instance.all_logs(run_id, of_type=kind)
-    (sensor,) = [sensor for sensor in defs.sensors if sensor.name.endswith(f"_{ending}")]
+    (sensor,) = [
+        sensor
+        for sensor in defs.sensors
+        if sensor.name.endswith(f"_{ending}") and sensor.name.startswith(name)
+    ]
     with dg.build_run_status_sensor_context(
         sensor_name=sensor.name,
         dagster_event=event.dagster_event,

@@ -15,6 +15,7 @@ from dagster_graveler import (
     graveler_eager,
 )
 from graveler.gates import gate
+from tests.real.dagster.endings import ended
 
 pytestmark = [  # Dagster itself uses its beta and preview features
     pytest.mark.filterwarnings("ignore:Parameter `include_sources`"),
@@ -258,6 +259,44 @@ def test_the_publish_says_of_every_asset_that_main_has_it(two, instance, repo):
     again = job.execute_in_process(instance=instance, **given)
     (made,) = again.asset_materializations_for_node("raw_publish")
     assert made.metadata["graveler/changes"].value == "none: the target had all of it"
+
+
+def publish_and_fail(defs, instance, monkeypatch, then=lambda: None):
+    """Run the pipeline `raw`, whose publish fails when main has moved; return the id of the run."""
+
+    def fail(*_):
+        then()
+        raise ConnectionError("lost")
+
+    keys = [dg.AssetKey(name) for name in ("raw", "raw_publish")]
+    with monkeypatch.context() as patched:
+        patched.setattr("dagster_graveler.publish._check_judged", fail)
+        done = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance,
+            asset_selection=keys,
+            partition_key="2013-01-01-05:00",
+            raise_on_error=False,
+        )
+    assert not done.success
+    return done.run_id
+
+
+def test_a_publish_whose_step_failed_is_shown_once(two, instance, repo, monkeypatch):
+    run_id = publish_and_fail(two, instance, monkeypatch)
+    assert repo.ref("main").exists("raw/2013/01/01/05:00/data")
+    for _ in range(2):
+        ended(two, instance, run_id, name="raw")
+        (record,) = instance.fetch_observations(dg.AssetKey("raw"), limit=5).records
+        assert record.partition_key == "2013-01-01-05:00"
+        metadata = record.asset_observation.metadata
+        assert metadata["graveler/published_as"].value == repo.commit("main").id
+
+
+def test_a_publish_that_main_has_lost_is_not_shown(two, instance, repo, monkeypatch):
+    repo.protection.remove("main")
+    run_id = publish_and_fail(two, instance, monkeypatch, lambda: repo.undo("main"))
+    ended(two, instance, run_id, name="raw")
+    assert not instance.fetch_observations(dg.AssetKey("raw"), limit=5).records
 
 
 def test_a_sensor_evaluates_conditions_that_wait_for_publishes(two):

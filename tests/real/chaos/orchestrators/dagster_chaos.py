@@ -97,9 +97,10 @@ class DagsterChaos(Chaos):
         self._dagster.start("daemon")  # it looks for backfills at its start, and then at intervals
         if self._is_splitting:
             self._wait(lambda: self._dagster.look(_SENSOR_STATE, s=sensor)["sensorState"]["ticks"])
-            split = [{"path": [name]} for name in _SPLIT]
-            partitions = self._partitions("split")
-            self._ask(_BACKFILL, p={"assetSelection": split, "partitionNames": partitions})
+            hours = self._partitions("split")
+            partitions = {"range": {"start": hours[0], "end": hours[-1]}}
+            split = [{"assetKey": {"path": [name]}, "partitions": partitions} for name in _SPLIT]
+            self._ask(_BACKFILL, p={"partitionsByAssets": split})
 
     def _partitions(self, dag: str) -> list[str]:
         return [key_of(fate.hour) for fate in self.plan.fates if fate.dag == dag]
@@ -144,7 +145,8 @@ class DagsterChaos(Chaos):
             return None  # the next run is not created yet
         last = runs[-1]
         record = self.record(row.fate)
-        if record is not None and record.state in (RunState.OPEN, RunState.PUBLISHING):
+        works = record is not None and record.state in (RunState.OPEN, RunState.PUBLISHING)
+        if works and not last["isSplit"]:  # the reaper alone parks what a backfill has left
             waited = self._waited[last["runId"]] = self._waited.get(last["runId"], 0) + 1
             if waited < _SENSOR:
                 return None
