@@ -1,4 +1,4 @@
-"""Publishing as an asset: it is materialized if and only if the target has moved."""
+"""Publishing as an asset: it is materialized only if the target has moved."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final

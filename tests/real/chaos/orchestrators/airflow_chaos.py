@@ -10,8 +10,8 @@ from typing import Any
 import graveler
 from graveler.clock import SystemClock
 from tests.real.chaos.driving import AGAIN, RENEW, UP_AGAIN, Chaos, Row
-from tests.real.chaos.judging import publishes, standing_runs
 from tests.real.chaos.orchestrators.airflow_home import EXECUTORS, Airflow, make_home
+from tests.real.chaos.orchestrators.airflow_shown import compare
 from tests.real.chaos.plan import STARTS, UNDOABLE, Act, Fate, Plan, key_of
 
 _OVER = ("success", "failed")
@@ -184,35 +184,11 @@ class AirflowChaos(Chaos):
 
     def shown(self) -> list[str]:
         """Compare the states of tasks and the events of assets with the publishes of main."""
+        hours = {self.key(row.fate): hour for hour, row in self.rows.items()}
+        merged = {key for key, hour in hours.items() if self.published()[hour]}
+        quiet = {key for key, hour in hours.items() if hour in self._elsewhere}
         with graveler.open(self.lake) as lake:
-            repository = lake.repository("hours")
-            standing, made = standing_runs(repository), publishes(repository)
-            told = {
-                event["extra"]["commit"]: event["extra"]["run"]
-                for event in self._events
-                if event["extra"].get("changed") and "commit" in event["extra"]
-            }
-            runs = {commit: repository.commit(commit).metadata["graveler.run"] for commit in told}
-        keys = {self.key(row.fate): hour for hour, row in self.rows.items()}
-        wrong = [
-            f"the event of {key!r} names {commit}, a commit of {runs[commit]!r}"
-            for commit, key in told.items()
-            if runs[commit] != key
-        ]
-        published = self.published()
-        for key in standing:
-            hour = keys.get(key)
-            if hour is None:
-                wrong.append(f"main has {key!r}, which is no run of the plan")
-            elif hour not in self._elsewhere:
-                if not published[hour]:
-                    wrong.append(f"main has {key!r}, and no merge of it was successful")
-                if made[key][-1].id not in told:
-                    wrong.append(f"main has {key!r} as {made[key][-1].id}, and no event names it")
-        order = [key for key in made if key.startswith("chained ")]
-        if order != sorted(order, key=keys.__getitem__):
-            wrong.append(f"hours were published before those that they depend on: {order}")
-        return wrong
+            return compare(lake.repository("hours"), self._events, merged | quiet, quiet)
 
     def logs(self) -> str:
         return self._airflow.services.logs()

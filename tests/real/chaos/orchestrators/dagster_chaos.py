@@ -5,6 +5,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
+
 import graveler
 from graveler.clock import SystemClock
 from graveler.lake import RunState
@@ -100,7 +102,8 @@ class DagsterChaos(Chaos):
             hours = self._partitions("split")
             partitions = {"range": {"start": hours[0], "end": hours[-1]}}
             split = [{"assetKey": {"path": [name]}, "partitions": partitions} for name in _SPLIT]
-            self._ask(_BACKFILL, p={"partitionsByAssets": split})
+            first = [{"key": "dagster/priority", "value": "1"}]  # not after all other hours
+            self._ask(_BACKFILL, p={"partitionsByAssets": split, "tags": first})
 
     def _partitions(self, dag: str) -> list[str]:
         return [key_of(fate.hour) for fate in self.plan.fates if fate.dag == dag]
@@ -210,6 +213,9 @@ class DagsterChaos(Chaos):
         if missing or works:
             return self._looks > _SENSOR
         self.done["eager assets of another pipeline"] = len(self._digests)
+        self.done["published by a backfill that Dagster split"] = sum(
+            "split_publish success" in row.ran[0] for row in self.rows.values()
+        )
         return True
 
     def lost(self, keys: set[str]) -> None:
@@ -219,8 +225,9 @@ class DagsterChaos(Chaos):
                 self._launch("digest_job", key.split()[-1])
 
     def shown(self) -> list[str]:
-        with graveler.open(self.lake) as lake:
-            return compare(self.folder, lake.repository("hours"))
+        events = dg.DagsterInstance.from_config(str(self.folder))
+        with events as instance, graveler.open(self.lake) as lake:
+            return compare(instance, lake.repository("hours"))
 
     def logs(self) -> str:
         return self._dagster.services.logs()

@@ -1,7 +1,6 @@
 """What Dagster's event log shows of each partition, compared with what main has."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -9,14 +8,17 @@ import dagster as dg
 from graveler.lake import Repository
 from tests.real.chaos.judging import publishes, standing_runs
 
-_ASSETS = (
-    *("ingest", "left", "right", "curate"),
-    *("split_left", "split_balance", "digest"),
-)
-_MOST = 100_000
+_ASSETS = {
+    **dict.fromkeys(("ingest", "left", "right", "curate"), "hours"),
+    **dict.fromkeys(("split_left", "split_balance"), "split"),
+    "digest": "digest",
+}
+"""The assets, with the names of their pipelines."""
+
+_MOST = 10_000
 
 
-def compare(home: Path, repository: Repository) -> list[str]:
+def compare(instance: dg.DagsterInstance, repository: Repository) -> list[str]:
     """Return a line for each partition of which the event log shows something else than main has.
 
     A partition whose newest event is an observation of a publish is on main, with that commit. A
@@ -25,35 +27,28 @@ def compare(home: Path, repository: Repository) -> list[str]:
     standing = standing_runs(repository)
     heads = {key: commits[-1] for key, commits in publishes(repository).items() if key in standing}
     wrong = []
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        for asset in _ASSETS:
-            shown = _newest(instance, dg.AssetKey(asset))
-            for partition, (is_published, run, attempt, commit) in sorted(shown.items()):
-                head = heads.get(run)
-                main = (
-                    f"{head.id}, attempt {head.metadata['graveler.attempt']}" if head else "nothing"
-                )
-                if is_published and (head is None or head.id != commit):
-                    what = f"shows commit {commit}"
-                elif (
-                    not is_published
-                    and head is not None
-                    and int(head.metadata["graveler.attempt"]) >= attempt
-                ):
-                    what = f"shows attempt {attempt} as not published"
-                else:
-                    continue
-                wrong.append(f"{asset} {partition}: Dagster {what} of {run!r}, main has {main}")
-            for key, hour in standing.items():
-                partition = f"{hour:%Y-%m-%dT%H:%M}"
-                if _makes(key, asset) and partition not in shown:
-                    wrong.append(f"{asset} {partition}: Dagster shows nothing, main has {key!r}")
+    for asset in _ASSETS:
+        shown = _newest(instance, dg.AssetKey(asset))
+        for partition, (is_published, run, attempt, commit) in sorted(shown.items()):
+            head = heads.get(run)
+            has = int(head.metadata["graveler.attempt"]) if head else 0
+            main = f"{head.id} of attempt {has}" if head else "nothing"
+            if is_published and (head is None or head.id != commit):
+                what = f"shows commit {commit}"
+            elif not is_published and has >= attempt:
+                what = f"shows attempt {attempt} as not published"
+            else:
+                continue
+            wrong.append(f"{asset} {partition}: Dagster {what} of {run!r}, main has {main}")
+        for key, hour in standing.items():
+            partition = f"{hour:%Y-%m-%dT%H:%M}"
+            if _makes(key, asset) and partition not in shown:
+                wrong.append(f"{asset} {partition}: Dagster shows nothing, main has {key!r}")
     return wrong
 
 
 def _makes(key: str, asset: str) -> bool:
-    pipeline = asset.partition("_")[0] if asset in ("split_left", "split_balance", "digest") else ""
-    return f" {pipeline or 'hours'}_job " in key
+    return f" {_ASSETS[asset]}_job " in key
 
 
 def _newest(
