@@ -155,8 +155,8 @@ def working_step(
         except AlreadyExistsError as error:
             raise AlreadyExistsError(
                 f"step {named.name!r} of run {run.key!r}: {error}: give each hand-over of the run a name, "
-                f'as in conf={{"run": …, "{HANDOVER_NAME}": "north"}}; or, to repeat the same work, the '
-                "same trigger_run_id with reset_dag_run=True"
+                f'as in conf={{"run": …, "{HANDOVER_NAME}": "north"}}; or, to repeat the same work, a '
+                "trigger_run_id with run['attempt'] in it, and reset_dag_run=True"
             ) from error
         with TaskStep.of(step, context) as bound:
             yield bound

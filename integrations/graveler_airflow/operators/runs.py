@@ -63,7 +63,7 @@ class OpeningTerms(TypedDict, total=False):
 class GravelerOpenRunOperator(GravelerOperator):
     """Opens the graveler run of a DAG run; its XCom is the handle for the other tasks.
 
-    A parked run resumes from the commits on its branch. Every earlier attempt is fenced. The work of
+    Its XCom ``attempt`` names the attempt, as a part of the ids of DAG runs that are given the run. A parked run resumes from the commits on its branch. Every earlier attempt is fenced. The work of
     tasks that have succeeded stays. The work of tasks that run again or do not take part is undone
     first.
 
@@ -143,6 +143,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         )
         self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
         self.lineage.note_run(run.handle)
+        context["ti"].xcom_push(key="attempt", value=f"{run.branch}.{run.attempt}")
         for step in undo_stale(context, run):
             self.log.info("Undone, of an earlier attempt: %s", step)
         return pack(run.handle, self.graveler_conn_id, self.task_id, context["dag_run"].dag_id)

@@ -13,6 +13,11 @@ KINDS = (
     "SIGKILL of the publisher, after main moved",
     "clear a running run",
     "SIGKILL of the scheduler",
+    "another deployment opens the same run",
+    "exception in a child DAG",
+    "SIGKILL of a teardown, a try is left",
+    "it depends on the hour before",
+    "the code changes between its steps",
 )
 
 

@@ -13,6 +13,8 @@ KINDS = (
     "SIGKILL of the parent, the task writes on",
     "SIGKILL of the publisher, after main moved",
     "terminate",
+    "a backfill that Dagster splits, then an eager asset",
+    "the code changes while it runs",
 )
 
 

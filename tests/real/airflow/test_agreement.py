@@ -109,6 +109,12 @@ def test_a_new_attempt_replaces_the_work_of_child_dags(results):
     assert results["a new attempt replaces"] == ["published", ["north", "south again"]]
 
 
+def test_each_attempt_has_a_name_for_the_dag_runs_it_starts(results):
+    attempts = results["attempts"]
+    assert [name.rpartition(".")[2] for name in attempts] == ["1", "2", "3"]
+    assert {name.rpartition(".")[0].rpartition("-")[0] for name in attempts} == {"run-kept-p1"}
+
+
 def test_a_child_that_failed_leaves_its_name_to_the_next(results):
     assert results["a child that fails"] == "ValueError"
     assert results["its name is free"] == ["published", ["south"]]

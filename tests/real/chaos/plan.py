@@ -188,7 +188,6 @@ _DAGS = {
     "exception, then the code changes": "changing",
     "a backfill that Dagster splits, then an eager asset": "split",
     "exception in a backfill that Dagster splits": "split",
-    "SIGKILL in a backfill that Dagster splits, a try is left": "split",
     "SIGKILL of an eager asset, a try is left": "split",
 }
 """The DAG of a kind, if it is another one than ``hours``."""
@@ -211,7 +210,6 @@ DAGSTER: dict[str, Kind] = {
     "host death": _do("kill host", seconds=20),
     "a backfill that Dagster splits, then an eager asset": lambda *_: ([], []),
     "exception in a backfill that Dagster splits": _strike("raise", times=2),
-    "SIGKILL in a backfill that Dagster splits, a try is left": _strike("kill", zombie=True),
     "SIGKILL of an eager asset, a try is left": _strike("kill", task="digest", zombie=True),
     "the code changes while it runs": _do("change code", seconds=15),
     "exception, then changed code continues": _both(

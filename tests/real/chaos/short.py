@@ -10,7 +10,7 @@ def published_in_chaos(orchestrator: str, kinds: Sequence[str]) -> str:
     """Run an hour of each kind of event, check that all are published, and return the output."""
     command = [sys.executable, "-m", "tests.real.chaos", orchestrator, "--kinds", ";".join(kinds)]
     done = subprocess.run(
-        [*command, "--leash", "--patience", "400"],
+        [*command, "--leash", "--patience", "600"],
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,

@@ -264,6 +264,8 @@ def start_regions(dag_id: str, *, named: bool):
             TriggerDagRunOperator(
                 task_id=name,
                 trigger_dag_id="region",
+                trigger_run_id=f"{name}-{run['attempt']}",
+                reset_dag_run=True,
                 conf={
                     "run": run,
                     "name": f"{dag_id}/{name}",

@@ -212,6 +212,7 @@ with graveler.open(folder, create=True) as lake:
     parent.hand_over("to_south", again)
     again.write("load", "south again")
     results["a new attempt replaces"] = parent.merge()
+    results["attempts"] = parent.attempts
 
     parent, children = parent_of("failing")
     results["a child that fails"] = parent.outcome(

@@ -28,7 +28,7 @@ class Played:
         self.repo, self.partition = repo, partition
         self.dag_run = SimpleNamespace(dag_id=dag_id, run_id=run_id, run_after=AT, conf=conf)
         self.dag, self.xcoms, self.tasks = DAG(dag_id), {}, {}
-        self.before = None
+        self.before, self.attempts = None, []
         self.states = {"open_run": None}
         self.opening = GravelerOpenRunOperator(
             dag=self.dag, task_id="open_run", repo=repo.name, **terms
@@ -83,6 +83,7 @@ class Played:
 
     def open(self):
         self.handle = self.opening.execute(self.context("open_run"))
+        self.attempts.append(self.xcoms.get(("open_run", -1, "attempt")))
 
     def write(self, task_id, *paths, index=-1, body="x", fails=None):
         for events in [key for key in self.xcoms if key[:2] == (task_id, index)]:

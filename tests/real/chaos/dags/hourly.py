@@ -108,7 +108,7 @@ with an_hour("parent") as parent, graveler_run("hours", **terms) as run:
         started = TriggerDagRunOperator(
             task_id=name,
             trigger_dag_id="child",
-            trigger_run_id=f"{name}-{{{{ partition_key }}}}",
+            trigger_run_id=f"{name}-{run['attempt']}",
             reset_dag_run=True,
             conf={"run": run, "graveler_name": name, "hour": "{{ partition_key }}"},
             wait_for_completion=True,
