@@ -22,7 +22,7 @@ class PublishedCondition(_Condition):
     def evaluate(self, context: _Context) -> _Result:
         """Return the partitions."""
         previous, newest = context.previous_max_storage_id, context.max_storage_id
-        if previous is None or newest is None:
+        if context.previous_evaluation_time is None or newest is None:
             return dg.AutomationResult(context, context.get_empty_subset())
         instance = context.asset_graph_view.instance
         window = dg.AssetRecordsFilter(

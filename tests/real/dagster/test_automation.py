@@ -217,16 +217,23 @@ def latest(partition):
     return HOURS.time_window_for_partition_key(partition).end
 
 
-def test_an_asset_follows_a_publish_once(repo, two, instance):
-    hour = "2013-01-01-05:00"
-    job = two.resolve_implicit_global_asset_job_def()
+@pytest.fixture
+def evaluate(two, instance):
+    """Evaluate the conditions of the two pipelines, at the hour 05:00."""
 
     def evaluate(cursor=None):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)
             return dg.evaluate_automation_conditions(
-                two, instance, cursor=cursor, evaluation_time=latest(hour)
+                two, instance, cursor=cursor, evaluation_time=latest("2013-01-01-05:00")
             )
+
+    return evaluate
+
+
+def test_an_asset_follows_a_publish_once(repo, two, instance, evaluate):
+    hour = "2013-01-01-05:00"
+    job = two.resolve_implicit_global_asset_job_def()
 
     def make(*names):
         keys = [dg.AssetKey(name) for name in names]
@@ -281,7 +288,8 @@ def publish_and_fail(defs, instance, monkeypatch, then=lambda: None):
     return done.run_id
 
 
-def test_a_publish_whose_step_failed_is_shown_once(two, instance, repo, monkeypatch):
+def test_a_publish_whose_step_failed_is_shown_once(two, instance, repo, monkeypatch, evaluate):
+    first = evaluate()
     run_id = publish_and_fail(two, instance, monkeypatch)
     assert repo.ref("main").exists("raw/2013/01/01/05:00/data")
     for _ in range(2):
@@ -290,6 +298,9 @@ def test_a_publish_whose_step_failed_is_shown_once(two, instance, repo, monkeypa
         assert record.partition_key == "2013-01-01-05:00"
         metadata = record.asset_observation.metadata
         assert metadata["graveler/published_as"].value == repo.commit("main").id
+    followed = evaluate(first.cursor)
+    assert requested(two, followed) == {"report", "report_publish"}
+    assert requested(two, evaluate(followed.cursor)) == set()
 
 
 def test_a_publish_that_main_has_lost_is_not_shown(two, instance, repo, monkeypatch):
