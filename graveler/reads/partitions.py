@@ -1,11 +1,16 @@
-"""The ``key=value`` folders of the paths of a table's files."""
+"""The paths of a table's files: their ``key=value`` folders, and the names that Spark skips."""
 
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
+from graveler.errors import InvalidInputError
+
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition of nulls, in a path."""
+_HIDDEN: Final = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 
 
 def value_folders(relative: str) -> tuple[str, ...]:
@@ -30,3 +35,32 @@ def _values_in(folder: str) -> tuple[tuple[str, str | None], ...]:
         (unquote(name), None if value == NULL_PARTITION else unquote(value))
         for name, value in pairs
     )
+
+
+def is_in_table(relative: str) -> bool:
+    """Return whether a file is in the folder of its table or in its ``key=value`` folders."""
+    *folders, _ = relative.split("/")
+    return all("=" in folder for folder in folders)
+
+
+def is_hidden(relative: str) -> bool:
+    """Return whether Spark skips the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
+    return _HIDDEN.search(relative) is not None
+
+
+def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
+    """Return the partition columns of the files of a table.
+
+    Args:
+        files: The paths of the files relative to the table.
+
+    Raises:
+        InvalidInputError: The files are not all partitioned by the same columns.
+    """
+    columns = {tuple(name for name, _ in folder_values(file)): file for file in files}
+    if len(columns) > 1:
+        seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))
+        raise InvalidInputError(
+            f"files are partitioned by different columns ({seen}): read one table at a time"
+        )
+    return next(iter(columns), ())

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Commit, Entry
 from graveler.process import batches
-from graveler.reads.partitions import folder_values
+from graveler.reads.partitions import folder_values, partition_columns
 from graveler.spark.loading import planning, setting
 from graveler.spark.ports import (
     Files,
     Target,
     View,
-    partition_columns,
     read_apart,
     table_entries,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from graveler.committed.units import log_of
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
-from graveler.reads.partitions import folder_values
+from graveler.reads.partitions import is_hidden, is_in_table
 from graveler.spark.formats import refuse_delta
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ Files = Sequence[tuple[str, Entry]]
 """Entries of a table, each with its path relative to the table."""
 
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
-_HIDDEN: Final = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -116,35 +115,6 @@ def plain_paths(spark: "SparkSession", uris: Sequence[str]) -> list[str]:
     option. For it, the characters of patterns are escaped.
     """
     return [_PATTERN.sub(r"\\\g<0>", uri) for uri in uris] if is_remote(spark) else list(uris)
-
-
-def is_in_table(relative: str) -> bool:
-    """Return whether a file is in the folder of its table or in its ``key=value`` folders."""
-    *folders, _ = relative.split("/")
-    return all("=" in folder for folder in folders)
-
-
-def is_hidden(relative: str) -> bool:
-    """Return whether Spark skips the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
-    return _HIDDEN.search(relative) is not None
-
-
-def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
-    """Return the partition columns of the files of a table.
-
-    Args:
-        files: The paths of the files relative to the table.
-
-    Raises:
-        InvalidInputError: The files are not all partitioned by the same columns.
-    """
-    columns = {tuple(name for name, _ in folder_values(file)): file for file in files}
-    if len(columns) > 1:
-        seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))
-        raise InvalidInputError(
-            f"files are partitioned by different columns ({seen}): read one table at a time"
-        )
-    return next(iter(columns), ())
 
 
 def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Entry]]:

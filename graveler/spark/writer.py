@@ -21,20 +21,13 @@ from graveler.names import check_path
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.process import Threads
+from graveler.reads.partitions import is_hidden, is_in_table, partition_columns
+from graveler.reads.schemas import Kept
 from graveler.spark.formats import check_format, refuse_delta
-from graveler.spark.ports import (
-    Target,
-    View,
-    is_hidden,
-    is_in_table,
-    partition_columns,
-    spark_uri,
-    table_entries,
-)
+from graveler.spark.ports import Target, View, spark_uri, table_entries
 from graveler.spark.pruning import in_partitions_of
 from graveler.spark.reader import read
 from graveler.spark.schemas import (
-    Kept,
     SchemaRule,
     check_merge,
     check_schema,
