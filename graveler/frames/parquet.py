@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values, partition_columns
+from graveler.reads.ports import View
 from graveler.reads.schemas import text_partitions
-from graveler.spark.ports import View
 
 if TYPE_CHECKING:
     import pyarrow as pa

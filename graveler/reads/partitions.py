@@ -2,11 +2,19 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
-from graveler.errors import InvalidInputError
+from graveler.committed.units import log_of
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.model import Entry
+from graveler.reads.formats import refuse_delta
+from graveler.reads.ports import View
+
+Files = Sequence[tuple[str, Entry]]
+"""Entries of a table, each with its path relative to the table."""
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition of nulls, in a path."""
@@ -64,3 +72,26 @@ def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
             f"files are partitioned by different columns ({seen}): read one table at a time"
         )
     return next(iter(columns), ())
+
+
+def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Entry]]:
+    """Return the entries of a table's files in one version, by their paths below the table.
+
+    A path without a slash at its end names a file if there is one, else a folder.
+
+    Raises:
+        InvalidInputError: It is a Delta table, or one is below it.
+    """
+    if path and not path.endswith("/"):
+        with suppress(ObjectNotFoundError):
+            return [(path.rpartition("/")[2], view.stat(path))]
+        path = f"{path}/"
+    files: list[tuple[str, Entry]] = []
+    for entry in view.entries(path):
+        name = entry.path.removeprefix(path)
+        if not is_hidden(name):
+            if nested or is_in_table(name):
+                files.append((name, entry))
+        elif log_of(name.encode()) is not None:
+            refuse_delta(f"{path}{name.rpartition('_delta_log/')[0]}")
+    return files

@@ -18,7 +18,7 @@ from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import RangedFile
 from graveler.parallel import thread_count
 from graveler.process import Threads
-from graveler.reads.partitions import partition_columns
+from graveler.reads.partitions import Files, partition_columns
 from graveler.reads.schemas import (
     PARTITIONS,
     SCHEMA,
@@ -31,7 +31,6 @@ from graveler.reads.schemas import (
     parquet_file,
     simple_name,
 )
-from graveler.spark.ports import Files
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
