@@ -7,9 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from graveler.config import load_config, write_default_config
 from graveler.errors import SchemaChangedError
+from graveler.lake.factory import connect
+from graveler.process import Inline
 from graveler.reads.schemas import PARTITIONS, SCHEMA
 from graveler.runs import RunState
+from tests.harness.statements import observe
 
 
 def text(columns):
@@ -224,7 +228,7 @@ def test_folders_that_are_no_table_take_anything(repo):
     repo.merge("dev", into="main")
 
 
-def test_a_table_that_one_side_writes_is_not_read(repo, lake, monkeypatch):
+def test_a_table_of_one_schema_is_not_read_again(repo, monkeypatch):
     runs = [repo.runs.open(key) for key in ("one", "two", "three")]
     for run, folder in zip(runs, ("t", "t", "u"), strict=True):
         spark(run, f"{folder}/{run.key}.parquet", INT)
@@ -236,3 +240,29 @@ def test_a_table_that_one_side_writes_is_not_read(repo, lake, monkeypatch):
     monkeypatch.setattr("graveler.publishing.tables._compare", compared)
     for run in runs:
         run.publish()
+
+
+def cold_publish(folder, metadata):
+    """Return the statements and the read ranges of a new process that publishes on a moved target."""
+    write_default_config(folder)
+    with connect(load_config(folder), background=Inline()) as lake:
+        repo = lake.create_repository("flights")
+        runs = [repo.runs.open(key) for key in "abc"]
+        for run in runs:
+            for number in range(3):
+                run.put(f"t/{run.key}{number}", b"rows", metadata=metadata)
+                run.commit("rows")
+        for run in runs[:-1]:
+            run.publish()
+    with connect(load_config(folder), background=Inline()) as lake:
+        repo = lake.repository("flights")
+        run = repo.runs.attach(runs[-1].handle)
+        seen, stats = observe(lake._kv), repo.stores.ranges.stats
+        before = stats.ranges_read
+        run.publish()
+        return len(seen), stats.ranges_read - before
+
+
+def test_a_publish_of_a_table_reads_no_more_than_another(tmp_path):
+    others = cold_publish(tmp_path / "files", {})
+    assert cold_publish(tmp_path / "table", {SCHEMA: text(INT)}) == others
