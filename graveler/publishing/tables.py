@@ -9,12 +9,12 @@ What was mixed before stays as it is: only what a landing makes worse is refused
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from graveler.committed import StagedChange
 from graveler.committed.diff import diff
@@ -24,20 +24,8 @@ from graveler.model import METADATA_BYTES, Commit, Entry
 from graveler.parallel import thread_count
 from graveler.process import Threads
 from graveler.publishing.landing import CommitSpec
+from graveler.reads import schemas
 from graveler.reads.partitions import folder_values, is_hidden, is_in_table
-from graveler.reads.schemas import (
-    MARK,
-    Faults,
-    Field,
-    Kept,
-    fields_of,
-    folders_of,
-    merge_fields,
-    parquet_fields,
-    partition_names,
-    simple_name,
-    table_of,
-)
 from graveler.reads.stores import Stores
 from graveler.refs import outside
 from graveler.values import decode_entry
@@ -54,43 +42,31 @@ _FOOTERS: Final = 16
 
 Tables = Mapping[str, Collection[str]]
 """Tables by folder, each with the hashes of what its entries keep."""
-
-
-class _Version(NamedTuple):
-    """What a file has.
-
-    Attributes:
-        columns: Its columns.
-        partitions: Its partition columns with their types; None if these are not known.
-        names: The names of its partition columns.
-    """
-
-    columns: list[Field]
-    partitions: list[Field] | None
-    names: tuple[str, ...]
+_Version = tuple[Sequence[schemas.Field], Sequence[schemas.Field]]
+"""The columns and the partition columns of a file; the type of a partition column may be "" for unknown."""
 
 
 class Watch:
     """The tables that a commit writes."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[Kept, bytes]] = {}
+        self._kept: dict[str, dict[schemas.Kept, bytes]] = {}
         self._foreign: dict[str, bytes] = {}
 
     def of(self, changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
         """Yield changes, and note the tables of their files."""
         for change in changes:
             key, _, value = change
-            if value is not None and (MARK in value or key.endswith(_PARQUET)):
+            if value is not None and (schemas.MARK in value or key.endswith(_PARQUET)):
                 self._note(key, value)
             yield change
 
     def _note(self, key: bytes, value: bytes) -> None:
-        table = table_of(key, value)
+        table = schemas.table_of(key, value)
         if table is not None:
             self._kept.setdefault(table[0], {}).setdefault(table[1], key)
         elif key.endswith(_PARQUET) and len(self._foreign) < _FOLDERS:
-            for folder in folders_of(key.decode()):
+            for folder in schemas.folders_of(key.decode()):
                 self._foreign.setdefault(folder, key)
 
     def check(self, stores: Stores, head: Commit, tree: str) -> Tables:
@@ -104,12 +80,7 @@ class Watch:
         found: dict[str, set[str]] = {}
         for folder, kept in self._kept.items():
             found[folder] = {sha256("\n".join(each).encode()).hexdigest()[:8] for each in kept}
-            left = set(kept)
-            for each in _near(stores, head.metarange, folder, min(kept.values())):
-                left.discard(each)
-                if not left:
-                    break
-            if left:
+            if not kept.keys() <= {*_near(stores, head.metarange, folder, min(kept.values()))}:
                 _compare(stores, folder, head, tree)
         for folder, key in self._foreign.items():
             if folder in found or next(_near(stores, head.metarange, folder, key), None):
@@ -162,12 +133,12 @@ def check_merged(stores: Stores, base: str, source: Commit, dest: Commit, tree: 
             _compare(stores, folder, dest, tree)
 
 
-def _near(stores: Stores, tree: str, folder: str, key: bytes) -> Iterator[Kept]:
+def _near(stores: Stores, tree: str, folder: str, key: bytes) -> Iterator[schemas.Kept]:
     """Yield what the first entries of a table keep, those after a key first."""
     start = folder.encode()
     after = scan(stores.ranges, tree, key, prefix_end(start))
     for row in islice(chain(after, scan(stores.ranges, tree, start, key)), _NEAR):
-        table = table_of(*row)
+        table = schemas.table_of(*row)
         if table is not None and table[0] == folder:
             yield table[1]
 
@@ -184,8 +155,8 @@ def _compare(stores: Stores, folder: str, head: Commit, tree: str) -> None:
                 if name not in mixed:
                     what = f"{name!r} is" if name else "the partition columns are"
                     problems[name] = (
-                        f"{what} {simple_name(right)} in {path!r}, which is new, and "
-                        f"{simple_name(left)} in {other!r}, which {has}"
+                        f"{what} {schemas.simple_name(right or left)} in {path!r}, which is new, and "
+                        f"{schemas.simple_name(left)} in {other!r}, which {has}"
                     )
         before.append((path, version, "is new, too"))
     if problems:
@@ -200,32 +171,31 @@ def _sides(stores: Stores, folder: str, head: Commit, tree: str) -> list[dict[st
     """Return what the files of a table have, once for each kind: those of a head, and the new ones."""
     prefix, ranges = folder.encode(), stores.ranges
     changed = {change.key for change in diff(ranges, head.metarange, tree, prefix=prefix)}
-    kinds: dict[tuple[bool, Kept], str] = {}
+    kinds: dict[tuple[bool, schemas.Kept], str] = {}
     foreign: tuple[list[Entry], ...] = ([], [])
     for key, value in scan(ranges, tree, prefix, prefix_end(prefix)):
         name, new = key.removeprefix(prefix).decode(), key in changed
         if is_hidden(name) or not is_in_table(name):
             continue
-        table = table_of(key, value)
+        table = schemas.table_of(key, value)
         if table is None and key.endswith(_PARQUET):
             foreign[new].append(decode_entry(key, value))
         elif table is not None and table[0] == folder:
             kinds.setdefault((new, table[1]), key.decode())
     sides = [_footers(stores, folder, entries) if kinds else {} for entries in foreign]
     for (new, kept), path in kinds.items():
-        columns, partitions = map(fields_of, kept)
-        sides[new][path] = _Version(columns, partitions, partition_names(kept[1]))
+        sides[new][path] = schemas.fields_of(kept[0]), schemas.fields_of(kept[1])
     return sides
 
 
-def _faults(versions: Collection[_Version]) -> Faults:
+def _faults(versions: Collection[_Version]) -> schemas.Faults:
     """Return the columns whose types do not go together; the name of partition columns as a whole is ""."""
-    faults = [
-        *merge_fields(version.columns for version in versions)[1],
-        *merge_fields(version.partitions or () for version in versions)[1],
-    ]
-    first, *others = {version.names: None for version in versions} or [()]
-    return faults + [("", str([*first]), str([*names])) for names in others]
+    merged = (schemas.merge_fields(side)[1] for side in zip(*versions, strict=True))
+    first, *others = dict.fromkeys(
+        str([each["name"] for each in last]) for _, last in versions
+    ) or [""]
+    faults = [fault for some in merged for fault in some if "" not in fault[1:]]
+    return faults + [("", first, names) for names in others]
 
 
 def _footers(stores: Stores, folder: str, entries: list[Entry]) -> dict[str, _Version]:
@@ -234,10 +204,10 @@ def _footers(stores: Stores, folder: str, entries: list[Entry]) -> dict[str, _Ve
 
     def version(entry: Entry) -> _Version:
         pairs = folder_values(entry.path.removeprefix(folder))
-        columns: list[Field] = []
+        columns: Sequence[schemas.Field] = ()
         with suppress(GravelerError, OSError, ValueError, ImportError):  # a reader reports it
-            columns = parquet_fields(stores, entry)
-        return _Version(columns, None, tuple(name for name, _ in pairs))
+            columns = schemas.parquet_fields(stores, entry)
+        return columns, [{"name": name, "type": ""} for name, _ in pairs]
 
     with Threads(thread_count(None, stores.objects.put_threads)) as pool:
         versions = pool.map(version, some)

@@ -34,23 +34,25 @@ MARK: Final = b"graveler."
 """Bytes of every entry that keeps columns or partition columns."""
 _NAMES: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _SPARK: Final = b"org.apache.spark.sql.parquet.row.metadata"
-_ARROW: Final = {
-    "bool": "boolean",
-    "int8": "byte",
-    "int16": "short",
-    "int32": "integer",
-    "int64": "long",
-    "uint8": "short",
-    "uint16": "integer",
-    "uint32": "long",
-    "uint64": "decimal(20,0)",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "large_string": "string",
-    "string_view": "string",
-    "date32[day]": "date",
-}
+_ARROW: Final = dict(
+    pair.split(":")
+    for pair in [
+        "bool:boolean",
+        "int8:byte",
+        "int16:short",
+        "int32:integer",
+        "int64:long",
+        "uint8:short",
+        "uint16:integer",
+        "uint32:long",
+        "float:float",
+        "double:double",
+        "string:string",
+        "large_string:string",
+        "string_view:string",
+        "date32[day]:date",
+    ]
+)
 """Spark's types of Arrow's. Spark reads a file's times and bytes as other types, too."""
 
 Field = dict[str, Any]
@@ -67,9 +69,10 @@ def encoded(fields: Iterable[object]) -> str:
     return json.dumps(whole, separators=(",", ":"), sort_keys=True)
 
 
-def fields_of(text: str) -> list[Field]:
+@lru_cache(1 << 10)
+def fields_of(text: str) -> tuple[Field, ...]:
     """Return the columns of a stored schema; all values may be null, as in every file that is read."""
-    return list(json.loads(text, object_hook=_nullable)["fields"]) if text else []
+    return tuple(json.loads(text, object_hook=_nullable)["fields"]) if text else ()
 
 
 def _nullable(value: dict[str, Any]) -> dict[str, Any]:
@@ -160,15 +163,9 @@ def table_of(key: bytes, value: bytes) -> tuple[str, Kept] | None:
     if not any(kept):
         return None
     folder = key.decode().rpartition("/")[0]
-    for _ in partition_names(kept[1]):
+    for _ in fields_of(kept[1]):
         folder = folder.rpartition("/")[0]
     return (f"{folder}/" if folder else ""), kept
-
-
-@lru_cache(1 << 10)
-def partition_names(text: str) -> tuple[str, ...]:
-    """Return the names of stored partition columns."""
-    return tuple(field["name"] for field in fields_of(text))
 
 
 def folders_of(path: str) -> list[str]:
@@ -187,29 +184,11 @@ def parquet_file(stores: FilePlaces, entry: Entry) -> Any:
     return ParquetFile(RangedFile(entry.size, partial(read_range, stores, entry)))
 
 
-def parquet_fields(stores: FilePlaces, entry: Entry) -> list[Field]:
+def parquet_fields(stores: FilePlaces, entry: Entry) -> Sequence[Field]:
     """Return the columns in the footer of a Parquet file, without those of unclear type."""
     with parquet_file(stores, entry) as file:
         own = (file.metadata.metadata or {}).get(_SPARK)
-        return fields_of(own.decode()) if own else _arrow_fields(file.schema_arrow)
-
-
-def _arrow_fields(fields: Any) -> list[Field]:
-    found = ((field.name, _arrow_type(field.type)) for field in fields)
-    return [{"name": name, "type": kind, "nullable": True} for name, kind in found if kind]
-
-
-def _arrow_type(kind: Any) -> Any:
-    """Return Spark's type of an Arrow type; None if it is not clear."""
-    import pyarrow.types as of  # noqa: PLC0415 - heavy: only where it is used
-
-    if of.is_dictionary(kind):
-        kind = kind.value_type
-    if of.is_struct(kind):
-        return {"type": "struct", "fields": _arrow_fields(kind)}
-    if of.is_list(kind) or of.is_large_list(kind):
-        inner = _arrow_type(kind.value_type)
-        return inner and {"type": "array", "elementType": inner, "containsNull": True}
-    if of.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    return _ARROW.get(str(kind))
+        if own:
+            return fields_of(own.decode())
+        kinds = ((each.name, _ARROW.get(str(each.type))) for each in file.schema_arrow)
+        return [{"name": name, "type": kind} for name, kind in kinds if kind]

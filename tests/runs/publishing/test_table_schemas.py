@@ -257,7 +257,7 @@ def cold_publish(folder, metadata):
     with connect(load_config(folder), background=Inline()) as lake:
         repo = lake.repository("flights")
         run = repo.runs.attach(runs[-1].handle)
-        seen, stats = observe(lake._kv), repo.stores.ranges.stats
+        seen, stats = observe(lake._kv), repo.stores.ranges.stats  # type: ignore[arg-type]
         before = stats.ranges_read
         run.publish()
         return len(seen), stats.ranges_read - before
