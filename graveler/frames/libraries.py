@@ -6,23 +6,23 @@ from importlib import import_module
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, MissingDependencyError
-from graveler.frames.library import FrameLibrary
+from graveler.frames.library import ParquetLibrary, TableLibrary
 
 SPARK: Final = "spark"
 
 PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
-    "pandas": ("pandas", "PandasLibrary"),
-    "polars": ("polars", "PolarsLibrary"),
-    "pyarrow": ("arrow", "ArrowLibrary"),
-    "pyspark": ("spark", "SparkLibrary"),
+    "pandas": ("graveler.frames.pandas", "PandasLibrary"),
+    "polars": ("graveler.frames.polars", "PolarsLibrary"),
+    "pyarrow": ("graveler.frames.arrow", "ArrowLibrary"),
+    "pyspark": ("graveler.spark.frames", "SparkLibrary"),
 }
-"""The module and the class of the library of each package."""
+"""The module and the class of the library of each package. Only the first use of a library loads it."""
 
 NAMES: Final = (SPARK, "pandas", "polars", "pyarrow")
 """The names of the libraries."""
 
 
-def library_of(kind: type) -> FrameLibrary | None:
+def library_of(kind: type) -> ParquetLibrary | TableLibrary | None:
     """Return the library of a frame type; None if it is not a frame.
 
     Raises:
@@ -35,7 +35,7 @@ def library_of(kind: type) -> FrameLibrary | None:
     return None
 
 
-def library_named(name: str) -> FrameLibrary:
+def library_named(name: str) -> ParquetLibrary | TableLibrary:
     """Return the library of a name: ``spark``, ``pandas``, ``polars`` or ``pyarrow``.
 
     Raises:
@@ -55,10 +55,10 @@ def full_name(kind: Any) -> str:
 
 
 @cache
-def _load(package: str) -> FrameLibrary:
+def _load(package: str) -> ParquetLibrary | TableLibrary:
     module, name = PACKAGES[package]
     try:
-        library: FrameLibrary = getattr(import_module(f"graveler.frames.{module}"), name)()
+        library: ParquetLibrary | TableLibrary = getattr(import_module(module), name)()
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
             f"frames of {package} need the package {error.name}: `pip install {error.name}`, or "

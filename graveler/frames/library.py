@@ -5,10 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+from graveler.arguments import PathText
 from graveler.errors import InvalidInputError
 from graveler.frames.rows import PartitionRows
+from graveler.model import Entry
+from graveler.reads.ports import Target, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +21,11 @@ TYPE: Final = "graveler.type"
 
 PARQUET: Final = "application/vnd.apache.parquet"
 """The media type of Parquet files."""
+
+Mode = Literal["append", "overwrite", "error"]
+
+MODES: Final = ("append", "overwrite", "error")
+"""The modes of writing frames of any library."""
 
 
 class FrameLibrary(ABC):
@@ -46,6 +54,18 @@ class FrameLibrary(ABC):
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
     ) -> Mapping[str, Any]:
         """Return the rows of each partition; refuse rows of no partition."""
+
+
+class TableLibrary(FrameLibrary):
+    """A library that reads and writes the files of tables itself."""
+
+    @abstractmethod
+    def read(self, view: View, path: PathText, **options: Any) -> Any:
+        """Return the table at a path as a frame."""
+
+    @abstractmethod
+    def write(self, target: Target, frame: Any, path: str, **options: Any) -> list[Entry]:
+        """Write a frame as files of a table and stage them; return the entries."""
 
 
 class ParquetLibrary(FrameLibrary):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
-from graveler.reads.partitions import folder_values
-from graveler.spark.ports import View, partition_columns
-from graveler.spark.schemas import text_partitions
+from graveler.reads.partitions import folder_values, partition_columns
+from graveler.reads.ports import View
+from graveler.reads.schemas import text_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 from graveler.arguments import PathText, flag, prefix_text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import SPARK, full_name, library_named, library_of
-from graveler.frames.library import FrameLibrary, ParquetLibrary
+from graveler.frames.library import ParquetLibrary, TableLibrary
 from graveler.frames.parquet import SUFFIX, read_arrow
-from graveler.spark import read as read_spark
-from graveler.spark.ports import View, table_entries
+from graveler.reads.partitions import table_entries
+from graveler.reads.ports import View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,8 +47,8 @@ def read(
         ObjectNotFoundError: There is no Parquet file.
     """
     library = _library(as_)
-    if not isinstance(library, ParquetLibrary):
-        return read_spark(view, path, spark=spark, nested=nested, **options)
+    if isinstance(library, TableLibrary):
+        return library.read(view, path, spark=spark, nested=nested, **options)
     given = sorted(options) if spark is None else ["spark", *sorted(options)]
     if given:
         raise InvalidInputError(
@@ -63,7 +63,7 @@ def read(
     return library.from_arrow(read_arrow(view, files), as_ if isinstance(as_, type) else object)
 
 
-def _library(as_: Any) -> FrameLibrary:
+def _library(as_: Any) -> ParquetLibrary | TableLibrary:
     if isinstance(as_, str):
         return library_named(as_)
     library = library_of(as_) if isinstance(as_, type) else None

@@ -5,12 +5,10 @@ from typing import Any, Final
 from graveler.arguments import PathText, path_text
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import full_name, library_of
-from graveler.frames.library import PARQUET, TYPE, ParquetLibrary
+from graveler.frames.library import MODES, PARQUET, TYPE, Mode, TableLibrary
 from graveler.frames.parquet import SUFFIX
 from graveler.model import Entry
-from graveler.spark import write as write_spark
-from graveler.spark.ports import Target
-from graveler.spark.writer import MODES, Mode
+from graveler.reads.ports import Target
 
 _FILE: Final = "data"
 _OTHER_FORMATS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".orc", ".avro", ".xlsx")
@@ -50,8 +48,8 @@ def write(
             f"{path}: {full_name(type(frame))} is not a frame of pandas, polars, pyarrow or Spark: "
             "make one of it, or `put` bytes or a file"
         )
-    if not isinstance(library, ParquetLibrary):
-        return write_spark(target, frame, path, mode=mode, **options)
+    if isinstance(library, TableLibrary):
+        return library.write(target, frame, path, mode=mode, **options)
     if mode not in MODES:
         raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(MODES)}")
     if options:

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from importlib import import_module
 from typing import Any, BinaryIO, Final, Self, cast
 
 from graveler.arguments import PathText, path_text, prefix_text
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
+from graveler.frames.reader import read as read_frame
 from graveler.gates.declaration import (
     ANYTHING,
     CONTENT,
@@ -147,7 +147,7 @@ class Tree(View):
             as_: The type of the frame, such as ``pandas.DataFrame``.
             options: As for ``graveler.frames.read``.
         """
-        return import_module("graveler.frames").read(self, path, as_, **options)  # it is above
+        return read_frame(self, path, as_, **options)
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""

@@ -1,11 +1,24 @@
-"""The ``key=value`` folders of the paths of a table's files."""
+"""The paths of a table's files: their ``key=value`` folders, and the names that Spark skips."""
 
+import re
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
+from graveler.committed.units import log_of
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.model import Entry
+from graveler.reads.formats import refuse_delta
+from graveler.reads.ports import View
+
+Files = Sequence[tuple[str, Entry]]
+"""Entries of a table, each with its path relative to the table."""
+
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition of nulls, in a path."""
+_HIDDEN: Final = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 
 
 def value_folders(relative: str) -> tuple[str, ...]:
@@ -30,3 +43,55 @@ def _values_in(folder: str) -> tuple[tuple[str, str | None], ...]:
         (unquote(name), None if value == NULL_PARTITION else unquote(value))
         for name, value in pairs
     )
+
+
+def is_in_table(relative: str) -> bool:
+    """Return whether a file is in the folder of its table or in its ``key=value`` folders."""
+    *folders, _ = relative.split("/")
+    return all("=" in folder for folder in folders)
+
+
+def is_hidden(relative: str) -> bool:
+    """Return whether Spark skips the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
+    return _HIDDEN.search(relative) is not None
+
+
+def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
+    """Return the partition columns of the files of a table.
+
+    Args:
+        files: The paths of the files relative to the table.
+
+    Raises:
+        InvalidInputError: The files are not all partitioned by the same columns.
+    """
+    columns = {tuple(name for name, _ in folder_values(file)): file for file in files}
+    if len(columns) > 1:
+        seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))
+        raise InvalidInputError(
+            f"files are partitioned by different columns ({seen}): read one table at a time"
+        )
+    return next(iter(columns), ())
+
+
+def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Entry]]:
+    """Return the entries of a table's files in one version, by their paths below the table.
+
+    A path without a slash at its end names a file if there is one, else a folder.
+
+    Raises:
+        InvalidInputError: It is a Delta table, or one is below it.
+    """
+    if path and not path.endswith("/"):
+        with suppress(ObjectNotFoundError):
+            return [(path.rpartition("/")[2], view.stat(path))]
+        path = f"{path}/"
+    files: list[tuple[str, Entry]] = []
+    for entry in view.entries(path):
+        name = entry.path.removeprefix(path)
+        if not is_hidden(name):
+            if nested or is_in_table(name):
+                files.append((name, entry))
+        elif log_of(name.encode()) is not None:
+            refuse_delta(f"{path}{name.rpartition('_delta_log/')[0]}")
+    return files

@@ -45,6 +45,7 @@ from graveler.publishing.landing import (
     land,
     make_commit,
 )
+from graveler.publishing.tables import Watch, noted
 from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
 from graveler.refs import moved
@@ -287,6 +288,7 @@ class _Committer:
         self._borrowed: dict[Row, None] = {}  # rows of the tokens that are not confirmed yet
         self._notes = False
         self._written: list[bytes] = []  # the paths of the tokens, if they may be claimed
+        self._tables = Watch()
 
     def run(self) -> Commit:
         """Return this commit, or the commit of another committer with the same writes."""
@@ -339,11 +341,12 @@ class _Committer:
             if self._other is not None:
                 return None
             raise NoChangesError(f"branch {self._order.name!r}: what is staged equals the head")
+        tables = self._tables.check(self._stores, tip.head, applied.metarange)
         made = make_commit(
             self._stores,
             tree=applied.metarange,
             parents=(tip.head,),
-            spec=self._order.spec,
+            spec=noted(order.spec, tables),
             tokens=tokens,
             claims=claims,
         )
@@ -454,6 +457,7 @@ class _Committer:
         changes = staged_changes(staged, self._note)
         if self._order.sift is not None:
             changes = self._order.sift(changes)
+        changes = self._tables.of(changes)
         if self._notes:
             changes = self._noted(changes)
         keep = self._order.keep

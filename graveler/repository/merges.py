@@ -16,6 +16,7 @@ from graveler.errors import ConflictError, InvalidInputError, MergeConflictError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merged_claims, tip_of
+from graveler.publishing.tables import check_merged
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
@@ -169,6 +170,7 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
     tree, claims = reconciled(
         stores, both, merged.metarange, what=spec.message, lines=(source, dest), claims=claims
     )
+    check_merged(stores, start.metarange, source, dest, tree)
     claims = _kept(stores, start, source, dest, tree, claims)
     return make_commit(stores, tree=tree, parents=(dest, source), spec=spec, claims=claims)
 

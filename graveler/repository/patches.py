@@ -17,6 +17,7 @@ from graveler.committed.claims import claims_of
 from graveler.errors import NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, claims_after, keep_head, land, make_commit
+from graveler.publishing.tables import Watch, noted
 from graveler.reads.stores import Stores
 from graveler.repository import unfinished
 from graveler.repository.bundles import seal
@@ -43,13 +44,15 @@ def commit_changes(
     older = GivingWay(stores, name, lambda tokens: stores.staging.get_many(tokens, keys).items())
 
     def build(tip: Tip) -> BranchRecord | None:
-        changes = staged_changes((key, writes[key]) for key in keys)
+        tables = Watch()
+        changes = tables.of(staged_changes((key, writes[key]) for key in keys))
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
         record = older.beneath_voids(tip.record, tip.record.sealed_tokens)
         claims = claims_after(stores, (name, fence, spec), tip.head, applied.metarange, keys)
         if applied.changed or claims != claims_of(tip.head):
+            named = noted(spec, tables.check(stores, tip.head, applied.metarange))
             made = make_commit(
-                stores, tree=applied.metarange, parents=(tip.head,), spec=spec, claims=claims
+                stores, tree=applied.metarange, parents=(tip.head,), spec=named, claims=claims
             )
             return replace(record, commit_id=made.id)
         if record != tip.record:

@@ -37,6 +37,7 @@ from graveler.publishing.landing import (
     look,
     make_commit,
 )
+from graveler.publishing.tables import Watch, noted
 from graveler.reads.stores import Stores
 from graveler.reads.view import View, literal_in
 from graveler.refs import move
@@ -215,7 +216,8 @@ class _Work:
         )
         if self._keep:
             changes = keeping(stores.ranges, self._keep, changes)
-        listed = list(changes)
+        tables = Watch()
+        listed = list(tables.of(changes))
         applied = apply(stores.ranges, tip.head.metarange, listed, stores.splitting)
         if borrowed:
             confirm(stores, sealed, borrowed)
@@ -232,7 +234,7 @@ class _Work:
             stores,
             tree=applied.metarange,
             parents=(tip.head,),
-            spec=self._spec,
+            spec=noted(self._spec, tables.check(stores, tip.head, applied.metarange)),
             tokens=self.whole,
             claims=claims,
         )

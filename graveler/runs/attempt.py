@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 from graveler import frames
 from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.errors import FencedError, GravelerError
+from graveler.frames.library import Mode
 from graveler.model import Commit, Entry
 from graveler.process import watch
 from graveler.reads.stores import Stores
@@ -22,7 +23,6 @@ from graveler.runs import lifecycle
 from graveler.runs.record import Input, RunHandle, RunRecord, folded
 from graveler.runs.records import RunRecords
 from graveler.spark.session import running
-from graveler.spark.writer import Mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,6 +12,7 @@ from graveler.errors import (
     MergeConflictError,
     ProtectedBranchError,
     RunStateError,
+    SchemaChangedError,
 )
 from graveler.gates import Candidate, Gate, RunContext, Verdict
 from graveler.kv.record_store import Version
@@ -131,7 +132,7 @@ def publish(
                 result = land(stores, f"the target of run {run.key!r}", begin)
                 work.end(result.commit, landed=not result.already)
                 return result
-        except (GateFailedError, MergeConflictError) as error:
+        except (GateFailedError, MergeConflictError, SchemaChangedError) as error:
             refusal = _refusal(records, error)
             park(records, run, reason=refusal.reason, refusal=refusal)
             raise

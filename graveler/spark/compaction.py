@@ -14,16 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Commit, Entry
 from graveler.process import batches
-from graveler.reads.partitions import folder_values
+from graveler.reads.partitions import Files, folder_values, partition_columns, table_entries
+from graveler.reads.ports import Target, View
 from graveler.spark.loading import planning, setting
-from graveler.spark.ports import (
-    Files,
-    Target,
-    View,
-    partition_columns,
-    read_apart,
-    table_entries,
-)
+from graveler.spark.ports import read_apart
 from graveler.spark.pruning import prune
 from graveler.spark.reader import FileGroup, Source, data_files, read
 from graveler.spark.schemas import PARQUET, check_merge, rows_of, stored_schema

@@ -29,15 +29,15 @@ _planning = threading.Lock()
 def planning(spark: "SparkSession", uris: Collection[str]) -> "Iterator[SparkSession]":
     """Return a session in which Spark lists files in few tasks, during a ``with`` block.
 
-    It is a copy of a classic session, whose own settings never change, if that session would start tasks.
-    The settings of a session of Spark Connect change during the block: frames of a copy would not go
-    together with its own.
+    It is the session itself if that would start no tasks, else a copy, so that its settings never change.
+    Frames of a copy of a session of Spark Connect would not go together with its own: two settings of
+    that session, which only lists of files use, change during the block.
 
     Args:
         spark: The session.
         uris: The files. If all are on the driver's own disk, the driver lists them faster than tasks.
     """
-    if not is_remote(spark) and len(uris) <= int(spark.conf.get(_LISTED_BY_TASKS) or 0):
+    if len(uris) <= int(spark.conf.get(_LISTED_BY_TASKS) or 0):
         yield spark
         return
     cores = 0 if is_remote(spark) else spark.sparkContext.defaultParallelism

@@ -1,75 +1,16 @@
 """Shared by reading and writing: the protocols of trees, and the names of files in Spark."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from graveler.committed.units import log_of
-from graveler.errors import InvalidInputError, ObjectNotFoundError
-from graveler.model import Entry
-from graveler.reads.partitions import folder_values
-from graveler.spark.formats import refuse_delta
+from graveler.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from graveler.reads.stores import Stores
-
-
-class View(Protocol):
-    """Something to read from: a ref, a branch, a run, a step, a gate's candidate."""
-
-    @property
-    def repository(self) -> "Stores":
-        """The stores of the repository."""
-
-    def entries(self, prefix: str = "") -> Iterator[Entry]:
-        """Yield the entries below `prefix`, in byte order of their paths."""
-
-    def stat(self, path: str) -> Entry:
-        """Return the entry at `path`, or raise ObjectNotFoundError."""
-
-    def open(self, path: Entry) -> BinaryIO:
-        """Return a readable, seekable stream of an entry's file; the caller closes it."""
-
-    def uri(self, entry: Entry) -> str:
-        """Return the physical URI of an entry's file."""
-
-
-class Target(View, Protocol):
-    """Something to write to: a branch, a run, a step."""
-
-    @property
-    def _unrecorded(self) -> View:
-        """A view whose reads are not inputs of a run, for reads that only serve a write."""
-
-    def put(
-        self,
-        path: str,
-        body: Path,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
-    ) -> Entry:
-        """Store a file and stage its entry."""
-
-    def new_address(self) -> str:
-        """Return a new key prefix in the repository's storage, to write files below."""
-
-    def _link_written(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that were just written below an address and listed."""
-
-    def delete_many(self, paths: Iterable[str]) -> int:
-        """Stage the removal of paths."""
-
-
-Files = Sequence[tuple[str, Entry]]
-"""Entries of a table, each with its path relative to the table."""
 
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
-_HIDDEN: Final = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -116,55 +57,3 @@ def plain_paths(spark: "SparkSession", uris: Sequence[str]) -> list[str]:
     option. For it, the characters of patterns are escaped.
     """
     return [_PATTERN.sub(r"\\\g<0>", uri) for uri in uris] if is_remote(spark) else list(uris)
-
-
-def is_in_table(relative: str) -> bool:
-    """Return whether a file is in the folder of its table or in its ``key=value`` folders."""
-    *folders, _ = relative.split("/")
-    return all("=" in folder for folder in folders)
-
-
-def is_hidden(relative: str) -> bool:
-    """Return whether Spark skips the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
-    return _HIDDEN.search(relative) is not None
-
-
-def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
-    """Return the partition columns of the files of a table.
-
-    Args:
-        files: The paths of the files relative to the table.
-
-    Raises:
-        InvalidInputError: The files are not all partitioned by the same columns.
-    """
-    columns = {tuple(name for name, _ in folder_values(file)): file for file in files}
-    if len(columns) > 1:
-        seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))
-        raise InvalidInputError(
-            f"files are partitioned by different columns ({seen}): read one table at a time"
-        )
-    return next(iter(columns), ())
-
-
-def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Entry]]:
-    """Return the entries of a table's files in one version, by their paths below the table.
-
-    A path without a slash at its end names a file if there is one, else a folder.
-
-    Raises:
-        InvalidInputError: It is a Delta table, or one is below it.
-    """
-    if path and not path.endswith("/"):
-        with suppress(ObjectNotFoundError):
-            return [(path.rpartition("/")[2], view.stat(path))]
-        path = f"{path}/"
-    files: list[tuple[str, Entry]] = []
-    for entry in view.entries(path):
-        name = entry.path.removeprefix(path)
-        if not is_hidden(name):
-            if nested or is_in_table(name):
-                files.append((name, entry))
-        elif log_of(name.encode()) is not None:
-            refuse_delta(f"{path}{name.rpartition('_delta_log/')[0]}")
-    return files

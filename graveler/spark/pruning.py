@@ -13,9 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import InvalidInputError
-from graveler.reads.partitions import folder_values
-from graveler.spark.ports import Files, is_in_table, partition_columns
-from graveler.spark.schemas import text_partitions
+from graveler.reads.partitions import Files, folder_values, is_in_table, partition_columns
+from graveler.reads.schemas import text_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -17,27 +17,25 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeGuard, cast
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
-from graveler.reads.partitions import NULL_PARTITION, folder_values, value_folders
-from graveler.spark.formats import check_format
-from graveler.spark.loading import in_session, load, planning
-from graveler.spark.ports import (
+from graveler.reads.formats import check_format
+from graveler.reads.partitions import (
+    NULL_PARTITION,
     Files,
-    View,
+    folder_values,
     is_hidden,
-    is_pattern,
-    is_remote,
     partition_columns,
-    read_apart,
-    spark_uri,
     table_entries,
+    value_folders,
 )
+from graveler.reads.ports import View
+from graveler.reads.schemas import kept_of, merge_fields
+from graveler.spark.loading import in_session, load, planning
+from graveler.spark.ports import is_pattern, is_remote, read_apart, spark_uri
 from graveler.spark.pruning import prune, seen_values
 from graveler.spark.schemas import (
     PARQUET,
     TYPED,
     have_same_columns,
-    kept_of,
-    merge_fields,
     partition_fields,
     stored_schemas,
 )

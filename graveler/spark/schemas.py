@@ -4,15 +4,13 @@ A reader that has the entries of a table has its schema, and opens no footer. Th
 content of the file and from its partition columns, so the same rows written again have the same entry.
 The types of partition columns are stored too, because a path does not distinguish ``"01"`` from ``1``.
 Entries of Parquet files have all of it, those of ORC files no number of rows, and those of other formats
-the partition columns only. Nothing here needs PySpark to merge schemas: they are Spark's JSON.
+the partition columns only. `graveler.reads.schemas` merges them.
 """
 
-import json
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from graveler.errors import GravelerError, SchemaChangedError
 from graveler.model import METADATA_BYTES, Entry
@@ -20,18 +18,25 @@ from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import RangedFile
 from graveler.parallel import thread_count
 from graveler.process import Threads
-from graveler.reads.files import read_range
-from graveler.spark.ports import Files, partition_columns
+from graveler.reads.partitions import Files, partition_columns
+from graveler.reads.schemas import (
+    PARTITIONS,
+    SCHEMA,
+    Field,
+    Kept,
+    encoded,
+    fields_of,
+    kept_of,
+    merge_fields,
+    parquet_file,
+    simple_name,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from graveler.reads.stores import Stores
 
-SCHEMA: Final = "graveler.schema"
-"""Name in an entry's metadata: the columns of the file, as Spark's JSON."""
-PARTITIONS: Final = "graveler.partitions"
-"""Name in an entry's metadata: the partition columns of the write, as Spark's JSON."""
 ROWS: Final = "graveler.rows"
 """Name in an entry's metadata: the number of rows of the file."""
 PARQUET: Final = "parquet"
@@ -42,21 +47,6 @@ TYPED: Final = (PARQUET, "orc")
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _MOST: Final = METADATA_BYTES // 2
 """Largest schema that is stored, in bytes; a reader gets a larger one from a footer."""
-
-_NULLS: Final = ("nullable", "containsNull", "valueContainsNull")
-_INSIDE: Final = {"struct": (), "array": ("elementType",), "map": ("keyType", "valueType")}
-_DECIMAL: Final = re.compile(r"decimal\(([0-9]+),(-?[0-9]+)\)")
-_DIGITS: Final = {"byte": 10, "short": 10, "integer": 10, "long": 20}
-"""Digits of the whole numbers, from the smallest type: a file has no type below that of 10 digits."""
-_IN_DOUBLE: Final = {"byte", "short", "integer", "float", "double"}
-_TOO_MANY: Final = 39
-
-Field = dict[str, Any]
-"""A column or field, as Spark's JSON."""
-Faults = list[tuple[str, Any, Any]]
-"""Columns or fields by name, each with two types that do not go together."""
-Kept = tuple[str, str]
-"""The columns and the partition columns that an entry keeps, as text."""
 
 SchemaRule = Literal["same", "evolve"]
 
@@ -108,37 +98,16 @@ def have_same_columns(stores: "Stores", entries: Sequence[Entry]) -> bool:
 
 def _columns(stores: "Stores", entry: Entry) -> tuple[object, ...]:
     """Return the parts of a footer from which Spark finds a schema."""
-    from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - heavy: only where it is used
-
-    with ParquetFile(RangedFile(entry.size, partial(read_range, stores, entry))) as file:
+    with parquet_file(stores, entry) as file:
         kept = file.metadata.metadata or {}
         return file.schema, file.schema_arrow, kept.get(_SPARK_SCHEMA)
 
 
 def kept_by(schema: "StructType", partitions: Sequence[str], format: str) -> Kept:  # noqa: A002
     """Return the columns and the partition columns of a frame as its entries keep them."""
-    fields = {field["name"]: field for field in _fields(schema.json())}
+    fields = {field["name"]: field for field in fields_of(schema.json())}
     last = [fields.pop(name) for name in partitions if name in fields]
-    return _encoded(fields.values()) if format in TYPED else "", _encoded(last) if last else ""
-
-
-def _encoded(fields: Iterable[object]) -> str:
-    whole = {"type": "struct", "fields": list(fields)}
-    return json.dumps(whole, separators=(",", ":"), sort_keys=True)
-
-
-def _fields(text: str) -> list[Field]:
-    """Return the columns of a stored schema; all values may be null, as in every file that is read."""
-    return list(json.loads(text, object_hook=_nullable)["fields"]) if text else []
-
-
-def _nullable(value: dict[str, Any]) -> dict[str, Any]:
-    return value | {name: True for name in _NULLS if name in value}
-
-
-def kept_of(entry: Entry) -> Kept:
-    """Return the schema and the partition columns that an entry keeps, or "" for each."""
-    return entry.metadata.get(SCHEMA, ""), entry.metadata.get(PARTITIONS, "")
+    return encoded(fields.values()) if format in TYPED else "", encoded(last) if last else ""
 
 
 def _newest_first(files: Files) -> list[Kept]:
@@ -148,61 +117,6 @@ def _newest_first(files: Files) -> list[Kept]:
         kept = kept_of(entry)
         newest[kept] = max(newest.get(kept, time), time)
     return sorted(newest, key=lambda kept: (newest[kept], kept), reverse=True)
-
-
-def merge_fields(versions: Iterable[Iterable[Field]], of: str = "") -> tuple[list[Field], Faults]:
-    """Return the columns of all versions of a schema, and those whose types do not go together.
-
-    Structs are merged by field, and numbers are widened to a type in which Spark reads both.
-
-    Args:
-        versions: The columns of each version.
-        of: The column whose fields these are, with a dot at its end, or "".
-    """
-    found: dict[str, Field] = {}
-    faults: Faults = []
-    for field in (field for fields in versions for field in fields):
-        before = found.setdefault(field["name"], field)
-        kind, wrong = _merged(before["type"], field["type"], of + field["name"])
-        found[field["name"]] = {**before, "type": kind}
-        faults += wrong
-    if of and len({name.lower() for name in found}) < len(found):
-        faults.append((of[:-1], {"type": "struct", "fields": [*found.values()]}, None))
-    return [*found.values()], faults
-
-
-def _merged(left: Any, right: Any, name: str) -> tuple[Any, Faults]:
-    """Return the type of a column or field that has two types; the left one if there is none."""
-    if left == right:
-        return left, []
-    if not isinstance(left, dict) or not isinstance(right, dict):
-        kind = None if isinstance(left, dict) or isinstance(right, dict) else _widened(left, right)
-        return (left, [(name, left, right)]) if kind is None else (kind, [])
-    if left["type"] != right["type"] or left["type"] not in _INSIDE:
-        return left, [(name, left, right)]
-    if left["type"] == "struct":
-        fields, faults = merge_fields((left["fields"], right["fields"]), f"{name}.")
-        return {**left, "fields": fields}, faults
-    inside = {part: _merged(left[part], right[part], name) for part in _INSIDE[left["type"]]}
-    faults = [fault for _, wrong in inside.values() for fault in wrong]
-    return left | {part: kind for part, (kind, _) in inside.items()}, faults
-
-
-def _widened(left: str, right: str) -> str | None:
-    """Return the type in which Spark reads the numbers of two types from Parquet files, if any."""
-    kinds = {left, right}
-    if kinds <= {*_DIGITS}:
-        return max(kinds, key=[*_DIGITS].index)
-    if kinds <= _IN_DOUBLE:
-        return "double"
-    sizes = [
-        (int(found[1]), int(found[2])) if found else (_DIGITS.get(kind, _TOO_MANY), 0)
-        for kind in kinds
-        for found in [_DECIMAL.fullmatch(kind)]
-    ]
-    scale = max(scale for _, scale in sizes)
-    digits = scale + max(precision - scale for precision, scale in sizes)
-    return f"decimal({digits},{scale})" if digits < _TOO_MANY else None
 
 
 def stored_schemas(files: Files) -> "dict[Kept, StructType | None]":
@@ -215,7 +129,7 @@ def stored_schemas(files: Files) -> "dict[Kept, StructType | None]":
     from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
 
     newest = _newest_first(files)
-    versions = [_fields(schema) for schema, _ in newest]
+    versions = [fields_of(schema) for schema, _ in newest]
     whole, faults = merge_fields(versions)
     if len({field["name"].lower() for field in whole}) < len(whole):
         faults = [("", None, None)]  # a setting of Spark decides whether they are one column
@@ -240,7 +154,7 @@ def stored_schema(files: Files) -> "StructType | None":
 def partition_fields(files: Files) -> list[Field]:
     """Return the partition columns of a table as they were written; none if a file does not name them."""
     kept = [partitions for _, partitions in _newest_first(files)]
-    fields, faults = merge_fields(map(_fields, kept))
+    fields, faults = merge_fields(map(fields_of, kept))
     mixed = {name for name, *_ in faults}
     known = {
         field["name"]: {**field, "type": "string"} if field["name"] in mixed else field
@@ -261,24 +175,16 @@ def check_merge(path: str, files: Iterable[Entry], new: Iterable[Kept]) -> None:
     Raises:
         SchemaChangedError: The message names columns and types.
     """
-    from pyspark.sql.types import StructField  # noqa: PLC0415 - heavy: only where it is used
-
     versions = [*dict.fromkeys([*map(kept_of, files), *new])]
     faults = [
         fault
         for texts in zip(*versions, strict=True)
-        for fault in merge_fields(map(_fields, texts))[1]
+        for fault in merge_fields(map(fields_of, texts))[1]
     ]
     if faults:
         shown = "; ".join(
             f"{name!r} is "
-            + " and ".join(
-                StructField.fromJson(
-                    {"name": name, "type": kind, "nullable": True}
-                ).dataType.simpleString()
-                for kind in (right, left)
-                if kind is not None
-            )
+            + " and ".join(simple_name(kind) for kind in (right, left) if kind is not None)
             for name, left, right in {fault[0]: fault for fault in faults}.values()
         )
         raise SchemaChangedError(
@@ -286,13 +192,6 @@ def check_merge(path: str, files: Iterable[Entry], new: Iterable[Kept]) -> None:
             "overwrite the whole table by mode 'overwrite' and partition_overwrite='static', or write to "
             "another folder"
         )
-
-
-def text_partitions(files: Files) -> frozenset[str]:
-    """Return the partition columns that were text in the write of some files."""
-    kept = {entry.metadata.get(PARTITIONS, "") for _, entry in files}
-    fields = [field for text in kept if text for field in json.loads(text)["fields"]]
-    return frozenset(field["name"] for field in fields if field["type"] == "string")
 
 
 def rows_of(entries: Iterable[Entry]) -> int | None:

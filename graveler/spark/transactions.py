@@ -18,10 +18,8 @@ from graveler.errors import MergeConflictError, NoChangesError, StateError
 from graveler.model import MESSAGE_BYTES, Change, Commit, Conflict, Entry
 from graveler.spark.compaction import Bin, rewrite
 from graveler.spark.idempotence import Landed, Txn
-from graveler.spark.ports import partition_columns
 from graveler.spark.reader import ReadOptions, read
-from graveler.spark.schemas import kept_of
-from graveler.spark.writer import WriteOptions, check_together, paths_in_partitions, write
+from graveler.spark.writer import WriteOptions, paths_in_partitions, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,7 +118,6 @@ class Transaction:
         self._run: Run | None = None
         self._over = False
         self._claims = Claims(repository, base)
-        self._written: dict[str, list[Entry]] = {}
 
     def _begin(self, run: "Run") -> None:
         self._run = run
@@ -184,27 +181,7 @@ class Transaction:
         entries = write(self._run, df, path, **options)
         folder = f"{path_text(path, 'path').rstrip('/')}/"
         self._claim(df, folder, entries, options)
-        self._written.setdefault(folder, []).extend(entries)
         return entries
-
-    def _check_tables(self, own: Commit, head: Commit) -> None:
-        """Compare the written tables with those of a head that others have moved.
-
-        Raises:
-            InvalidInputError: A table has other partition columns there.
-            SchemaChangedError: A table has other types there.
-        """
-        for folder, entries in self._written.items():
-            if (
-                not entries
-                or next(self._repository.diff(self.base, head, prefix=folder), None) is None
-            ):
-                continue
-            mine = {c.path for c in self._repository.diff(self.base, own, prefix=folder)}
-            there = self._repository.ref(head).entries(folder)
-            columns = partition_columns([entries[-1].path.removeprefix(folder)])
-            stay = [entry for entry in there if entry.path not in mine]
-            check_together(folder, stay, columns, [*dict.fromkeys(map(kept_of, entries))])
 
     def _rewrite(self, folder: str, due: list[Bin]) -> list[Entry]:
         """Combine the files of each bin; they must not have changed when the transaction lands."""
@@ -253,8 +230,6 @@ def transaction(  # noqa: PLR0913 - the fields of a commit
         if before is not None:
             raise _LandedBefore(before)
         work._claims.check(head)
-        if head.id != work.base.id:
-            work._check_tables(run.head, head)
 
     pairs = {**(metadata or {}), **({} if txn is None else txn.metadata)}
     key = f"transaction {repository.stores.ids.unique()}"

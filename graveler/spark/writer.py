@@ -16,25 +16,20 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from graveler.arguments import PathText, choice, instance, optional, path_text, text, texts
 from graveler.errors import AlreadyExistsError, InvalidInputError
+from graveler.frames.library import MODES
 from graveler.model import Entry, seal_of
 from graveler.names import check_path
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.process import Threads
-from graveler.spark.formats import check_format, refuse_delta
-from graveler.spark.ports import (
-    Target,
-    View,
-    is_hidden,
-    is_in_table,
-    partition_columns,
-    spark_uri,
-    table_entries,
-)
+from graveler.reads.formats import check_format, refuse_delta
+from graveler.reads.partitions import is_hidden, is_in_table, partition_columns, table_entries
+from graveler.reads.ports import Target, View
+from graveler.reads.schemas import Kept
+from graveler.spark.ports import spark_uri
 from graveler.spark.pruning import in_partitions_of
 from graveler.spark.reader import read
 from graveler.spark.schemas import (
-    Kept,
     SchemaRule,
     check_merge,
     check_schema,
@@ -78,12 +73,9 @@ def _settle(path: Path) -> str:
     return f"sha256:{digest}"
 
 
-Mode = Literal["append", "overwrite", "error"]
 SaveMode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 PartitionOverwrite = Literal["dynamic", "static"]
 
-MODES: Final = ("append", "overwrite", "error")
-"""The modes of frames of any library."""
 SAVE_MODES: Final = (*MODES, "errorifexists", "ignore")
 """The modes of Spark's writer."""
 _CAREFUL: Final = ("error", "errorifexists", "ignore")

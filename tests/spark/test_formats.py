@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.spark.formats import check_format
-from graveler.spark.ports import table_entries
+from graveler.reads.formats import check_format
+from graveler.reads.partitions import table_entries
 from graveler.spark.writer import write
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
+from graveler.reads.schemas import PARTITIONS
 from graveler.spark.pruning import in_partitions_of, prune
-from graveler.spark.schemas import PARTITIONS
 
 
 def table(*folders):

@@ -32,6 +32,7 @@ from graveler.publishing.landing import (
     make_commit,
     tip_of,
 )
+from graveler.publishing.tables import check_merged, noted, tables_outside
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, remove
 from graveler.refs.branches import owned
@@ -426,8 +427,10 @@ class Step(RunBranch):
                 and same_records(stores.ranges, tip.head.metarange, trees.files)
             ):
                 return None
+            check_merged(stores, work.start.metarange, done, tip.head, trees.files)
+            named = noted(spec, tables_outside(stores, done, tip.head))
             made = make_commit(
-                stores, tree=trees.files, parents=(tip.head,), spec=spec, claims=trees.claims
+                stores, tree=trees.files, parents=(tip.head,), spec=named, claims=trees.claims
             )
             return tip.at(made)
 

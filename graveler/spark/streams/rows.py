@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Unpack
 from graveler.committed.units import log_of
 from graveler.errors import ObjectNotFoundError, StateError
 from graveler.model import ChangeKind, Commit, Entry
+from graveler.reads.partitions import is_hidden
+from graveler.reads.ports import View
 from graveler.repository.reverts import CHERRY_PICK
-from graveler.spark.ports import View, is_hidden
 from graveler.spark.reader import ReadOptions, read
 
 if TYPE_CHECKING:

@@ -39,11 +39,10 @@ from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice
 from graveler.errors import InvalidInputError
 from graveler.frames.libraries import NAMES, library_named, library_of
-from graveler.frames.library import TYPE
+from graveler.frames.library import MODES, TYPE
 from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run
 from graveler.names import check_path
-from graveler.spark.writer import MODES
 
 _SHOWN: Final = 20
 _MISSING: Final = "allow_missing_partitions"

@@ -18,8 +18,8 @@ from graveler.frames.parquet import SUFFIX, read_arrow
 from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run, Step
 from graveler.model import Entry
+from graveler.reads.partitions import table_entries
 from graveler.spark import read, write
-from graveler.spark.ports import table_entries
 
 _FILE: Final = "data.parquet"
 _MOST_FOOTERS: Final = 64

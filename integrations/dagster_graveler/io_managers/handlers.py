@@ -12,7 +12,7 @@ from graveler.frames.library import TYPE
 from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run, Step
 from graveler.model import Entry
-from graveler.spark.ports import is_in_table
+from graveler.reads.partitions import is_in_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import coalesce, convert_timezone, lit
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from graveler.frames.library import FrameLibrary
+from graveler.arguments import PathText
+from graveler.frames.library import TableLibrary
 from graveler.frames.rows import PartitionRows, refuse_other_rows
+from graveler.model import Entry
+from graveler.reads.ports import Target, View
+from graveler.spark.reader import read
+from graveler.spark.writer import write
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class SparkLibrary(FrameLibrary):
+class SparkLibrary(TableLibrary):
     """Frames of Spark; Spark itself reads and writes their files."""
 
     name = "spark"
@@ -23,6 +28,14 @@ class SparkLibrary(FrameLibrary):
     def handles(self, kind: type) -> bool:
         """Return whether the type is a Spark frame."""
         return issubclass(kind, DataFrame)
+
+    def read(self, view: View, path: PathText, **options: Any) -> DataFrame:
+        """Return the table at a path, as `graveler.spark.read` does."""
+        return read(view, path, **options)
+
+    def write(self, target: Target, frame: Any, path: str, **options: Any) -> list[Entry]:
+        """Write a frame as `graveler.spark.write` does."""
+        return write(target, frame, path, **options)
 
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""

@@ -1,0 +1,214 @@
+"""Tables where a branch gets a new head: new files must go together with those that are there.
+
+A table is a folder that Spark's writer has written into; its entries keep their columns. Parquet files of
+other programs count in the folder of such a table only. A commit names its tables in its metadata, each
+with hashes of what the entries keep. So a merge finds the tables that both sides have written by the commits
+alone, and reads the entries of those that have other schemas on each side.
+
+What was mixed before stays as it is: only what a landing makes worse is refused.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from itertools import chain, islice
+from typing import Final
+
+from graveler.committed import StagedChange
+from graveler.committed.diff import diff
+from graveler.committed.metarange import prefix_end, scan
+from graveler.errors import GravelerError, SchemaChangedError
+from graveler.model import METADATA_BYTES, Commit, Entry
+from graveler.parallel import thread_count
+from graveler.process import Threads
+from graveler.publishing.landing import CommitSpec
+from graveler.reads import schemas
+from graveler.reads.partitions import folder_values, is_hidden, is_in_table
+from graveler.reads.stores import Stores
+from graveler.refs import outside
+from graveler.values import decode_entry
+
+TABLES: Final = "graveler.tables"
+"""Metadata of a commit: the tables that it writes, as JSON; for each, hashes of what its entries keep."""
+_FOREIGN: Final = ""
+"""In place of a hash: Parquet files of other programs."""
+_PARQUET: Final = b".parquet"
+_MOST: Final = METADATA_BYTES // 2
+_NEAR: Final = 100
+_FOLDERS: Final = 64
+_FOOTERS: Final = 16
+
+Tables = Mapping[str, Collection[str]]
+"""Tables by folder, each with the hashes of what its entries keep."""
+_Version = tuple[Sequence[schemas.Field], Sequence[schemas.Field]]
+"""The columns and the partition columns of a file; the type of a partition column may be "" for unknown."""
+
+
+class Watch:
+    """The tables that a commit writes."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[schemas.Kept, bytes]] = {}
+        self._foreign: dict[str, bytes] = {}
+
+    def of(self, changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
+        """Yield changes, and note the tables of their files."""
+        for change in changes:
+            key, _, value = change
+            if value is not None and (schemas.MARK in value or key.endswith(_PARQUET)):
+                self._note(key, value)
+            yield change
+
+    def _note(self, key: bytes, value: bytes) -> None:
+        table = schemas.table_of(key, value)
+        if table is not None:
+            self._kept.setdefault(table[0], {}).setdefault(table[1], key)
+        elif key.endswith(_PARQUET) and len(self._foreign) < _FOLDERS:
+            for folder in schemas.folders_of(key.decode()):
+                self._foreign.setdefault(folder, key)
+
+    def check(self, stores: Stores, head: Commit, tree: str) -> Tables:
+        """Return the tables that a commit writes, after a comparison with its head.
+
+        The entries of a table are read only if none of the first ones keeps the same.
+
+        Raises:
+            SchemaChangedError: A table would become unreadable.
+        """
+        found: dict[str, set[str]] = {}
+        for folder, kept in self._kept.items():
+            found[folder] = {sha256("\n".join(each).encode()).hexdigest()[:8] for each in kept}
+            if not kept.keys() <= {*_near(stores, head.metarange, folder, min(kept.values()))}:
+                _compare(stores, folder, head, tree)
+        for folder, key in self._foreign.items():
+            if folder in found or next(_near(stores, head.metarange, folder, key), None):
+                found.setdefault(folder, set()).add(_FOREIGN)
+                _compare(stores, folder, head, tree)
+        return found
+
+
+def noted(spec: CommitSpec, tables: Tables) -> CommitSpec:
+    """Return the spec of a commit that names its tables, as many as fit."""
+    named = {folder: sorted(hashes) for folder, hashes in sorted(tables.items())}
+    while len(text := json.dumps(named)) > _MOST:
+        named.popitem()
+    return replace(spec, metadata={**spec.metadata, TABLES: text}) if named else spec
+
+
+def tables_outside(stores: Stores, start: Commit, other: Commit) -> Tables:
+    """Return the tables that were written by `start` and its ancestors, without those of `other`."""
+    found: dict[str, set[str]] = {}
+    for commit in outside(stores.refs.commits, start.id, other.id):
+        for folder, hashes in json.loads(commit.metadata.get(TABLES, "{}")).items():
+            found.setdefault(folder, set()).update(hashes)
+    return found
+
+
+def check_merged(stores: Stores, base: str, source: Commit, dest: Commit, tree: str) -> None:
+    """Compare the tables that both sides of a merge have changed.
+
+    Args:
+        stores: The repository.
+        base: Metarange id of the merge base.
+        source: The merged commit.
+        dest: The head that it is merged into.
+        tree: Metarange id of the result.
+
+    Raises:
+        SchemaChangedError: A table would become unreadable.
+    """
+    if tree in (source.metarange, dest.metarange):
+        return
+    ours, theirs = (tables_outside(stores, *pair) for pair in ((source, dest), (dest, source)))
+    for folder in sorted({*ours, *theirs}):
+        some, others = (set(tables.get(folder, ())) for tables in (ours, theirs))
+        if some and others and _FOREIGN not in some | others and (some <= others or others <= some):
+            continue
+        if all(
+            hashes or next(diff(stores.ranges, base, side.metarange, prefix=folder.encode()), None)
+            for hashes, side in ((some, source), (others, dest))
+        ):
+            _compare(stores, folder, dest, tree)
+
+
+def _near(stores: Stores, tree: str, folder: str, key: bytes) -> Iterator[schemas.Kept]:
+    """Yield what the first entries of a table keep, those after a key first."""
+    start = folder.encode()
+    after = scan(stores.ranges, tree, key, prefix_end(start))
+    for row in islice(chain(after, scan(stores.ranges, tree, start, key)), _NEAR):
+        table = schemas.table_of(*row)
+        if table is not None and table[0] == folder:
+            yield table[1]
+
+
+def _compare(stores: Stores, folder: str, head: Commit, tree: str) -> None:
+    """Compare the new files of a table with the others, by what their entries or footers have."""
+    old, new = _sides(stores, folder, head, tree)
+    before = [(*each, f"commit {head.id[:12]} has") for each in old.items()]
+    mixed = {name for name, *_ in _faults(old.values())}
+    problems: dict[str, str] = {}
+    for path, version in new.items():
+        for other, known, has in before:
+            for name, left, right in _faults([known, version]):
+                if name not in mixed:
+                    what = f"{name!r} is" if name else "the partition columns are"
+                    problems[name] = (
+                        f"{what} {schemas.simple_name(right or left)} in {path!r}, which is new, and "
+                        f"{schemas.simple_name(left)} in {other!r}, which {has}"
+                    )
+        before.append((path, version, "is new, too"))
+    if problems:
+        raise SchemaChangedError(
+            f"{folder!r}: {'; '.join(problems.values())}: Spark does not read both as one table, and "
+            "nothing has landed: write the new files again with the columns of the table, or into another "
+            "folder, or overwrite the whole table by mode 'overwrite' and partition_overwrite='static'"
+        )
+
+
+def _sides(stores: Stores, folder: str, head: Commit, tree: str) -> list[dict[str, _Version]]:
+    """Return what the files of a table have, once for each kind: those of a head, and the new ones."""
+    prefix, ranges = folder.encode(), stores.ranges
+    changed = {change.key for change in diff(ranges, head.metarange, tree, prefix=prefix)}
+    kinds: dict[tuple[bool, schemas.Kept], str] = {}
+    foreign: tuple[list[Entry], ...] = ([], [])
+    for key, value in scan(ranges, tree, prefix, prefix_end(prefix)):
+        name, new = key.removeprefix(prefix).decode(), key in changed
+        if is_hidden(name) or not is_in_table(name):
+            continue
+        table = schemas.table_of(key, value)
+        if table is None and key.endswith(_PARQUET):
+            foreign[new].append(decode_entry(key, value))
+        elif table is not None and table[0] == folder:
+            kinds.setdefault((new, table[1]), key.decode())
+    sides = [_footers(stores, folder, entries) if kinds else {} for entries in foreign]
+    for (new, kept), path in kinds.items():
+        sides[new][path] = schemas.fields_of(kept[0]), schemas.fields_of(kept[1])
+    return sides
+
+
+def _faults(versions: Collection[_Version]) -> schemas.Faults:
+    """Return the columns whose types do not go together; the name of partition columns as a whole is ""."""
+    merged = (schemas.merge_fields(side)[1] for side in zip(*versions, strict=True))
+    first, *others = dict.fromkeys(
+        str([each["name"] for each in last]) for _, last in versions
+    ) or [""]
+    faults = [fault for some in merged for fault in some if "" not in fault[1:]]
+    return faults + [("", first, names) for names in others]
+
+
+def _footers(stores: Stores, folder: str, entries: list[Entry]) -> dict[str, _Version]:
+    """Return what some of the files of other programs have."""
+    some = entries[:: -(-len(entries) // _FOOTERS) or 1]
+
+    def version(entry: Entry) -> _Version:
+        pairs = folder_values(entry.path.removeprefix(folder))
+        columns: Sequence[schemas.Field] = ()
+        with suppress(GravelerError, OSError, ValueError, ImportError):  # a reader reports it
+            columns = schemas.parquet_fields(stores, entry)
+        return columns, [{"name": name, "type": ""} for name, _ in pairs]
+
+    with Threads(thread_count(None, stores.objects.put_threads)) as pool:
+        versions = pool.map(version, some)
+        return {entry.path: each for entry, each in zip(some, versions, strict=True)}

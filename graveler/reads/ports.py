@@ -1,0 +1,57 @@
+"""What tables are read from and written to: the protocols of trees."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from graveler.model import Entry
+
+if TYPE_CHECKING:
+    from graveler.reads.stores import Stores
+
+
+class View(Protocol):
+    """Something to read from: a ref, a branch, a run, a step, a gate's candidate."""
+
+    @property
+    def repository(self) -> "Stores":
+        """The stores of the repository."""
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """Yield the entries below `prefix`, in byte order of their paths."""
+
+    def stat(self, path: str) -> Entry:
+        """Return the entry at `path`, or raise ObjectNotFoundError."""
+
+    def open(self, path: Entry) -> BinaryIO:
+        """Return a readable, seekable stream of an entry's file; the caller closes it."""
+
+    def uri(self, entry: Entry) -> str:
+        """Return the physical URI of an entry's file."""
+
+
+class Target(View, Protocol):
+    """Something to write to: a branch, a run, a step."""
+
+    @property
+    def _unrecorded(self) -> View:
+        """A view whose reads are not inputs of a run, for reads that only serve a write."""
+
+    def put(
+        self,
+        path: str,
+        body: Path,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Entry:
+        """Store a file and stage its entry."""
+
+    def new_address(self) -> str:
+        """Return a new key prefix in the repository's storage, to write files below."""
+
+    def _link_written(self, entries: Iterable[Entry]) -> int:
+        """Stage entries of files that were just written below an address and listed."""
+
+    def delete_many(self, paths: Iterable[str]) -> int:
+        """Stage the removal of paths."""

@@ -1,0 +1,268 @@
+"""A landing that would make a table unreadable is refused, and what was written is kept."""
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from graveler.config import load_config, write_default_config
+from graveler.errors import SchemaChangedError
+from graveler.lake.factory import connect
+from graveler.process import Inline
+from graveler.reads.schemas import PARTITIONS, SCHEMA
+from graveler.runs import RunState
+from tests.harness.statements import observe
+
+
+def text(columns):
+    fields = [
+        {"metadata": {}, "name": name, "nullable": True, "type": kind}
+        for name, kind in columns.items()
+    ]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def spark(view, path, columns, **partitions):
+    """Write a file as Spark's writer does."""
+    kept = {SCHEMA: text(columns)} | ({PARTITIONS: text(partitions)} if partitions else {})
+    return view.put(path, path.encode(), metadata=kept)
+
+
+def plain(view, path, values):
+    """Write a Parquet file as other programs do."""
+    body = io.BytesIO()
+    pq.write_table(pa.table({"x": values}), body)
+    return view.put(path, body.getvalue())
+
+
+INT = {"x": "integer"}
+LONG = {"x": "long"}
+TEXT = {"x": "string"}
+
+PAIRS = {
+    "types": (
+        lambda view: spark(view, "t/a.parquet", INT),
+        lambda view: spark(view, "t/b.parquet", TEXT),
+        r"'t/': 'x' is string in 't/b.parquet', which is new, and int in 't/a.parquet', which "
+        r"commit [0-9a-f]{12} has",
+    ),
+    "fields": (
+        lambda view: spark(view, "t/a.parquet", {"s": {"type": "struct", "fields": []}}),
+        lambda view: spark(view, "t/b.parquet", {"s": {"type": "array", "elementType": "date"}}),
+        r"'s' is array<date> in 't/b.parquet', which is new, and struct<> in 't/a.parquet'",
+    ),
+    "partition columns": (
+        lambda view: spark(view, "t/day=1/a.parquet", INT, day="integer"),
+        lambda view: spark(view, "t/region=eu/b.parquet", INT, region="string"),
+        r"'t/': the partition columns are \['region'\] in 't/region=eu/b.parquet', which is new, "
+        r"and \['day'\] in 't/day=1/a.parquet'",
+    ),
+    "types of partitions": (
+        lambda view: spark(view, "t/day=1/a.parquet", INT, day="integer"),
+        lambda view: spark(view, "t/day=2/b.parquet", INT, day="string"),
+        r"'day' is string in 't/day=2/b.parquet', which is new, and int",
+    ),
+    "plain types": (
+        lambda view: spark(view, "t/a.parquet", INT),
+        lambda view: plain(view, "t/b.parquet", ["text"]),
+        r"'x' is string in 't/b.parquet', which is new, and int in 't/a.parquet'",
+    ),
+    "plain partition columns": (
+        lambda view: spark(view, "t/day=1/a.parquet", INT, day="integer"),
+        lambda view: plain(view, "t/region=eu/b.parquet", [1]),
+        r"the partition columns are \['region'\] in 't/region=eu/b.parquet'",
+    ),
+    "beside plain files": (
+        lambda view: plain(view, "t/a.parquet", ["text"]),
+        lambda view: spark(view, "t/b.parquet", INT),
+        r"'x' is int in 't/b.parquet', which is new, and string in 't/a.parquet'",
+    ),
+}
+
+
+@pytest.fixture(params=PAIRS)
+def pair(request):
+    return PAIRS[request.param]
+
+
+def paths(view):
+    return [entry.path for entry in view.list() if entry.path.startswith("t/")]
+
+
+def test_a_commit_is_compared_with_its_head(repo, pair):
+    first, second, said = pair
+    branch = repo.create_branch("dev")
+    first(branch)
+    head = branch.commit("first")
+    second(branch)
+    with pytest.raises(SchemaChangedError, match=said) as refused:
+        branch.commit("second")
+    assert head.id[:12] in str(refused.value)
+    assert branch.head.id == head.id
+    assert len(list(branch.uncommitted())) == 1
+
+
+def test_writes_that_are_staged_together_are_compared(repo, pair):
+    first, second, _ = pair
+    branch = repo.create_branch("dev")
+    first(branch)
+    second(branch)
+    with pytest.raises(SchemaChangedError):
+        branch.commit("both")
+
+
+def test_a_commit_of_some_paths_is_compared(repo):
+    branch = repo.create_branch("dev")
+    spark(branch, "t/a.parquet", INT)
+    branch.commit("first")
+    entry = spark(branch, "t/b.parquet", TEXT)
+    with pytest.raises(SchemaChangedError, match="'x' is string"):
+        branch.commit("second", paths=[entry.path])
+
+
+def test_a_merge_is_compared_with_its_head(repo, pair):
+    first, second, said = pair
+    branches = [repo.create_branch(name) for name in ("one", "two", "all")]
+    first(branches[0])
+    second(branches[1])
+    for branch in branches[:2]:
+        branch.commit("rows")
+    repo.merge("one", into="all")
+    head = branches[2].head
+    with pytest.raises(SchemaChangedError, match=said):
+        repo.merge("two", into="all")
+    assert branches[2].head.id == head.id
+
+
+def test_a_publish_is_compared_with_its_head(repo, pair):
+    first, second, said = pair
+    runs = [repo.runs.open(key) for key in ("one", "two")]
+    for run, write in zip(runs, (first, second), strict=True):
+        write(run)
+        run.commit("rows")
+    runs[0].publish()
+    head = repo.branch("main").head
+    with pytest.raises(SchemaChangedError, match=said):
+        runs[1].publish()
+    assert repo.branch("main").head.id == head.id
+    assert runs[1].state is RunState.PARKED
+    assert "'t/'" in runs[1].record.reason
+
+
+def test_a_join_is_compared_with_the_run(repo, pair):
+    first, second, said = pair
+    run = repo.runs.open("hour")
+    steps = [run.step(name) for name in ("one", "two")]
+    for step, write in zip(steps, (first, second), strict=True):
+        write(step)
+    steps[0].join()
+    before = paths(run)
+    with pytest.raises(SchemaChangedError, match=said):
+        steps[1].join()
+    assert paths(run) == before
+
+
+def test_steps_are_known_where_the_run_is_published(repo):
+    runs = [repo.runs.open(key) for key in ("one", "two")]
+    for run, columns in zip(runs, (INT, TEXT), strict=True):
+        with run.step("write") as step:
+            spark(step, f"t/{run.key}.parquet", columns)
+    runs[0].publish()
+    with pytest.raises(SchemaChangedError, match=r"'x' is string in 't/two\.parquet'"):
+        runs[1].publish()
+
+
+def test_what_goes_together_lands(repo):
+    runs = [repo.runs.open(key) for key in ("one", "two", "three")]
+    for run, columns in zip(runs, (INT, LONG, {**INT, "y": "string"}), strict=True):
+        spark(run, f"t/{run.key}.parquet", columns)
+        run.commit("rows")
+    for run in runs:
+        run.publish()
+    assert len(paths(repo.branch("main"))) == 3
+
+
+def test_a_replaced_table_may_have_other_types(repo):
+    branch = repo.create_branch("dev")
+    spark(branch, "t/a.parquet", INT)
+    branch.commit("first")
+    spark(branch, "t/b.parquet", TEXT)
+    branch.delete("t/a.parquet")
+    branch.commit("second")
+    repo.merge("dev", into="main")
+    assert paths(repo.branch("main")) == ["t/b.parquet"]
+
+
+def test_a_table_may_be_mixed_but_not_made_worse(repo, monkeypatch):
+    branch = repo.create_branch("dev")
+    with monkeypatch.context() as older:
+        older.setattr("graveler.publishing.tables.Watch.check", lambda *_: {})
+        spark(branch, "t/a.parquet", INT)
+        spark(branch, "t/b.parquet", TEXT)
+        branch.commit("by an earlier version")
+    spark(branch, "t/c.parquet", TEXT)
+    spark(branch, "t/d.parquet", {**INT, "y": "date"})
+    branch.commit("no worse")
+    spark(branch, "t/e.parquet", {"y": "string"})
+    with pytest.raises(SchemaChangedError, match="'y' is string") as refused:
+        branch.commit("worse")
+    assert "'x'" not in str(refused.value)
+
+
+def test_folders_that_are_no_table_take_anything(repo):
+    branch = repo.create_branch("dev")
+    plain(branch, "t/a.parquet", [1])
+    branch.commit("numbers")
+    plain(branch, "t/b.parquet", ["text"])
+    plain(branch, "t/region=eu/c.parquet", [None])
+    branch.put("t/d.parquet", b"no Parquet")
+    branch.commit("others")
+    spark(branch, "events/type=click/a.parquet", INT)
+    spark(branch, "events/type=view/a.parquet", TEXT)
+    branch.put("events/type=click/b.parquet", b"no Parquet")
+    plain(branch, "events/notes/b.parquet", ["text"])
+    plain(branch, "events/type=click/_old/b.parquet", ["text"])
+    branch.commit("tables of their own")
+    repo.merge("dev", into="main")
+
+
+def test_a_table_of_one_schema_is_not_read_again(repo, monkeypatch):
+    runs = [repo.runs.open(key) for key in ("one", "two", "three")]
+    for run, folder in zip(runs, ("t", "t", "u"), strict=True):
+        spark(run, f"{folder}/{run.key}.parquet", INT)
+        run.commit("rows")
+
+    def compared(*_):
+        raise AssertionError("a table is read")
+
+    monkeypatch.setattr("graveler.publishing.tables._compare", compared)
+    for run in runs:
+        run.publish()
+
+
+def cold_publish(folder, metadata):
+    """Return the statements and the read ranges of a new process that publishes on a moved target."""
+    write_default_config(folder)
+    with connect(load_config(folder), background=Inline()) as lake:
+        repo = lake.create_repository("flights")
+        runs = [repo.runs.open(key) for key in "abc"]
+        for run in runs:
+            for number in range(3):
+                run.put(f"t/{run.key}{number}", b"rows", metadata=metadata)
+                run.commit("rows")
+        for run in runs[:-1]:
+            run.publish()
+    with connect(load_config(folder), background=Inline()) as lake:
+        repo = lake.repository("flights")
+        run = repo.runs.attach(runs[-1].handle)
+        seen, stats = observe(lake._kv), repo.stores.ranges.stats  # type: ignore[arg-type]
+        before = stats.ranges_read
+        run.publish()
+        return len(seen), stats.ranges_read - before
+
+
+def test_a_publish_of_a_table_reads_no_more_than_another(tmp_path):
+    others = cold_publish(tmp_path / "files", {})
+    assert cold_publish(tmp_path / "table", {SCHEMA: text(INT)}) == others
