@@ -25,6 +25,7 @@ from graveler import checks
 from graveler_airflow import (
     GravelerNotifier,
     GravelerPartitionsOperator,
+    TaskStep,
     graveler_asset,
     graveler_partitions,
     graveler_run,
@@ -63,7 +64,7 @@ def folder(root: str, day: date) -> str:
     return f"{root}/{beginning(day):%Y/%m/%d/%H:%M}/"
 
 
-def day_of(step) -> date:
+def day_of(step: TaskStep) -> date:
     """Return the day in Berlin that the DAG run of a step is about."""
     return step.hour.astimezone(BERLIN).date()
 
@@ -83,7 +84,7 @@ def judged_day(candidate) -> date:
     return datetime.fromisoformat(candidate.run.metadata["hour"]).astimezone(BERLIN).date()
 
 
-@task.graveler_gate(prefix="readings/", also=["prices/"], reads="run")
+@task.graveler_gate(prefix="readings/", also=("prices/",), reads="run")
 def every_hour_is_there(candidate):
     """Refuse a day that lacks an hour of a meter or of the prices, or has one too many."""
     day = judged_day(candidate)
@@ -104,7 +105,7 @@ def every_hour_is_there(candidate):
     candidate.report(hours=len(hours))
 
 
-@graveler.gate(prefix="balances/", also=["costs/"], reads="run")
+@graveler.gate(prefix="balances/", also=("costs/",), reads="run")
 def balances_add_up(candidate):
     """Refuse a balance that is not the balance of the day before, minus the costs, plus what was paid in."""
     balances = candidate.read(candidate.run.hour_prefix("balances"), pd.DataFrame).set_index(
@@ -202,7 +203,7 @@ with DAG("meters_days", schedule=[balances_on_main]):
 # The second pipeline: invoices of households
 
 
-@graveler.gate(prefix="invoices/", also=["costs/"], reads="run")
+@graveler.gate(prefix="invoices/", also=("costs/",), reads="run")
 def invoices_are_complete(candidate):
     """Refuse invoices whose sum is not the sum of the costs."""
     invoices = candidate.read(candidate.run.hour_prefix("invoices"), pd.DataFrame)

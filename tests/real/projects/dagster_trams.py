@@ -29,7 +29,7 @@ days = dg.DailyPartitionsDefinition("2026-03-28", end_date="2026-10-30", timezon
 yesterday = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
 
 
-class Landing(dg.ConfigurableResource):
+class Landing(dg.ConfigurableResource[None]):
     """The folder in which the machines of the trams put a file for each day."""
 
     folder: str
@@ -60,7 +60,7 @@ def no_hour_lost(candidate):
     candidate.report(hours=len(hours), rows=len(sales))
 
 
-@engine.gate("reports add up", prefix="line_days/", also=["hourly/"], reads="run")
+@engine.gate("reports add up", prefix="line_days/", also=("hourly/",), reads="run")
 def reports_add_up(candidate):
     """Refuse a report whose sums are not those of the hours."""
     report = candidate.read(candidate.run.hour_prefix("line_days"), pd.DataFrame)

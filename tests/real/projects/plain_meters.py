@@ -14,7 +14,7 @@ COLUMNS = {
     "invoices": ["household", "used", "at_night", "cost", "balance", "day"],
 }
 
-Rows = list[tuple]
+Rows = list[tuple[object, ...]]
 
 
 def hours(day: date) -> list[str]:

@@ -12,7 +12,7 @@ CAPACITY = {"M1": 31, "M4": 52, "M10": 44, "12": 18}
 PRICES = {"single": 320, "ten": 2400, "month": 8600}
 RIDES = {"single": 1, "ten": 10, "month": 60}
 
-Rows = list[tuple]
+Rows = list[tuple[object, ...]]
 
 
 def hours(day: date) -> list[str]:
