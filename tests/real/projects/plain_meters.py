@@ -4,6 +4,7 @@ import csv
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -14,7 +15,7 @@ COLUMNS = {
     "invoices": ["household", "used", "at_night", "cost", "balance", "day"],
 }
 
-Rows = list[tuple[object, ...]]
+Rows = list[tuple[Any, ...]]
 
 
 def hours(day: date) -> list[str]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -12,7 +13,7 @@ CAPACITY = {"M1": 31, "M4": 52, "M10": 44, "12": 18}
 PRICES = {"single": 320, "ten": 2400, "month": 8600}
 RIDES = {"single": 1, "ten": 10, "month": 60}
 
-Rows = list[tuple[object, ...]]
+Rows = list[tuple[Any, ...]]
 
 
 def hours(day: date) -> list[str]:
