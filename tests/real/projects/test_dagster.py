@@ -122,7 +122,7 @@ def test_main_is_as_the_plain_calculation(daemon, trams, landing):
     ] * 4
     plain_trams.deliver(landing, AUTUMN[3], lacks=3)
     assert alone(daemon, AUTUMN[3]) == {"tickets_gates_sales"}
-    assert alone(daemon, AUTUMN[4]) == {"passes"}  # the day before is parked
+    assert alone(daemon, AUTUMN[4]) == {"passes"}  # it needs the day before
     plain_trams.deliver(landing, AUTUMN[3], crowded=True)
     assert alone(daemon, AUTUMN[3]) == {"hourly_trams_are_not_too_full", "tickets_gates_passes"}
     assert rows_on_main(trams, "passes", AUTUMN[3]) is None
