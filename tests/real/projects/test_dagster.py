@@ -14,7 +14,9 @@ from graveler.lake.shared import close_lakes
 from tests.real.dagster.daemon import daemon_of
 from tests.real.projects import plain_trams
 
-pytestmark = [  # Dagster itself uses what it has deprecated or previews
+pytestmark = [
+    pytest.mark.slow,
+    # Dagster itself uses what it has deprecated or previews
     pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
     pytest.mark.filterwarnings("ignore:Property `ScheduleDefinition"),
 ]
