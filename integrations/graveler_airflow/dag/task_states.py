@@ -13,13 +13,16 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from graveler.errors import RunStateError
+from graveler.errors import RefNotFoundError, RunNotFoundError, RunStateError
 from graveler.lake import Run, RunState
 from graveler.runs.history import joined_steps
 from graveler_airflow.dag.context import task_metadata
+from graveler_common.history import own_commits
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from graveler.lake import Repository
 
 DONE: Final = ("success",)
 """The publish must have the work of tasks in these states."""
@@ -104,6 +107,24 @@ class TaskStates:
             dag_id=run.dag_id, task_ids=task_ids, run_ids=[run.run_id]
         )
         return by_run.get(run.run_id, {})
+
+
+def keeps_nothing(context: "Context", repository: "Repository", key: str) -> bool:
+    """Return whether the next attempt of a run would undo all that is on the run's branch.
+
+    Such an attempt starts from the present head of the target.
+    """
+    try:
+        record = repository.runs.get(key)
+        own = [*own_commits(repository, record.branch, key)]
+    except (RunNotFoundError, RefNotFoundError):
+        return False
+    tasks = TaskStates(context)
+    return all("graveler.step" in commit.metadata for commit in own) and all(
+        tasks.of_step(step, joined.commit.metadata) in (*TO_RUN, *NO_PART)
+        for step, joined in joined_steps(repository.stores, record).items()
+        if joined.changed
+    )
 
 
 def undo_stale(context: "Context", run: Run) -> list[str]:

@@ -35,7 +35,13 @@ from graveler_airflow.assets import create_asset, listed_assets
 from graveler_airflow.dag.context import run_key, run_metadata, task_metadata, way_out
 from graveler_airflow.dag.handles import connection_of, pack
 from graveler_airflow.dag.task_order import check_failures_show, check_rules, check_waited_for
-from graveler_airflow.dag.task_states import NO_PART, TaskStates, agree_to_publish, undo_stale
+from graveler_airflow.dag.task_states import (
+    NO_PART,
+    TaskStates,
+    agree_to_publish,
+    keeps_nothing,
+    undo_stale,
+)
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperator
 from graveler_airflow.operators.gates import REFUSAL
@@ -63,9 +69,10 @@ class OpeningTerms(TypedDict, total=False):
 class GravelerOpenRunOperator(GravelerOperator):
     """Opens the graveler run of a DAG run; its XCom is the handle for the other tasks.
 
-    Its XCom ``attempt`` names the attempt, as a part of the ids of DAG runs that are given the run. A parked run resumes from the commits on its branch. Every earlier attempt is fenced. The work of
+    Its XCom ``attempt`` names the attempt, as a part of the ids of DAG runs that are given the run. A
+    parked run resumes from the commits on its branch. Every earlier attempt is fenced. The work of
     tasks that have succeeded stays. The work of tasks that run again or do not take part is undone
-    first.
+    first. If no work stays, the attempt starts from the present head of the target.
 
     How to use it: ``docs/guides/airflow-operators.md#graveleropenrunoperator``.
 
@@ -132,9 +139,11 @@ class GravelerOpenRunOperator(GravelerOperator):
                     f"[graveler] deployment = {theirs}, or open this run with take_over=True"
                 )
 
+        key = run_key(context, self.name)
         run = repository.runs.open(
-            run_key(context, self.name),
+            key,
             accepts=accepts,
+            fresh=keeps_nothing(context, repository, key),
             into=self.into,
             metadata={**run_metadata(context), _DEPLOYMENT: ours},
             on_failure=self.on_failure,

@@ -46,6 +46,12 @@ def test_a_new_attempt_begins_with_the_work_of_finished_tasks(results):
     assert results["goes on"] == ["published", ["a", "c"]]
 
 
+def test_an_attempt_that_keeps_nothing_reads_the_present_target(results):
+    assert results["cleared in part"] == ["a"]
+    assert results["cleared whole"] == ["yesterday"]
+    assert results["cleared whole, published"] == ["published", ["a", "b", "yesterday"]]
+
+
 def test_work_of_tasks_that_left_the_dag_is_not_published(results):
     """This includes files that another task writes and a skipped task had written before."""
     assert results["changed its mind"] == [

@@ -19,6 +19,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.backfill import execute_backfill_iteration
+from dagster._daemon.sensor import execute_sensor_iteration
 from dagster._utils.hosted_user_process import recon_job_from_origin
 
 from graveler.clock import SystemClock
@@ -76,6 +77,17 @@ class Daemon:
         """Do one iteration of all backfills, and then the runs that it has requested."""
         log = logging.getLogger("daemon")
         assert not [error for error in execute_backfill_iteration(self.workspace, log) if error]
+        self._work()
+
+    def sense(self) -> None:
+        """Evaluate the sensors that are on and due, and then do the runs that they have requested."""
+        log = logging.getLogger("daemon")
+        ticks = execute_sensor_iteration(self.workspace, log, None, None)
+        assert not [error for error in ticks if error]
+        self._work()
+
+    def _work(self) -> None:
+        """Do the runs of the queue."""
         coordinator = self.instance.run_coordinator
         assert isinstance(coordinator, MockedRunCoordinator)
         queue = coordinator.queue()

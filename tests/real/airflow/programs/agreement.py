@@ -83,6 +83,23 @@ with graveler.open(folder, create=True) as lake:
     d.write("second", "c")
     results["goes on"] = d.merge()
 
+    d = play("cleared-whole")
+    d.open()
+    d.write("first", "a")
+    d.write("second", "b")
+    d.close()
+    with d.repo.run("yesterday") as other:
+        other.put("yesterday", b"x")
+    d.clear("second")
+    d.open()
+    results["cleared in part"] = d.on_branch()
+    d.clear("first", "second")
+    d.open()
+    results["cleared whole"] = d.on_branch()
+    d.write("first", "a")
+    d.write("second", "b")
+    results["cleared whole, published"] = d.merge()
+
     d = play("changed-its-mind")
     d.open()
     d.write("left", "left", "same")
