@@ -7,7 +7,6 @@ from typing import Any
 
 from tests.model.ingestion import BAD, INGEST, Ingesting
 from tests.model.lake import Commit, Run
-from tests.model.versions import contents
 
 KEYS = ("05", "06", "07")
 STEPS = ("one", "two")
@@ -222,7 +221,7 @@ class Drawer:
         if found is None:
             return None
         run, who = found
-        files = contents(run.head.version.files)
+        files = run.head.version.texts
         return {
             "who": who,
             "step": self.draw.choice(STEPS),
@@ -251,7 +250,7 @@ class Drawer:
         work = self.lake.tries[label]
         return {
             "attempt": label,
-            "writes": self.writes(work.handle.key, contents(work.start.files)),
+            "writes": self.writes(work.handle.key, work.start.texts),
         }
 
     def undo_step(self) -> dict[str, Any] | None:
@@ -266,7 +265,7 @@ class Drawer:
         found = self._at_work()
         return found and {
             "who": found[1],
-            "writes": self.writes(found[0].key, contents(found[0].head.version.files)),
+            "writes": self.writes(found[0].key, found[0].head.version.texts),
         }
 
     def publish(self) -> dict[str, Any] | None:
@@ -326,7 +325,7 @@ class Drawer:
 
     def copy(self) -> dict[str, Any] | None:
         name = self.branch()
-        files = sorted(contents(self.lake.branches[name].head.version.files))
+        files = sorted(self.lake.branches[name].head.version.texts)
         if not files:
             return None
         return {
@@ -393,7 +392,7 @@ class Drawer:
     def put(self) -> dict[str, Any]:
         there = self.lake.branches.get(INGEST)
         writes = self.writes(self.draw.choice(KEYS), there.files() if there else {})
-        main = contents(self.lake.target.version.files)
+        main = self.lake.target.version.texts
         writes = {
             path: main.get(path) if self.chance(0.2) and path in main else text
             for path, text in writes.items()

@@ -6,16 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 
-from tests.model.lake import Commit, Fails, Lake, Skip, Writes, best_of
-from tests.model.versions import (
-    Conflict,
-    Draft,
-    Value,
-    Version,
-    content,
-    contents,
-    written,
-)
+from tests.model.lake import Commit, Fails, Lake, Skip, best_of
+from tests.model.versions import Conflict, Value, Version, Writes
 
 INGEST = "ingest"
 BAD = "dddd"
@@ -27,7 +19,7 @@ _HOUR = re.compile(r"(\d+)/(\d+)/(\d+)/(\d+:\d+)/")
 def hours_between(old: Version, new: Version, hour: str) -> dict[str, str]:
     """Return the hours of the folders in which files changed, each with its kind."""
     kinds: dict[str, str] = {}
-    before, after = contents(old.files), contents(new.files)
+    before, after = old.texts, new.texts
     for path in before.keys() | after.keys():
         folder = _HOUR.search(path)
         if folder is None or before.get(path) == after.get(path):
@@ -160,9 +152,9 @@ class Ingesting(Lake):
         base, unsure = self.bases(since, self.target)
 
         def changed(path: str) -> bool:
-            was, now = (content(side.files.get(path)) for side in (base, self.target.version))
-            sides = ((one, one.version.files.get(path), one.below.files.get(path)) for one in new)
-            last = next((one for one, new, old in sides if content(new) != content(old)), None)
+            was, now = (side.texts.get(path) for side in (base, self.target.version))
+            sides = ((one, one.version.texts.get(path), one.below.texts.get(path)) for one in new)
+            last = next((one for one, new, old in sides if new != old), None)
             return (path in unsure or was != now) and last is not None and last not in own
 
         return changed
@@ -213,12 +205,11 @@ class Ingesting(Lake):
         changes, target = self.waiting(), self.target
         head = self._mark(target)
         for change in changes:
-            was, there = self._below(change).files, head.version.files
+            was, there = self._below(change).texts, head.version.texts
             lost = {
                 path: text
                 for path, text in self.written[change].items()
-                if len({text, *(content(side.get(path)) for side in (was, there))}) > 2
-                and self.policy != "ingest"
+                if len({text, was.get(path), there.get(path)}) > 2 and self.policy != "ingest"
             }
             kept = {path: text for path, text in self.written[change].items() if path not in lost}
             if lost:
@@ -235,45 +226,43 @@ class Ingesting(Lake):
         if target in head.ancestors:
             return False
         changed, (base, unsure) = self._others(head), self.bases(target, head)
-        files, lost, waiting = dict(target.version.files), {}, self.waiting()
+        files: dict[str, Value | None] = {}
+        lost, waiting = {}, self.waiting()
         asserted = {
             path: text
             for change in waiting
             for path, text in self.written[change].items()
-            if content(self._below(change).files.get(path)) == text
+            if self._below(change).texts.get(path) == text
         }
+        sides = base.texts, head.version.texts, target.version.texts
         for path in {*base.files, *head.version.files}:
-            was, ours, theirs = (
-                content(side.files.get(path)) for side in (base, head.version, target.version)
-            )
+            was, ours, theirs = (side.get(path) for side in sides)
             claimed = path in asserted and asserted[path] == ours
             if ours == theirs or (ours == was and path not in unsure and not claimed):
                 continue
             if self.policy == "ingest" or was == theirs or not changed(path):
-                _set(files, path, head.version.files.get(path))
+                files[path] = head.version.files.get(path)
             else:
                 lost[path] = ours
-        draft = Draft(Version(files, target.version.claims))
         last = {path: text for change in waiting for path, text in self.written[change].items()}
-        now = contents(target.version.files)
-        draft.claim_equal(_WRITER, [path for path in last if last[path] == now.get(path)])
+        equal = [path for path in last if last[path] == target.version.texts.get(path)]
+        version = target.version.put(files).claim_equal(_WRITER, equal)
         if lost:
             hours: dict[str, list[str]] = {}
             for change in waiting:
                 for path in lost.keys() & self.written[change].keys():
                     hours.setdefault(self.hour_of[change], []).append(path)
             self._set_aside(lost, hours)
-        self.taken[self._place(self.make(draft.version(), head, target))] = target
+        self.taken[self._place(self.make(version, head, target))] = target
         return True
 
     def _change(self, parent: Commit, writes: Writes, hour: str) -> Commit:
         """Return a commit of writes."""
-        files = parent.version.files
-        draft = Draft(Version(written(files, writes), parent.version.claims))
-        equal = _equal(writes, draft.files, files)
-        draft.claim_equal(_WRITER, equal)
-        commit = self.make(draft.version(), parent)
-        claimed = [path for path in equal if _WRITER in draft.version().at(path)]
+        version = parent.version.written(writes)
+        equal = _equal(writes, version.texts, parent.version.texts)
+        version = version.claim_equal(_WRITER, equal)
+        commit = self.make(version, parent)
+        claimed = [path for path in equal if _WRITER in version.at(path).work()]
         self.hour_of[commit] = hour
         self.written[commit] = {
             path: text for path, text in writes.items() if path in claimed or path not in equal
@@ -294,7 +283,7 @@ class Ingesting(Lake):
         for name in sorted(set(aside.values()), reverse=True):
             writes = {path: staged[path] for path, shelf in aside.items() if shelf == name}
             self._set_aside(writes, {hour: list(writes)}, name)
-        now = contents(self.target.version.files)
+        now = self.target.version.texts
         kept = {
             path: text
             for path, text in staged.items()
@@ -315,7 +304,7 @@ class Ingesting(Lake):
         if self.policy == "ingest":
             return {}
         changed = self._others(since)
-        was, now = contents(since.version.files), contents(self.target.version.files)
+        was, now = since.version.texts, self.target.version.texts
         aside = {
             path: ""
             for path, text in staged.items()
@@ -362,31 +351,29 @@ class Ingesting(Lake):
 
     def _land(self, source: Commit, version: Version, hour: str) -> Commit:
         """Publish a version, unless the gate refuses it."""
-        self._judge(version.files)
+        self._judge(version)
         commit = self.make(version, self.target, source)
         self.own.add(commit)
         self.hour_of[commit] = hour
         self.move("main", commit)
         return commit
 
-    def _judge(self, files: Mapping[str, Value]) -> None:
-        now = self.target.version.files
-        if any(content(new) == BAD != content(now.get(path)) for path, new in files.items()):
+    def _judge(self, version: Version) -> None:
+        now = self.target.version.texts
+        if any(text == BAD != now.get(path) for path, text in version.texts.items()):
             raise Fails("GateFailedError")
 
     # quarantine
 
     def _refused(self, changes: list[Commit]) -> list[Commit]:
         """Return the first change that the gate refuses on those before it, or all."""
-        files = self.target.version.files
+        version = self.target.version
         for change in changes if len(changes) > 1 else ():
             writes = self.written[change]
-            files = written(
-                files,
-                {path: writes[path] for path in _equal(writes, files, self._below(change).files)},
-            )
+            equal = _equal(writes, version.texts, self._below(change).texts)
+            version = version.written({path: writes[path] for path in equal})
             try:
-                self._judge(files)
+                self._judge(version)
             except Fails:
                 return [change]
         return changes
@@ -401,24 +388,27 @@ class Ingesting(Lake):
         head = self.branches[INGEST].head
         name = self._free_name(min(self.hour_of[change] for change in changes))
         base = next(iter(best_of([point], self.target)), self.target)
-        files = base.version.files
+        version = base.version
         for change in changes:
-            files = written(files, self.written[change])
-        self._start(name, self._begin(files, base))
+            version = version.written(self.written[change])
+        self._start(name, self._begin(version, base))
         hour = max(self.hour_of[change] for change in changes)
         self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
-        files = dict(head.version.files)
+        version = head.version
         for change in reversed(changes):
-            was = self._below(change).files
-            for path, text in self.written[change].items():
-                if content(files.get(path)) == text != content(was.get(path)):
-                    _set(files, path, was.get(path))
-        mark = self.make(Version(files, head.version.claims), head)
+            was, writes = self._below(change), self.written[change]
+            gone = [
+                path
+                for path in _equal(writes, writes, version.texts)
+                if writes[path] != was.texts.get(path)
+            ]
+            version = version.put({path: was.files.get(path) for path in gone})
+        mark = self.make(version, head)
         self.removed[self._place(mark)] = tuple(changes)
 
-    def _begin(self, files: Mapping[str, Value], base: Commit) -> Commit:
+    def _begin(self, version: Version, base: Commit) -> Commit:
         """Return the first commit of a quarantine."""
-        first = self.make(Version(files, base.version.claims), base)
+        first = self.make(version, base)
         self.begins.add(first)
         return first
 
@@ -436,8 +426,7 @@ class Ingesting(Lake):
 
     def _changes_on(self, name: str) -> dict[str, str | None]:
         old, new = (
-            contents(one.files)
-            for one in (self._base(name).version, self.branches[name].head.version)
+            one.texts for one in (self._base(name).version, self.branches[name].head.version)
         )
         paths = old.keys() | new.keys()
         return {path: new.get(path) for path in sorted(paths) if old.get(path) != new.get(path)}
@@ -448,7 +437,7 @@ class Ingesting(Lake):
         if not name:
             name = self._free_name(max(hours))
             self.quarantines[name] = Quarantine(policy=self.policy)
-            self._start(name, self._begin(self.target.version.files, self.target))
+            self._start(name, self._begin(self.target.version, self.target))
             self.shelves = [name]
         for hour, paths in hours.items():
             record = self.hours.setdefault(hour, Hour())
@@ -456,11 +445,11 @@ class Ingesting(Lake):
             record.shelves = list(dict.fromkeys((*record.shelves, name)))
         shelf = self.quarantines[name]
         shelf.policy = self.policy
-        files = written(self.target.version.files, {**self._changes_on(name), **writes})
+        version = self.target.version.written({**self._changes_on(name), **writes})
         there = self.branches[name].head
-        if self._base(name) is not self.target or contents(files) != contents(there.version.files):
+        if self._base(name) is not self.target or version.texts != there.version.texts:
             shelf.hour = max(hours)
-        self.move(name, self._begin(files, self.target))
+        self.move(name, self._begin(version, self.target))
 
     mend = Lake.stage
     give_up = Lake.delete
@@ -482,14 +471,11 @@ class Ingesting(Lake):
         if not shelf.policy:
             version = self.merge_of(head, self.target)
         else:
-            equal = _equal(writes, head.version.files, target.files)
+            equal = _equal(writes, writes, target.texts)
             if not strategy and len(equal) < len(writes):
                 raise Conflict
-            draft = Draft(target)
-            if strategy == "source-wins":
-                draft.files = dict(written(target.files, writes))
-            draft.claim_equal(_WRITER, equal)
-            version = draft.version()
+            version = target.written(writes if strategy == "source-wins" else {})
+            version = version.claim_equal(_WRITER, equal)
         shelf.released = self._land(head, version, shelf.hour)
         self._take()
         del self.branches[name]
@@ -501,11 +487,11 @@ class Ingesting(Lake):
         base, writes = self._base(name), self._changes_on(name)
         if base in self.target.ancestors:
             return
-        was, now = contents(base.version.files), contents(self.target.version.files)
+        was, now = base.version.texts, self.target.version.texts
         clash = (now.get(path) not in (was.get(path), text) for path, text in writes.items())
         if any(clash) and not self.quarantines[name].policy:
             raise Conflict
-        self.move(name, self._begin(written(self.target.version.files, writes), self.target))
+        self.move(name, self._begin(self.target.version.written(writes), self.target))
 
     # hours
 
@@ -605,11 +591,5 @@ class Ingesting(Lake):
         self.shelves = [name for name, one in self.quarantines.items() if one.policy]
 
 
-def _equal(paths: Iterable[str], one: Mapping[str, Value], other: Mapping[str, Value]) -> list[str]:
-    return [path for path in paths if content(one.get(path)) == content(other.get(path))]
-
-
-def _set(files: dict[str, Value], path: str, value: Value | None) -> None:
-    files.pop(path, None)
-    if value is not None:
-        files[path] = value
+def _equal(paths: Iterable[str], one: Writes, other: Writes) -> list[str]:
+    return [path for path in paths if one.get(path) == other.get(path)]

@@ -9,19 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.harness.merge_model import UNSURE, MergeModel
-from tests.model.versions import (
-    Conflict,
-    Draft,
-    Value,
-    Version,
-    content,
-    contents,
-    merged,
-    tree,
-    written,
-)
+from tests.model.versions import Conflict, Place, Value, Version, Writes, merged
 
-Writes = Mapping[str, str | None]
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
 
@@ -90,7 +79,7 @@ class Branch:
 
     def files(self) -> dict[str, str]:
         """Return the content with the staged writes."""
-        return contents(written(self.head.version.files, self.staged))
+        return self.head.version.written(self.staged).texts
 
 
 @dataclass(eq=False)
@@ -130,7 +119,7 @@ class Run:
 
     def steps(self) -> set[str]:
         """Return the steps whose work is on the run's branch."""
-        return {step for (_, step), _ in self.head.version.of(self.key) if step}
+        return {step for (_, step), _, _ in self.head.version.work(self.key) if step}
 
 
 @dataclass(frozen=True)
@@ -242,18 +231,18 @@ class Lake:
     def commit(self, branch: str) -> Commit:
         there = self.branch(branch)
         head, staged = there.head.version, there.staged
-        draft = Draft(Version(written(head.files, staged), head.claims))
-        equal = [path for path in staged if draft.files.get(path) == head.files.get(path)]
-        draft.claim_equal(("", branch), equal)
+        version = head.written(staged)
+        equal = [path for path in staged if version.files.get(path) == head.files.get(path)]
+        version = version.claim_equal(("", branch), equal)
         there.staged = {}
-        if draft.version().same(head):
+        if version.same(head):
             raise Fails("NoChangesError")
-        self.move(branch, self.make(draft.version(), there.head))
+        self.move(branch, self.make(version, there.head))
         return there.head
 
     def copy(self, branch: str, source: str, old: str, new: str) -> None:
         self.branch(branch)
-        files = contents(self.branch(source).head.version.files)
+        files = self.branch(source).head.version.texts
         if old not in files:
             raise Fails("ObjectNotFoundError")
         self.stage(branch, {new: files[old]})
@@ -315,16 +304,9 @@ class Lake:
         bases, unsure = self.bases(one, other)
         version = merged(bases, one.version, other.version, unsure=unsure)
         if one.version.claims == bases.claims:
-            draft, new, old = Draft(version), contents(one.version.files), contents(bases.files)
-            draft.claim_equal(
-                ("", "merged"),
-                [
-                    path
-                    for path, text in new.items()
-                    if old.get(path) != text == content(other.version.files.get(path))
-                ],
-            )
-            version = draft.version()
+            new, old, now = (side.texts for side in (one.version, bases, other.version))
+            equal = [path for path in new if old.get(path) != new[path] == now.get(path)]
+            version = version.claim_equal(("", "merged"), equal)
         return version
 
     def bases(self, source: Commit, dest: Commit) -> tuple[Version, set[str]]:
@@ -332,35 +314,32 @@ class Lake:
         if not best:
             raise Fails("ConflictError")
         for commit in best:
-            if tree(commit.version.files) not in (
-                tree(source.version.files),
-                tree(dest.version.files),
-            ):
+            if commit.version.tree not in (source.version.tree, dest.version.tree):
                 self._named(commit)
         if len(best) == 1:
             return best[0].version, set()
         merges: Any = MergeModel()
         every = set().union(*(commit.ancestors for commit in (source, dest)))
-        merges.trees = {commit: contents(commit.version.files) for commit in every}
+        merges.trees = {commit: commit.version.texts for commit in every}
         merges.parents = {commit: commit.parents for commit in every}
+        files = {(path, value.content): value for one in best for path, value in one.version.tree}
+        texts = {path: merges.outcomes(best, path) for path, _ in files}
+        unsure = {path for path, found in texts.items() if len(found) > 1 or UNSURE in found}
+        rows: dict[str, dict[Any, Any]] = {}
+        for side in (best[0].version, best[-1].version):
+            for path, place in side.claims.items():
+                for claim, before in zip(place.claims, place.levels, strict=False):
+                    rows.setdefault(path, {})[claim[0]] = before, claim
+        claims = {}
+        for path, each in rows.items():
+            befores, stack = zip(*each.values(), strict=True)
+            claims[path] = Place((*befores, None), stack)
         values = {
-            (path, value.content): value
-            for one in best
-            for path, value in one.version.files.items()
+            path: files.get((path, min(found)))
+            for path, found in texts.items()
+            if path not in unsure
         }
-        found = {path: merges.outcomes(best, path) for path, _ in values}
-        unsure = {path for path, texts in found.items() if len(texts) > 1 or UNSURE in texts}
-        files = {
-            path: values[path, text]
-            for path, (text, *_) in found.items()
-            if path not in unsure and (path, text) in values
-        }
-        claims = {
-            path: tuple({**first.at(path), **last.at(path)}.items())
-            for first, last in [(best[0].version, best[-1].version)]
-            for path in {**first.claims, **last.claims}
-        }
-        return Version(files, claims), unsure
+        return Version(claims).put(values), unsure
 
     def revert(self, commit: int, on: str) -> Commit:
         target = self.commit_of(commit)
@@ -378,7 +357,7 @@ class Lake:
 
     def _pick(self, name: str, base: Version, source: Version, **marks: Commit) -> Commit:
         head = self.branch(name).head
-        version = merged(base, source, head.version, revert=bool(marks), strict=True)
+        version = merged(base, source, head.version, how="revert" if marks else "pick")
         if version.same(head.version):
             raise Fails("NoChangesError")
         self.move(name, self.make(version, head, **marks))
@@ -402,11 +381,11 @@ class Lake:
                     if commit.made <= old:
                         break
         kept = (kept | self.needed()) - self.expired
-        trees = {tree(commit.version.files) for commit in kept}
+        trees = {commit.version.tree for commit in kept}
         named = {value for files in trees for _, value in files}
         claims = [commit.version.claims for commit in kept]
         for commit in self.commits:
-            files = tree(commit.version.files)
+            files = commit.version.tree
             if (files and files not in trees) or commit.version.claims not in [{}, *claims]:
                 self.expired.add(commit)
             elif commit not in kept and commit.packed:
@@ -497,10 +476,9 @@ class Lake:
 
     def begin(self, who: int, step: str) -> Try:
         run = self._working(who)
-        start = Draft(run.head.version)
-        start.withdraw_step(run.key, step)
-        self._check_bytes(start.version(), run.head.version)
-        return Try(self.handles[who], step, run.head.version, start.version())
+        start = run.head.version.withdraw(run.key, step)
+        self._check_bytes(start, run.head.version)
+        return Try(self.handles[who], step, run.head.version, start)
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
         if attempt not in self.tries:
@@ -516,14 +494,9 @@ class Lake:
 
     def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
         head = run.head.version
-        draft = Draft(work.start)
-        draft.known = work.fork.files
-        draft.write((run.key, work.step), writes)
-        dest = Draft(head)
-        dest.withdraw_step(run.key, work.step)
-        version = merged(work.start, draft.version(), dest.version(), join=True)
-        earlier = head.of(run.key, work.step)
-        if not earlier and version.same(head):
+        made = work.start.write((run.key, work.step), writes, work.fork.files)
+        version = merged(work.start, made, head.withdraw(run.key, work.step), how="join")
+        if not head.work(run.key, work.step) and version.same(head):
             return None
         run.head = self.make(version, run.head, hidden=True)
         return run.head
@@ -543,10 +516,8 @@ class Lake:
 
     def direct(self, who: int, writes: Writes) -> Commit:
         run = self._working(who)
-        draft = Draft(run.head.version)
-        draft.write((run.key, ""), writes)
-        version = draft.version()
         head = run.head.version
+        version = head.write((run.key, ""), writes, head.files)
         if version.same(head):
             raise Fails("NoChangesError")
         run.head = self.make(version, run.head, hidden=True)
@@ -565,7 +536,7 @@ class Lake:
         except Conflict:
             self._park(run)
             raise
-        differs = not version.same_files(target.version)
+        differs = version.texts != target.version.texts
         if refuse:
             self._park(run)
             raise Fails("GateFailedError")
