@@ -238,7 +238,7 @@ class Drawer:
         open_tries = [
             label
             for label, work in self.lake.tries.items()
-            if (run := self.lake.runs[work.handle.key]).tries.get(work.step) == label
+            if (run := self.lake.runs[work.handle.key]).tries.get(work.step) is work
             and run.state == "OPEN"
             and run.attempt == work.handle.attempt
         ]

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 
-from tests.model.lake import Commit, Fails, Lake, Skip, best_of
-from tests.model.versions import Conflict, Value, Version, Writes
+from tests.model.lake import SKIP, Commit, Lake, best_of
+from tests.model.versions import CONFLICT, Fails, Value, Version, Writes
 
 INGEST = "ingest"
 BAD = "dddd"
@@ -166,8 +166,7 @@ class Ingesting(Lake):
         return mark
 
     def _place(self, commit: Commit) -> Commit:
-        self.move(INGEST, commit)
-        return commit
+        return self.move(INGEST, commit)
 
     # ticks
 
@@ -177,7 +176,7 @@ class Ingesting(Lake):
 
     def _ensure(self) -> None:
         if INGEST not in self.branches:
-            self._start(INGEST, self._mark(self.target))
+            self.move(INGEST, self._mark(self.target))
 
     def tick(self, hour: str, on_refusal: str, on_conflict: str) -> Commit | None:
         self._ensure()
@@ -198,7 +197,7 @@ class Ingesting(Lake):
         """Make the waiting changes again on the target, which has lost what they are on."""
         for name, one in self.quarantines.items():
             if one.released is not None and one.released not in self.target.ancestors:
-                self._start(name, one.released.parents[1])
+                self.move(name, one.released.parents[1])
                 one.released = None
                 if one.policy and name not in self.shelves:
                     self.shelves.append(name)
@@ -337,9 +336,9 @@ class Ingesting(Lake):
                 self._keep(self.hour_of[change], change)
             try:
                 hour = max(self.hour_of[change] for change in changes)
-                self._land(point, self.merge_of(point, self.target), hour)
-            except (Conflict, Fails) as error:
-                if isinstance(error, Conflict) and self._take():
+                self._publish_point(point, self.merge_of(point, self.target), hour)
+            except Fails as error:
+                if str(error) == CONFLICT and self._take():
                     continue
                 if not hold:
                     self._quarantine(self._refused(changes), point)
@@ -349,7 +348,7 @@ class Ingesting(Lake):
                     return
         self.held = False
 
-    def _land(self, source: Commit, version: Version, hour: str) -> Commit:
+    def _publish_point(self, source: Commit, version: Version, hour: str) -> Commit:
         """Publish a version, unless the gate refuses it."""
         self._judge(version)
         commit = self.make(version, self.target, source)
@@ -387,11 +386,11 @@ class Ingesting(Lake):
         """Move changes from the branch to a branch of its own."""
         head = self.branches[INGEST].head
         name = self._free_name(min(self.hour_of[change] for change in changes))
-        base = next(iter(best_of([point], self.target)), self.target)
+        base = next(iter(best_of(point, self.target)), self.target)
         version = base.version
         for change in changes:
             version = version.written(self.written[change])
-        self._start(name, self._begin(version, base))
+        self.move(name, self._begin(version, base))
         hour = max(self.hour_of[change] for change in changes)
         self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
         version = head.version
@@ -437,7 +436,7 @@ class Ingesting(Lake):
         if not name:
             name = self._free_name(max(hours))
             self.quarantines[name] = Quarantine(policy=self.policy)
-            self._start(name, self._begin(self.target.version, self.target))
+            self.move(name, self._begin(self.target.version, self.target))
             self.shelves = [name]
         for hour, paths in hours.items():
             record = self.hours.setdefault(hour, Hour())
@@ -460,7 +459,7 @@ class Ingesting(Lake):
             raise Fails("NotFoundError")
         shelf = self.quarantines[name]
         if strategy and not shelf.policy:
-            raise Skip  # strategies of merges are not modelled
+            raise Fails(SKIP)  # strategies of merges are not modelled
         if shelf.released is not None:
             return shelf.released
         with suppress(Fails):  # nothing differs
@@ -473,10 +472,10 @@ class Ingesting(Lake):
         else:
             equal = _equal(writes, writes, target.texts)
             if not strategy and len(equal) < len(writes):
-                raise Conflict
+                raise Fails(CONFLICT)
             version = target.written(writes if strategy == "source-wins" else {})
             version = version.claim_equal(_WRITER, equal)
-        shelf.released = self._land(head, version, shelf.hour)
+        shelf.released = self._publish_point(head, version, shelf.hour)
         self._take()
         del self.branches[name]
         self.moves[name].append(None)
@@ -490,7 +489,7 @@ class Ingesting(Lake):
         was, now = base.version.texts, self.target.version.texts
         clash = (now.get(path) not in (was.get(path), text) for path, text in writes.items())
         if any(clash) and not self.quarantines[name].policy:
-            raise Conflict
+            raise Fails(CONFLICT)
         self.move(name, self._begin(self.target.version.written(writes), self.target))
 
     # hours
@@ -572,7 +571,7 @@ class Ingesting(Lake):
         if INGEST not in self.branches:
             return set()
         since = self._since()
-        found = {since, *best_of([since], self.target)}
+        found = {since, *best_of(since, self.target)}
         for commit in self._line():
             found.update((commit, *commit.parents))
         for name, one in self.quarantines.items():

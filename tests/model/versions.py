@@ -15,11 +15,12 @@ Writer = tuple[str, str]
 """A run and its step, "" for work outside of steps; or "" and a branch."""
 Writes = Mapping[str, str | None]
 """Contents by path; None deletes."""
+CONFLICT = "MergeConflictError"
 _numbers = count(1)
 
 
-class Conflict(Exception):  # noqa: N818 - an outcome of the model
-    """Both sides changed these paths differently."""
+class Fails(Exception):  # noqa: N818 - an outcome of the model
+    """The operation fails with the error of this name, or of one of these."""
 
 
 class Value(NamedTuple):
@@ -186,7 +187,8 @@ def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: boo
     revert returns lies beneath equal claims that came later. All else lies on top.
     """
     more, rest = was.without(now)
-    free = content(now.value) == content(was.value if more else rest)
+    kept = was.value if more else rest
+    free = content(now.value) in (content(was.value), content(kept))
     more, rest = was.without(new)
     place = now.withdraw(rows)
     under = content(place.value)
@@ -226,7 +228,7 @@ def merged(  # noqa: C901 - one path after the other
     }
     for writer in {one for one, _, _ in source.work()} & newer:
         if writer[0] in whole and base.work(*writer) != source.work(*writer):
-            raise Conflict(writer)  # a step has worked on both sides
+            raise Fails(CONFLICT)  # a step has worked on both sides
     for path in {**base.places, **source.places, **dest.places}:
         was, new, now = (side.at(path) for side in (base, source, dest))
         old, ours, theirs = (content(place.value) for place in (was, new, now))
@@ -257,5 +259,5 @@ def merged(  # noqa: C901 - one path after the other
         elif brings and not clash:
             places[path] = now.put(new.value)
     if conflicts:
-        raise Conflict(*conflicts)
+        raise Fails(CONFLICT)
     return dest.changed(places)
