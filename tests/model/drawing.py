@@ -112,7 +112,7 @@ class Drawer:
                         label, "race", {"first": operation, "second": other, "call": call}
                     )
             dies = 0.12 if kind in INGESTING else 0.04
-            if operation.arguments.get("hour") in self.lake.hour_of.values():
+            if operation.arguments.get("hour") in {commit.hour for commit in self.lake.commits}:
                 dies = 0  # a second tick of an hour may find more to do
             if kind in KILLED and self.chance(dies) and self.succeeds(operation):
                 return Operation(
@@ -404,8 +404,9 @@ class Drawer:
     def tick(self) -> dict[str, Any] | None:
         if INGEST not in self.lake.branches and self.chance(0.9):
             return None
-        done = [hour for hour in HOURS if hour in self.lake.hours]
-        left = [hour for hour in HOURS if hour not in self.lake.hours]
+        known = self.lake.states()
+        done = [hour for hour in HOURS if hour in known]
+        left = [hour for hour in HOURS if hour not in known]
         again = done and (self.chance(0.15) or not left)
         late = self.chance(0.1)
         hour = self.draw.choice(done if again else left if late else left[:1])

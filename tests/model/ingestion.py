@@ -1,10 +1,10 @@
 """The model of an ingestion branch: what ticks, releases and others make of its staged writes."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count
 
 from tests.model.lake import SKIP, Commit, Lake, best_of
 from tests.model.versions import CONFLICT, Fails, Value, Version, Writes
@@ -19,40 +19,42 @@ _HOUR = re.compile(r"(\d+)/(\d+)/(\d+)/(\d+:\d+)/")
 def hours_between(old: Version, new: Version, hour: str) -> dict[str, str]:
     """Return the hours of the folders in which files changed, each with its kind."""
     kinds: dict[str, str] = {}
-    before, after = old.texts, new.texts
-    for path in before.keys() | after.keys():
-        folder = _HOUR.search(path)
-        if folder is None or before.get(path) == after.get(path):
-            continue
-        name = "{}-{}-{}T{}Z".format(*folder.groups())
-        if path in after:
+    for path, text in new.changes(old).items():
+        if folder := _HOUR.search(path):
+            name = "{}-{}-{}T{}Z".format(*folder.groups())
             late_or_early = "late" if name < hour else "early"
-            kinds[name] = "on-time" if hour in ("", name) else late_or_early
-        else:
-            kinds.setdefault(name, "deleted")
+            if text is None:
+                kinds.setdefault(name, "deleted")
+            else:
+                kinds[name] = "on-time" if hour in ("", name) else late_or_early
     return kinds
 
 
 @dataclass
 class Hour:
-    """What the ticks of an hour noted: its commits, and the quarantines of its conflicts."""
+    """What the ticks of an hour noted: its commits, or the last commit before it if it had none."""
 
     commits: list[Commit] = field(default_factory=list)
-    behind: Commit | None = None
+    behind: list[Commit] = field(default_factory=list)
     late: set[str] = field(default_factory=set)
-    aside: dict[str, None] = field(default_factory=dict)
-    shelves: list[str] = field(default_factory=list)
-    published: Commit | None = None
-    ticked: bool = False
 
 
 @dataclass
 class Quarantine:
-    """A refused change, or the writes that conflict with others, by the policy that set them aside."""
+    """A refused change, or the writes that conflict with others, by the policy that set them aside.
 
+    Attributes:
+        hour: The hour that its release announces.
+        commits: The refused change.
+        policy: The policy.
+        base: The commit of the target that its branch starts from.
+        released: The commit that released it.
+    """
+
+    hour: str
     commits: tuple[Commit, ...] = ()
     policy: str = ""
-    hour: str = ""
+    base: Commit | None = None
     released: Commit | None = None
 
 
@@ -67,103 +69,73 @@ class Ingesting(Lake):
         super().__init__()
         self.hours: dict[str, Hour] = {}
         self.quarantines: dict[str, Quarantine] = {}
+        self.aside: set[tuple[str, str, str]] = set()
+        """Each hour and path that was set aside, with the shelf."""
         self.held = False
-        self.shelves: list[str] = []
-        self.sealed: Commit | None = None
+        self.since = self.target
+        """The commit after which the staged writes came."""
         self.policy = ""
-        self.written: dict[Commit, Writes] = {}
-        self.hour_of: dict[Commit, str] = {}
-        self.own: set[Commit] = set()
-        self.taken: dict[Commit, Commit] = {}
-        self.removed: dict[Commit, tuple[Commit, ...]] = {}
-        self.begins: set[Commit] = set()
 
     # what operations have in common
-
-    def apply(self, label: int, name: str, arguments: Mapping[str, object]) -> str:
-        error = super().apply(label, name, arguments)
-        self.states()
-        return error
 
     @property
     def target(self) -> Commit:
         """The head of the target."""
         return self.branch("main").head
 
-    def _is_mark(self, commit: Commit) -> bool:
-        return commit in self.taken or commit in self.removed
-
     def _line(self) -> list[Commit]:
         """Return the commits of the branch that the target does not have, oldest first."""
-        known = self.target.ancestors
         line: list[Commit] = []
         for commit in self.branches[INGEST].head.line():
-            if commit in known:
+            if commit in self.target.ancestors:
                 break
             line.insert(0, commit)
-            if commit in self.taken and len(commit.parents) == 1:
+            if commit.parents == (commit.takes,):
                 break
         return line
 
     def points(self) -> list[Point]:
         """Return what is not published, oldest first."""
         line = self._line()
-        removed = {one for commit in line for one in self.removed.get(commit, ())}
-        first = max((at for at, commit in enumerate(line) if self._is_mark(commit)), default=0)
+        removed = {one for commit in line for one in commit.removes}
+        marks = [at for at, one in enumerate(line) if one.takes or one.removes]
         found: list[Point] = []
         waiting: list[Commit] = []
         for at, commit in enumerate(line):
             gone = commit in self.expired and commit is not line[-1]
-            if not (gone or self._is_mark(commit) or commit in removed):
-                self._take_over(commit)
+            if not (gone or at in marks or commit in removed):
                 waiting.append(commit)
-            if at >= first and waiting:
+            if at >= max(marks, default=0) and waiting:
                 found.append((commit, waiting))
                 waiting = []
         return found
+
+    def waiting(self) -> list[Commit]:
+        """Return the changes that are not published."""
+        return [change for _, changes in self.points() for change in changes]
 
     def _below(self, change: Commit) -> Version:
         """Return what a change is based on: what is below expired commits."""
         line = list(change.line())[1:]
         return next((one.version for one in line if one not in self.expired), Version())
 
-    def _take_over(self, change: Commit) -> None:
-        """Note that a change has those of the expired commits below it."""
-        line = list(change.line())[1:]
-        for commit in takewhile(self.expired.__contains__, line):
-            self.written[change] = {**self.written.get(commit, {}), **self.written[change]}
-
-    def waiting(self) -> list[Commit]:
-        """Return the changes that are not published."""
-        return [change for _, changes in self.points() for change in changes]
-
-    def _since(self) -> Commit:
-        """Return the commit after which the staged writes came."""
-        commit = self.branches[INGEST].head
-        ended = self.sealed if self._is_mark(commit) else None
-        while commit is not ended and self._is_mark(commit):
-            commit = commit.parents[0]
-        return commit
-
-    def _others(self, since: Commit) -> Callable[[str], bool]:
-        """Return what tells whether others changed a path on the target."""
-        new = [one for one in self.target.line() if one not in since.ancestors]
-        own = {one for one in new if one in self.own or one.reverts in self.own}
+    def _others(self, since: Commit) -> set[str]:
+        """Return the paths that others changed on the target."""
         base, unsure = self.bases(since, self.target)
+        changed = {*self.target.version.changes(base), *unsure}
+        last: dict[str, Commit] = {}
+        for commit in self.target.line():
+            if commit not in since.ancestors:
+                last = dict.fromkeys(commit.version.changes(commit.below), commit) | last
+        return {
+            path
+            for path, one in last.items()
+            if path in changed and not (one.lands or (one.reverts and one.reverts.lands))
+        }
 
-        def changed(path: str) -> bool:
-            was, now = (side.texts.get(path) for side in (base, self.target.version))
-            sides = ((one, one.version.texts.get(path), one.below.texts.get(path)) for one in new)
-            last = next((one for one, new, old in sides if new != old), None)
-            return (path in unsure or was != now) and last is not None and last not in own
-
-        return changed
-
-    def _mark(self, target: Commit) -> Commit:
+    def _mark(self) -> Commit:
         """Return the first commit of a line of changes on the target."""
-        mark = self.make(target.version, target)
-        self.taken[mark] = target
-        return mark
+        return self.make(self.target.version, self.target, takes=self.target)
 
     def _place(self, commit: Commit) -> Commit:
         return self.move(INGEST, commit)
@@ -176,22 +148,22 @@ class Ingesting(Lake):
 
     def _ensure(self) -> None:
         if INGEST not in self.branches:
-            self.move(INGEST, self._mark(self.target))
+            self.since = self._place(self._mark())
 
     def tick(self, hour: str, on_refusal: str, on_conflict: str) -> Commit | None:
         self._ensure()
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
         head, target = self.branches[INGEST].head, self.target
-        marks = [self.taken[one] for one in self._line() if one in self.taken]
-        if not target.ancestors.issuperset(marks):
+        if not target.ancestors.issuperset(one.takes for one in self._line() if one.takes):
             self._follow_back()
-        elif self.branches[INGEST].staged or self.points():
-            new = [one for one in target.line() if one not in head.ancestors]
-            if not self.own.issuperset(new):
-                self._take()
+        elif (self.branches[INGEST].staged or self.points()) and not all(
+            one.lands for one in target.line() if one not in head.ancestors
+        ):
+            self._take()
         self._commit_hour(hour)
         self._publish(hold=on_refusal == "hold")
-        return self._close(hour) if not self._inside(self.hours[hour]) else None
+        record = self.hours[hour]
+        return None if self._inside(record) else self._published(record)
 
     def _follow_back(self) -> None:
         """Make the waiting changes again on the target, which has lost what they are on."""
@@ -199,60 +171,52 @@ class Ingesting(Lake):
             if one.released is not None and one.released not in self.target.ancestors:
                 self.move(name, one.released.parents[1])
                 one.released = None
-                if one.policy and name not in self.shelves:
-                    self.shelves.append(name)
-        changes, target = self.waiting(), self.target
-        head = self._mark(target)
+        changes, head = self.waiting(), self._mark()
         for change in changes:
             was, there = self._below(change).texts, head.version.texts
             lost = {
                 path: text
-                for path, text in self.written[change].items()
+                for path, text in change.writes.items()
                 if len({text, was.get(path), there.get(path)}) > 2 and self.policy != "ingest"
             }
-            kept = {path: text for path, text in self.written[change].items() if path not in lost}
             if lost:
-                self._set_aside(lost, {self.hour_of[change]: list(lost)})
-            head = self._change(head, kept, self.hour_of[change])
-            record = self.hours.setdefault(self.hour_of[change], Hour())
-            record.commits.append(head)
-            record.published, record.ticked = None, True
-        self._place(head)
+                self._set_aside(lost, {(change.hour, path) for path in lost})
+            kept = {path: text for path, text in change.writes.items() if path not in lost}
+            head = self._change(head, kept, change.hour)
+            self.hours.setdefault(change.hour, Hour()).commits.append(head)
+        self.since = self._place(head)
 
     def _take(self) -> bool:
         """Merge the target into the branch; return whether the branch did not have it."""
         head, target = self.branches[INGEST].head, self.target
         if target in head.ancestors:
             return False
-        changed, (base, unsure) = self._others(head), self.bases(target, head)
+        others, (base, unsure) = self._others(head), self.bases(target, head)
+        sides = base.texts, head.version.texts, target.version.texts
         files: dict[str, Value | None] = {}
         lost, waiting = {}, self.waiting()
         asserted = {
             path: text
             for change in waiting
-            for path, text in self.written[change].items()
+            for path, text in change.writes.items()
             if self._below(change).texts.get(path) == text
         }
-        sides = base.texts, head.version.texts, target.version.texts
         for path in {*base.files, *head.version.files}:
             was, ours, theirs = (side.get(path) for side in sides)
             claimed = path in asserted and asserted[path] == ours
             if ours == theirs or (ours == was and path not in unsure and not claimed):
                 continue
-            if self.policy == "ingest" or was == theirs or not changed(path):
+            if self.policy == "ingest" or was == theirs or path not in others:
                 files[path] = head.version.files.get(path)
             else:
                 lost[path] = ours
-        last = {path: text for change in waiting for path, text in self.written[change].items()}
-        equal = [path for path in last if last[path] == target.version.texts.get(path)]
-        version = target.version.put(files).claim_equal(_WRITER, equal)
+        last = {path: text for change in waiting for path, text in change.writes.items()}
+        version = target.version.put(files)
+        version = version.claim_equal(_WRITER, _equal(last, last, target.version.texts))
         if lost:
-            hours: dict[str, list[str]] = {}
-            for change in waiting:
-                for path in lost.keys() & self.written[change].keys():
-                    hours.setdefault(self.hour_of[change], []).append(path)
-            self._set_aside(lost, hours)
-        self.taken[self._place(self.make(version, head, target))] = target
+            rows = {(change.hour, path) for change in waiting for path in change.writes}
+            self._set_aside(lost, {row for row in rows if row[1] in lost})
+        self._place(self.make(version, head, target, takes=target))
         return True
 
     def _change(self, parent: Commit, writes: Writes, hour: str) -> Commit:
@@ -260,28 +224,25 @@ class Ingesting(Lake):
         version = parent.version.written(writes)
         equal = _equal(writes, version.texts, parent.version.texts)
         version = version.claim_equal(_WRITER, equal)
-        commit = self.make(version, parent)
-        claimed = [path for path in equal if _WRITER in version.at(path).work()]
-        self.hour_of[commit] = hour
-        self.written[commit] = {
-            path: text for path, text in writes.items() if path in claimed or path not in equal
+        claimed = {
+            path: text
+            for path, text in writes.items()
+            if path not in equal or _WRITER in version.at(path).work()
         }
-        return commit
+        return self.make(version, parent, hour=hour, writes=claimed)
 
     def _commit_hour(self, hour: str) -> None:
-        record = self.hours.get(hour)
-        if record is None or not record.ticked:
-            for change in self.waiting():
-                if self.hour_of[change] == hour:
-                    record = self._keep(hour, change)
-        if record is not None and record.ticked and not self._takes_repairs(record):
+        for change in self.waiting() if hour not in self.hours else ():
+            if change.hour == hour:
+                self._keep(change)
+        if hour in self.hours and not self._takes_repairs(self.hours[hour]):
             return
-        head, since = self.branches[INGEST].head, self._since()
-        staged, self.branches[INGEST].staged = self.branches[INGEST].staged, {}
-        aside = self._conflicts(staged, since)
+        there = self.branches[INGEST]
+        head, staged, there.staged = there.head, there.staged, {}
+        aside = self._conflicts(staged)
         for name in sorted(set(aside.values()), reverse=True):
             writes = {path: staged[path] for path, shelf in aside.items() if shelf == name}
-            self._set_aside(writes, {hour: list(writes)}, name)
+            self._set_aside(writes, {(hour, path) for path in writes}, name)
         now = self.target.version.texts
         kept = {
             path: text
@@ -290,41 +251,36 @@ class Ingesting(Lake):
         }
         commit = self._change(head, kept, hour)
         if not commit.version.same(head.version):
-            self._keep(hour, self._place(commit))
-        else:
-            if since is not head:
-                self.sealed = head
-            if record is None:
-                record = self.hours.setdefault(hour, Hour())
-                record.behind, record.ticked = next(reversed(self.waiting()), None), True
+            self._keep(self._place(commit))
+        elif hour not in self.hours:
+            self.hours[hour] = Hour(behind=self.waiting()[-1:])
+        self.since = there.head
 
-    def _conflicts(self, staged: Writes, since: Commit) -> dict[str, str]:
+    def _conflicts(self, staged: Writes) -> dict[str, str]:
         """Return the staged paths that are set aside, each with the shelf that has it, or ""."""
         if self.policy == "ingest":
             return {}
-        changed = self._others(since)
-        was, now = since.version.texts, self.target.version.texts
+        others = self._others(self.since)
+        was, now = self.since.version.texts, self.target.version.texts
         aside = {
             path: ""
             for path, text in staged.items()
-            if now.get(path) not in (text, was.get(path)) and changed(path)
+            if now.get(path) not in (text, was.get(path)) and path in others
         }
-        for name in reversed(self._open()):
+        for name in reversed(self._shelves()):
             aside.update(dict.fromkeys(staged.keys() & self._changes_on(name).keys(), name))
         return aside
 
     def _takes_repairs(self, record: Hour) -> bool:
         moved = {one for each in self.quarantines.values() for one in each.commits}
-        return self.held and record.published is None and moved.isdisjoint(record.commits)
+        return self.held and not self._published(record) and moved.isdisjoint(record.commits)
 
-    def _keep(self, hour: str, commit: Commit) -> Hour:
-        record = self.hours.setdefault(hour, Hour())
-        if record.published is None and commit not in record.commits:
+    def _keep(self, commit: Commit) -> None:
+        record = self.hours.setdefault(commit.hour, Hour())
+        if not self._published(record) and commit not in record.commits:
             record.commits.append(commit)
-            kinds = hours_between(commit.below, commit.version, hour)
-            record.late.update(name for name, kind in kinds.items() if kind == "late")
-            record.ticked = True
-        return record
+            kinds = hours_between(commit.below, commit.version, commit.hour)
+            record.late |= {name for name, kind in kinds.items() if kind == "late"}
 
     def _publish(self, *, hold: bool) -> None:
         while points := self.points():
@@ -333,9 +289,9 @@ class Ingesting(Lake):
             if held:
                 point, changes = points[-1][0], self.waiting()
             for change in changes:
-                self._keep(self.hour_of[change], change)
+                self._keep(change)
             try:
-                hour = max(self.hour_of[change] for change in changes)
+                hour = max(change.hour for change in changes)
                 self._publish_point(point, self.merge_of(point, self.target), hour)
             except Fails as error:
                 if str(error) == CONFLICT and self._take():
@@ -351,15 +307,10 @@ class Ingesting(Lake):
     def _publish_point(self, source: Commit, version: Version, hour: str) -> Commit:
         """Publish a version, unless the gate refuses it."""
         self._judge(version)
-        commit = self.make(version, self.target, source)
-        self.own.add(commit)
-        self.hour_of[commit] = hour
-        self.move("main", commit)
-        return commit
+        return self.move("main", self.make(version, self.target, source, hour=hour, lands=True))
 
     def _judge(self, version: Version) -> None:
-        now = self.target.version.texts
-        if any(text == BAD != now.get(path) for path, text in version.texts.items()):
+        if BAD in version.changes(self.target.version).values():
             raise Fails("GateFailedError")
 
     # quarantine
@@ -368,9 +319,8 @@ class Ingesting(Lake):
         """Return the first change that the gate refuses on those before it, or all."""
         version = self.target.version
         for change in changes if len(changes) > 1 else ():
-            writes = self.written[change]
-            equal = _equal(writes, version.texts, self._below(change).texts)
-            version = version.written({path: writes[path] for path in equal})
+            equal = _equal(change.writes, version.texts, self._below(change).texts)
+            version = version.written({path: change.writes[path] for path in equal})
             try:
                 self._judge(version)
             except Fails:
@@ -384,71 +334,56 @@ class Ingesting(Lake):
 
     def _quarantine(self, changes: list[Commit], point: Commit) -> None:
         """Move changes from the branch to a branch of its own."""
-        head = self.branches[INGEST].head
-        name = self._free_name(min(self.hour_of[change] for change in changes))
+        hours = {change.hour for change in changes}
+        name = self._free_name(min(hours))
+        self.quarantines[name] = Quarantine(max(hours), tuple(changes))
         base = next(iter(best_of(point, self.target)), self.target)
-        version = base.version
-        for change in changes:
-            version = version.written(self.written[change])
-        self.move(name, self._begin(version, base))
-        hour = max(self.hour_of[change] for change in changes)
-        self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
+        writes = {path: text for change in changes for path, text in change.writes.items()}
+        self._shelve(name, base.version.written(writes), base)
+        head = self.branches[INGEST].head
         version = head.version
         for change in reversed(changes):
-            was, writes = self._below(change), self.written[change]
-            gone = [
-                path
-                for path in _equal(writes, writes, version.texts)
-                if writes[path] != was.texts.get(path)
-            ]
+            was = self._below(change)
+            gone = _equal(change.writes, change.writes, version.texts)
             version = version.put({path: was.files.get(path) for path in gone})
-        mark = self.make(version, head)
-        self.removed[self._place(mark)] = tuple(changes)
+        self._place(self.make(version, head, removes=tuple(changes)))
 
-    def _begin(self, version: Version, base: Commit) -> Commit:
-        """Return the first commit of a quarantine."""
-        first = self.make(version, base)
-        self.begins.add(first)
-        return first
+    def _shelve(self, name: str, version: Version, base: Commit) -> None:
+        """Start the branch of a quarantine, perhaps again."""
+        self.move(name, self.make(version, base))
+        self.quarantines[name].base = base
 
-    def _open(self) -> list[str]:
-        """Return the shelves that are neither released nor deleted."""
-        return [
-            name
-            for name in self.shelves
-            if name in self.branches and self.quarantines[name].released is None
-        ]
+    def _open(self) -> dict[str, Quarantine]:
+        """Return the quarantines that are neither released nor deleted."""
+        return {
+            name: one
+            for name, one in self.quarantines.items()
+            if one.released is None and name in self.branches
+        }
 
-    def _base(self, name: str) -> Commit:
-        line = self.branches[name].head.line()
-        return next(one for one in line if one in self.begins).parents[0]
+    def _shelves(self) -> list[str]:
+        """Return the open quarantines of writes that conflict with others."""
+        return [name for name, one in self._open().items() if one.policy]
 
     def _changes_on(self, name: str) -> dict[str, str | None]:
-        old, new = (
-            one.texts for one in (self._base(name).version, self.branches[name].head.version)
-        )
-        paths = old.keys() | new.keys()
-        return {path: new.get(path) for path in sorted(paths) if old.get(path) != new.get(path)}
+        return self.branches[name].head.version.changes(self.quarantines[name].base.version)
 
-    def _set_aside(self, writes: Writes, hours: Mapping[str, list[str]], name: str = "") -> None:
+    def _set_aside(self, writes: Writes, rows: set[tuple[str, str]], name: str = "") -> None:
         """Put writes on the shelf, which is made again on the target."""
-        name = next(iter([name] if name else self._open()), "")
+        name = next(iter([name] if name else self._shelves()), "")
+        latest = max(hour for hour, _ in rows)
+        target = self.target
         if not name:
-            name = self._free_name(max(hours))
-            self.quarantines[name] = Quarantine(policy=self.policy)
-            self.move(name, self._begin(self.target.version, self.target))
-            self.shelves = [name]
-        for hour, paths in hours.items():
-            record = self.hours.setdefault(hour, Hour())
-            record.aside.update(dict.fromkeys(sorted(paths)))
-            record.shelves = list(dict.fromkeys((*record.shelves, name)))
-        shelf = self.quarantines[name]
+            name = self._free_name(latest)
+            self.quarantines[name] = Quarantine(latest)
+            self._shelve(name, target.version, target)
+        shelf, there = self.quarantines[name], self.branches[name].head
         shelf.policy = self.policy
-        version = self.target.version.written({**self._changes_on(name), **writes})
-        there = self.branches[name].head
-        if self._base(name) is not self.target or version.texts != there.version.texts:
-            shelf.hour = max(hours)
-        self.move(name, self._begin(version, self.target))
+        self.aside |= {(hour, path, name) for hour, path in rows}
+        version = target.version.written({**self._changes_on(name), **writes})
+        if shelf.base is not target or version.texts != there.version.texts:
+            shelf.hour = latest
+        self._shelve(name, version, target)
 
     mend = Lake.stage
     give_up = Lake.delete
@@ -477,117 +412,93 @@ class Ingesting(Lake):
             version = version.claim_equal(_WRITER, equal)
         shelf.released = self._publish_point(head, version, shelf.hour)
         self._take()
-        del self.branches[name]
-        self.moves[name].append(None)
+        self.delete(name)
         return shelf.released
 
     def _bring_up(self, name: str) -> None:
         """Make a quarantine again on the target, if the target has lost what it is on."""
-        base, writes = self._base(name), self._changes_on(name)
-        if base in self.target.ancestors:
+        base, writes, target = self.quarantines[name].base, self._changes_on(name), self.target
+        if base in target.ancestors:
             return
-        was, now = base.version.texts, self.target.version.texts
+        was, now = base.version.texts, target.version.texts
         clash = (now.get(path) not in (was.get(path), text) for path, text in writes.items())
         if any(clash) and not self.quarantines[name].policy:
             raise Fails(CONFLICT)
-        self.move(name, self._begin(self.target.version.written(writes), self.target))
+        self._shelve(name, target.version.written(writes), target)
 
     # hours
 
     def _inside(self, record: Hour) -> list[str]:
         return [
             name
-            for name, one in sorted(self.quarantines.items())
+            for name, one in sorted(self._open().items())
             if not set(one.commits).isdisjoint(record.commits)
-            and one.released is None
-            and name in self.branches
         ]
 
-    def _close(self, hour: str) -> Commit | None:
-        """Return the commit that published an hour, and note it."""
-        record, target = self.hours[hour], self.target
-        if record.published not in target.ancestors:
-            record.published = None
-        if record.published is None and record.commits:
-            last = record.commits[-1]
-            over = [
-                one for one in self.quarantines.values() if one.released and last in one.commits
-            ]
-            if over:
-                released = over[-1].released
-                record.published = released if released in target.ancestors else None
-            else:
-                line = [one for one in target.line() if last in one.ancestors]
-                record.published = line[-1] if line else None
-        return record.published
+    def _published(self, record: Hour) -> Commit | None:
+        """Return the commit that published an hour."""
+        if not record.commits:
+            return None
+        last, target = record.commits[-1], self.target
+        over = [one for one in self.quarantines.values() if one.released and last in one.commits]
+        if over:
+            released = over[-1].released
+            return released if released in target.ancestors else None
+        line = [one for one in target.line() if last in one.ancestors]
+        return line[-1] if line else None
 
     def states(self) -> dict[str, tuple[object, ...]]:
         """Return the state of each hour, its late hours, its paths aside, and its quarantines."""
-        return {hour: self._state(hour) for hour in sorted(self.hours)}
+        hours = {*self.hours, *(hour for hour, _, _ in self.aside)}
+        return {hour: self._state(hour) for hour in sorted(hours)}
 
     def _state(self, hour: str) -> tuple[object, ...]:
-        record = self.hours[hour]
-        inside = self._inside(record)
-        published = None if inside else self._close(hour)
-        aside: dict[str, str] = {}
-        for name in record.shelves if not inside else ():
-            if name in self._open():
-                changes = self._changes_on(name)
-                aside.update({path: name for path in record.aside if path in changes})
-        last = record.commits[-1] if record.commits else record.behind
+        record = self.hours.get(hour, Hour())
+        inside, rows = self._inside(record), [row for row in self.aside if row[0] == hour]
+        paths, names = ({row[at] for row in rows} for at in (1, 2))
+        aside = {
+            path: name
+            for name in self._shelves()
+            if name in names and not inside
+            for path in paths.intersection(self._changes_on(name))
+        }
+        last = (record.commits or record.behind)[-1:]
+        published = self._published(record)
         if inside:
             state = "quarantined"
-        elif published is None and last in self.waiting():
+        elif not published and last and last[0] in self.waiting():
             state = "held" if self.held else "committed"
         else:
-            state = "empty" if published is None else "published"
+            state = "published" if published else "empty"
             for name in aside.values():
                 ends = {"hold": "held", "quarantine": "quarantined"}
                 state = ends.get(self.quarantines[name].policy, state)
-        names = list(dict.fromkeys((*inside, *aside.values())))
-        return state, sorted(record.late), sorted(aside), sorted(names)
+        return state, sorted(record.late), sorted(aside), sorted({*inside, *aside.values()})
 
     def announced(self) -> dict[str, str] | None:
         """Return the hours of the target's head with their kinds; None if its parent is expired."""
         head = self.target
-        if head.parents and not self.expired.isdisjoint((head, head.parents[0])):
+        if not self.expired.isdisjoint((head, *head.parents[:1])):
             return None
-        hour = self.hour_of.get(head, "")
-        kinds = hours_between(head.below, head.version, hour)
-        if hour and kinds.get(hour) != "deleted":
-            kinds[hour] = "on-time"
+        kinds = hours_between(head.below, head.version, head.hour)
+        if head.hour and kinds.get(head.hour) != "deleted":
+            kinds[head.hour] = "on-time"
         return kinds
 
     # what else changes
-
-    def pick(self, commit: int, onto: str) -> Commit:
-        made = super().pick(commit, onto)
-        if self.made[commit] in self.hour_of:
-            self.hour_of[made] = self.hour_of[self.made[commit]]
-        return made
 
     def needed(self) -> set[Commit]:
         """Return the commits that a collection keeps for ticks and releases."""
         if INGEST not in self.branches:
             return set()
-        since = self._since()
-        found = {since, *best_of(since, self.target)}
-        for commit in self._line():
-            found.update((commit, *commit.parents))
-        for name, one in self.quarantines.items():
-            if name in self.branches and one.released is None:
-                found.add(self._base(name))
-        return found
+        line = {one for commit in self._line() for one in (commit, *commit.parents)}
+        bases = {one.base for one in self._open().values()}
+        return {self.since, *best_of(self.since, self.target), *line, *bases}
 
     def restore(self) -> None:
         super().restore()
-        self.hours, self.held, self.sealed = {}, False, None
-        self.quarantines = {
-            name: one
-            for name, one in sorted(self.quarantines.items())
-            if one.released is None and name in self.branches
-        }
-        self.shelves = [name for name, one in self.quarantines.items() if one.policy]
+        self.hours, self.aside, self.held = {}, set(), False
+        self.quarantines = dict(sorted(self._open().items()))
 
 
 def _equal(paths: Iterable[str], one: Writes, other: Writes) -> list[str]:

@@ -33,6 +33,11 @@ class Commit:
         reverts: The commit that it reverts.
         hidden: Whether it is on the branch of a run.
         packed: Whether it or one before it packs: it has trees of its own.
+        hour: The hour of ingestion that it belongs to.
+        writes: What an hour wrote on the ingestion branch.
+        lands: Whether ingestion made it on the target.
+        takes: The commit of the target that it brings to the ingestion branch.
+        removes: The refused commits that it takes back there.
     """
 
     version: Version
@@ -43,6 +48,11 @@ class Commit:
     reverts: "Commit | None" = None
     hidden: bool = False
     packed: bool = False
+    hour: str = ""
+    writes: Writes = field(default_factory=dict)
+    lands: bool = False
+    takes: "Commit | None" = None
+    removes: tuple["Commit", ...] = ()
 
     def __post_init__(self) -> None:
         self.ancestors: frozenset[Commit] = ancestors(self.parents) | {self}
@@ -345,7 +355,8 @@ class Lake:
         if revert:
             version = merged(change.version, change.below, head, how="revert")
             return self._land(name, version, reverts=change)
-        return self._land(name, merged(change.below, change.version, head, how="pick"))
+        version = merged(change.below, change.version, head, how="pick")
+        return self._land(name, version, hour=change.hour)
 
     def gc(self) -> None:
         live = [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]
@@ -354,7 +365,8 @@ class Lake:
             *(best_of(one, other) for one in heads for other in heads)
         )
         old = self.hour - self.keep_hours
-        firsts = {commit.parents[0] for commit in self.commits if commit.parents}
+        limited = self.keep_hours < inf
+        firsts = {commit.parents[0] for commit in self.commits if limited and commit.parents}
         merged_in = {commit for commit in ancestors(heads) - firsts if commit.made > old}
         for head in heads | merged_in:
             for commit in head.line():

@@ -130,6 +130,11 @@ class Version:
         """Return the runs whose work differs in another version."""
         return {key for (key, _), _, _ in self.work() ^ other.work()} - {""}
 
+    def changes(self, old: "Version") -> dict[str, str | None]:
+        """Return the contents that differ from another version; None is no file."""
+        paths = {path for path, _ in self.texts.items() ^ old.texts.items()}
+        return {path: self.texts.get(path) for path in sorted(paths)}
+
     def same(self, other: "Version") -> bool:
         """Return whether both have the same content and claims."""
         return self.texts == other.texts and self.claims == other.claims
