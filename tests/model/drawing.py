@@ -51,6 +51,8 @@ class Operation:
             return [(parts, [0, 1]), (parts[::-1], [1, 0])]
         if self.name == "killed":
             return [(parts, [0]), (parts * 2, [1])]
+        if self.name == "pack":  # makes no commit of well cut trees
+            return [([Operation(self.label, "new_lake")], [0]), (parts, [0])]
         return [(parts, [0])]
 
     def simpler(self) -> Iterator["Operation"]:
@@ -235,12 +237,13 @@ class Drawer:
         return found and {"who": found[1], "step": self.draw.choice(STEPS)}
 
     def join(self) -> dict[str, Any] | None:
+        handles = self.lake.handles
         open_tries = [
             label
             for label, work in self.lake.tries.items()
-            if (run := self.lake.runs[work.handle.key]).tries.get(work.step) is work
+            if (run := self.lake.runs[handles[work.who].key]).tries.get(work.step) is work
             and run.state == "OPEN"
-            and run.attempt == work.handle.attempt
+            and run.attempt == handles[work.who].attempt
         ]
         if not open_tries or self.chance(0.05):
             open_tries = list(self.lake.tries)
@@ -250,7 +253,7 @@ class Drawer:
         work = self.lake.tries[label]
         return {
             "attempt": label,
-            "writes": self.writes(work.handle.key, work.start.texts),
+            "writes": self.writes(handles[work.who].key, work.start.texts),
         }
 
     def undo_step(self) -> dict[str, Any] | None:

@@ -58,10 +58,6 @@ class Quarantine:
     released: Commit | None = None
 
 
-Point = tuple[Commit, list[Commit]]
-"""A commit that can be published, and the changes that are published with it."""
-
-
 class Ingesting(Lake):
     """The repository with an ingestion branch into main."""
 
@@ -94,25 +90,18 @@ class Ingesting(Lake):
                 break
         return line
 
-    def points(self) -> list[Point]:
-        """Return what is not published, oldest first."""
-        line = self._line()
-        removed = {one for commit in line for one in commit.removes}
-        marks = [at for at, one in enumerate(line) if one.takes or one.removes]
-        found: list[Point] = []
-        waiting: list[Commit] = []
-        for at, commit in enumerate(line):
-            gone = commit in self.expired and commit is not line[-1]
-            if not (gone or at in marks or commit in removed):
-                waiting.append(commit)
-            if at >= max(marks, default=0) and waiting:
-                found.append((commit, waiting))
-                waiting = []
-        return found
-
     def waiting(self) -> list[Commit]:
-        """Return the changes that are not published."""
-        return [change for _, changes in self.points() for change in changes]
+        """Return the changes that are not published, oldest first."""
+        line = self._line()
+        gone = {one for commit in line for one in commit.removes} | self.expired - {*line[-1:]}
+        return [commit for commit in line if commit.hour and commit not in gone]
+
+    def points(self) -> list[tuple[Commit, list[Commit]]]:
+        """Return the commits that can be published, each with the changes that it publishes."""
+        waiting, marks = self.waiting(), [one for one in self._line() if not one.hour][-1:]
+        before = [one for one in waiting if marks and one in marks[0].ancestors]
+        points = [(mark, before) for mark in marks if before]
+        return points + [(one, [one]) for one in waiting if one not in before]
 
     def _below(self, change: Commit) -> Version:
         """Return what a change is based on: what is below expired commits."""
@@ -137,9 +126,6 @@ class Ingesting(Lake):
         """Return the first commit of a line of changes on the target."""
         return self.make(self.target.version, self.target, takes=self.target)
 
-    def _place(self, commit: Commit) -> Commit:
-        return self.move(INGEST, commit)
-
     # ticks
 
     def put(self, writes: Writes) -> None:
@@ -148,7 +134,7 @@ class Ingesting(Lake):
 
     def _ensure(self) -> None:
         if INGEST not in self.branches:
-            self.since = self._place(self._mark())
+            self.since = self.move(INGEST, self._mark())
 
     def tick(self, hour: str, on_refusal: str, on_conflict: str) -> Commit | None:
         self._ensure()
@@ -184,7 +170,7 @@ class Ingesting(Lake):
             kept = {path: text for path, text in change.writes.items() if path not in lost}
             head = self._change(head, kept, change.hour)
             self.hours.setdefault(change.hour, Hour()).commits.append(head)
-        self.since = self._place(head)
+        self.since = self.move(INGEST, head)
 
     def _take(self) -> bool:
         """Merge the target into the branch; return whether the branch did not have it."""
@@ -216,7 +202,7 @@ class Ingesting(Lake):
         if lost:
             rows = {(change.hour, path) for change in waiting for path in change.writes}
             self._set_aside(lost, {row for row in rows if row[1] in lost})
-        self._place(self.make(version, head, target, takes=target))
+        self.move(INGEST, self.make(version, head, target, takes=target))
         return True
 
     def _change(self, parent: Commit, writes: Writes, hour: str) -> Commit:
@@ -251,7 +237,7 @@ class Ingesting(Lake):
         }
         commit = self._change(head, kept, hour)
         if not commit.version.same(head.version):
-            self._keep(self._place(commit))
+            self._keep(self.move(INGEST, commit))
         elif hour not in self.hours:
             self.hours[hour] = Hour(behind=self.waiting()[-1:])
         self.since = there.head
@@ -306,12 +292,12 @@ class Ingesting(Lake):
 
     def _publish_point(self, source: Commit, version: Version, hour: str) -> Commit:
         """Publish a version, unless the gate refuses it."""
-        self._judge(version)
+        if self._is_bad(version):
+            raise Fails("GateFailedError")
         return self.move("main", self.make(version, self.target, source, hour=hour, lands=True))
 
-    def _judge(self, version: Version) -> None:
-        if BAD in version.changes(self.target.version).values():
-            raise Fails("GateFailedError")
+    def _is_bad(self, version: Version) -> bool:
+        return BAD in version.changes(self.target.version).values()
 
     # quarantine
 
@@ -321,9 +307,7 @@ class Ingesting(Lake):
         for change in changes if len(changes) > 1 else ():
             equal = _equal(change.writes, version.texts, self._below(change).texts)
             version = version.written({path: change.writes[path] for path in equal})
-            try:
-                self._judge(version)
-            except Fails:
+            if self._is_bad(version):
                 return [change]
         return changes
 
@@ -346,7 +330,7 @@ class Ingesting(Lake):
             was = self._below(change)
             gone = _equal(change.writes, change.writes, version.texts)
             version = version.put({path: was.files.get(path) for path in gone})
-        self._place(self.make(version, head, removes=tuple(changes)))
+        self.move(INGEST, self.make(version, head, removes=tuple(changes)))
 
     def _shelve(self, name: str, version: Version, base: Commit) -> None:
         """Start the branch of a quarantine, perhaps again."""
@@ -370,13 +354,11 @@ class Ingesting(Lake):
 
     def _set_aside(self, writes: Writes, rows: set[tuple[str, str]], name: str = "") -> None:
         """Put writes on the shelf, which is made again on the target."""
-        name = next(iter([name] if name else self._shelves()), "")
-        latest = max(hour for hour, _ in rows)
-        target = self.target
-        if not name:
-            name = self._free_name(latest)
-            self.quarantines[name] = Quarantine(latest)
-            self._shelve(name, target.version, target)
+        latest, target = max(hour for hour, _ in rows), self.target
+        name = next(iter([name] if name else self._shelves()), self._free_name(latest))
+        if name not in self.quarantines:
+            self.quarantines[name] = Quarantine(latest, base=target)
+            self.move(name, target)
         shelf, there = self.quarantines[name], self.branches[name].head
         shelf.policy = self.policy
         self.aside |= {(hour, path, name) for hour, path in rows}

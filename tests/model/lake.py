@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from tests.harness.merge_model import UNSURE, MergeModel
-from tests.model.versions import CONFLICT, Fails, Place, Value, Version, Writes, merged
+from tests.model.versions import CONFLICT, Fails, Value, Version, Writes, merged
 
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
@@ -105,19 +105,15 @@ class Branch:
 
 @dataclass(eq=False)
 class Publish:
-    """A publish: its commit, its target, the publish whose claims it left there, or itself.
+    """A publish: its commit, its target, and whether it changed files or claims there.
 
     The run's record notes its rollback.
     """
 
     commit: Commit
     into: str
-    on: "Publish | None" = None
-    noted: "tuple[Commit, int] | None" = None
-
-    @property
-    def changed(self) -> bool:
-        return self.on is self
+    changed: bool
+    noted: tuple[Commit, int] | None = None
 
 
 @dataclass
@@ -155,16 +151,12 @@ class Handle(NamedTuple):
 
 @dataclass(eq=False)
 class Try:
-    """A try of a step that was begun."""
+    """A try of a step: its attempt's opener, what it forked, and that without its earlier work."""
 
-    handle: Handle
+    who: int
     step: str
     fork: Version
-
-    @property
-    def start(self) -> Version:
-        """What the step reads."""
-        return self.fork.withdraw(self.handle.key, self.step)
+    start: Version
 
 
 class Lake:
@@ -291,11 +283,6 @@ class Lake:
         head = self.branch(branch).head
         return self.move(branch, self.make(head.version, head, packed=True))
 
-    def unpack(self, label: int, branch: str) -> None:
-        del self.made[label]
-        self.moves[branch].pop()
-        self.branches[branch].head = self.branches[branch].head.parents[0]
-
     def merge(self, source: str, into: str) -> Commit:
         one, other = self.branch(source).head, self.branch(into).head
         if one in other.ancestors:
@@ -327,19 +314,10 @@ class Lake:
         files = {(path, value.content): value for one in best for path, value in one.version.tree}
         texts = {path: merges.outcomes(best, path) for path, _ in files}
         unsure = {path for path, found in texts.items() if len(found) > 1 or UNSURE in found}
-        rows: dict[str, dict[Any, Any]] = {}
-        for side in (best[0].version, best[-1].version):
-            for path, place in side.claims.items():
-                for claim, before in zip(place.claims, place.levels, strict=False):
-                    rows.setdefault(path, {})[claim[0]] = before, claim
-        claims = {}
-        for path, each in rows.items():
-            befores, stack = zip(*each.values(), strict=True)
-            claims[path] = Place((*befores, None), stack)
         values = {
             path: files.get((path, *found)) for path, found in texts.items() if path not in unsure
         }
-        return Version(claims).put(values), unsure
+        return Version(best[0].version.claims | best[-1].version.claims).put(values), unsure
 
     def revert(self, commit: int, on: str) -> Commit:
         return self._pick(on, _found(self.made, commit), revert=True)
@@ -415,10 +393,15 @@ class Lake:
         run = self.runs[handle.key]
         return run, run.state if handle.attempt == run.attempt else ""
 
-    def _working(self, who: int) -> Run:
+    def _allowed(self, who: int, *states: str) -> Run:
+        """Return the run of a handle, if its attempt is the latest one and in one of these states."""
         run, state = self._attempt(who)
-        if state != "OPEN":
+        if state not in states:
             raise Fails(FENCED)
+        return run
+
+    def _working(self, who: int) -> Run:
+        run = self._allowed(who, "OPEN")
         run.worked = self.hour
         if run.frozen:
             raise Fails(FENCED)
@@ -459,16 +442,16 @@ class Lake:
 
     def begin(self, who: int, step: str) -> Try:
         run = self._working(who)
-        work = Try(self.handles[who], step, run.head.version)
-        self._check_bytes(work.start, work.fork)
-        run.tries[step] = work
-        return work
+        head = run.head.version
+        start = head.withdraw(run.key, step)
+        self._check_bytes(start, head)
+        run.tries[step] = Try(who, step, head, start)
+        return run.tries[step]
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
         work = _found(self.tries, attempt)
-        run = self.runs[work.handle.key]
-        alive = run.state == "OPEN" and run.attempt == work.handle.attempt
-        if not alive or run.frozen or run.tries.get(work.step) is not work:
+        run = self._allowed(work.who, "OPEN")
+        if run.frozen or run.tries.get(work.step) is not work:
             raise Fails(FENCED)
         run.worked = self.hour
         return self._join(run, work, writes)
@@ -484,8 +467,8 @@ class Lake:
         return run.head
 
     def step(self, who: int, step: str, writes: Writes) -> Commit | None:
-        work = self.begin(who, step)
-        return self._join(self.runs[work.handle.key], work, writes)
+        run, work = self._attempt(who)[0], self.begin(who, step)
+        return self._join(run, work, writes)
 
     def failing_step(self, who: int, step: str, writes: Writes) -> None:
         del writes
@@ -521,19 +504,15 @@ class Lake:
         if run.head is not run.base:
             commit = self.make(version, target, run.head, publishes=run.key)
             self.move(run.into, commit)
-        publish = Publish(commit, run.into)
         same = version.texts == target.version.texts and run.work(commit) == run.work(target)
-        publish.on = self._standing(run, run.into, target) if same else publish
-        run.publishes.append(publish)
+        run.publishes.append(Publish(commit, run.into, not same))
         run.state = "PUBLISHED"
         return commit if commit is not target else None
 
     def _standing(self, run: Run, into: str, head: Commit) -> Publish | None:
-        """Return the latest publish that changed a target, if it stands there."""
-        changed = [one for one in run.publishes if one.changed and one.into == into]
-        if not changed or run.work(changed[-1].commit) != run.work(head):
-            return None
-        return changed[-1]
+        """Return the latest publish that changed a target, if the run's work is as it left it."""
+        changed = [one for one in run.publishes if one.changed and one.into == into][-1:]
+        return next((one for one in changed if run.work(one.commit) == run.work(head)), None)
 
     def close(self, who: int) -> None:
         run, state = self._attempt(who)
@@ -541,17 +520,13 @@ class Lake:
             self._park(run, gone=run.drop)
 
     def park(self, who: int) -> None:
-        run, state = self._attempt(who)
-        if state in ("", "REAPED"):
-            raise Fails(FENCED)
-        if state == "OPEN":
+        run = self._allowed(who, "OPEN", "PARKED", "PUBLISHED", "ROLLED_BACK")
+        if run.state == "OPEN":
             self._park(run)
 
     def renew(self, who: int) -> None:
-        run, state = self._attempt(who)
-        if state in ("", "REAPED", "PARKED"):
-            raise Fails(FENCED)
-        if state == "OPEN":
+        run = self._allowed(who, "OPEN", "PUBLISHED", "ROLLED_BACK")
+        if run.state == "OPEN":
             run.worked = self.hour
 
     def abandon(self, key: str) -> None:
@@ -564,37 +539,30 @@ class Lake:
         return _found(self.runs, key, "RunNotFoundError")
 
     def rollback(self, key: str, into: str = "") -> Commit:
-        run = self._known(key)
-        mine = [publish for publish in run.publishes if into in ("", publish.into)]
-        if not mine:
-            raise Fails(STATE)
-        return self._roll_back(run, mine)
+        return self._roll_back(self._known(key), into)
 
     def rollback_commit(self, commit: int) -> Commit:
         made = _found(self.made, commit)
         if not made.publishes:
             raise Fails("RunNotFoundError")
         run = self._known(made.publishes)
-        chosen = next((one for one in run.publishes if one.commit is made), None)
-        if chosen is None:
-            raise Fails(SKIP)
-        mine = [publish for publish in run.publishes if publish.into == chosen.into]
-        return self._roll_back(run, mine, chosen)
+        chosen = _found({one.commit: one for one in reversed(run.publishes)}, made)
+        return self._roll_back(run, chosen.into, chosen)
 
-    def _roll_back(self, run: Run, mine: list[Publish], chosen: Publish | None = None) -> Commit:
+    def _roll_back(self, run: Run, into: str, chosen: Publish | None = None) -> Commit:
+        mine = [publish for publish in run.publishes if into in ("", publish.into)]
+        if not mine:
+            raise Fails(STATE)
         last = mine[-1]
         if last.into not in self.branches:
             raise Fails(f"{STATE}|RefNotFoundError|{UNCHANGED}")
         head = self.branches[last.into].head
         standing = self._standing(run, last.into, head)
+        on = self._standing(run, last.into, last.commit)
+        publish = chosen or standing or on
         changed_before = any(one.changed and one.into == last.into for one in mine)
-        publish = chosen or standing or last.on
-        lost = last.commit not in head.ancestors
-        if (
-            (publish is None or publish is not standing)
-            and not last.changed
-            and (lost or (changed_before and not last.on))
-        ):
+        lost = last.commit not in head.ancestors or (changed_before and not on)
+        if lost and not last.changed and not (publish and publish is standing):
             raise Fails(SKIP)  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
             raise Fails(UNCHANGED)
@@ -621,7 +589,8 @@ class Lake:
         stands = last is publish or (
             last.commit in commit.ancestors and run.work(last.commit) == run.work(publish.commit)
         )
-        if run.state == "PUBLISHED" and last.on is publish and stands:
+        on = self._standing(run, last.into, last.commit)
+        if run.state == "PUBLISHED" and on is publish and stands:
             run.state = "ROLLED_BACK"
 
 
