@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
-from tests.model.lake import SKIP, Commit, Lake, best_of
+from tests.model.lake import SKIP, Commit, Lake, best_of, found
 from tests.model.versions import CONFLICT, Fails, Value, Version, Writes
 
 INGEST = "ingest"
@@ -65,8 +65,9 @@ class Ingesting(Lake):
         super().__init__()
         self.hours: dict[str, Hour] = {}
         self.quarantines: dict[str, Quarantine] = {}
-        self.aside: set[tuple[str, str, str]] = set()
+        self.aside: list[tuple[str, str, str]] = []
         """Each hour and path that was set aside, with the shelf."""
+        self.shelves: dict[str, None] = {}
         self.held = False
         self.since = self.target
         """The commit after which the staged writes came."""
@@ -157,6 +158,7 @@ class Ingesting(Lake):
             if one.released is not None and one.released not in self.target.ancestors:
                 self.move(name, one.released.parents[1])
                 one.released = None
+                self.shelves.setdefault(name)
         changes, head = self.waiting(), self._mark()
         for change in changes:
             was, there = self._below(change).texts, head.version.texts
@@ -179,29 +181,25 @@ class Ingesting(Lake):
             return False
         others, (base, unsure) = self._others(head), self.bases(target, head)
         sides = base.texts, head.version.texts, target.version.texts
-        files: dict[str, Value | None] = {}
-        lost, waiting = {}, self.waiting()
+        rows = [(one, *write) for one in self.waiting() for write in one.writes.items()]
+        last = {path: text for _, path, text in rows}
         asserted = {
-            path: text
-            for change in waiting
-            for path, text in change.writes.items()
-            if self._below(change).texts.get(path) == text
+            path: text for one, path, text in rows if self._below(one).texts.get(path) == text
         }
+        files: dict[str, Value | None] = {}
+        lost = {}
         for path in {*base.files, *head.version.files}:
             was, ours, theirs = (side.get(path) for side in sides)
-            claimed = path in asserted and asserted[path] == ours
-            if ours == theirs or (ours == was and path not in unsure and not claimed):
-                continue
-            if self.policy == "ingest" or was == theirs or path not in others:
-                files[path] = head.version.files.get(path)
-            else:
-                lost[path] = ours
-        last = {path: text for change in waiting for path, text in change.writes.items()}
+            kept = ours == was and path not in unsure and asserted.get(path) != ours
+            if ours != theirs and not kept:
+                if self.policy == "ingest" or was == theirs or path not in others:
+                    files[path] = head.version.files.get(path)
+                else:
+                    lost[path] = ours
         version = target.version.put(files)
         version = version.claim_equal(_WRITER, _equal(last, last, target.version.texts))
         if lost:
-            rows = {(change.hour, path) for change in waiting for path in change.writes}
-            self._set_aside(lost, {row for row in rows if row[1] in lost})
+            self._set_aside(lost, {(one.hour, path) for one, path, _ in rows if path in lost})
         self.move(INGEST, self.make(version, head, target, takes=target))
         return True
 
@@ -271,23 +269,21 @@ class Ingesting(Lake):
     def _publish(self, *, hold: bool) -> None:
         while points := self.points():
             held = hold and self.held
-            point, changes = points[0]
-            if held:
-                point, changes = points[-1][0], self.waiting()
+            point, changes = (points[-1][0], self.waiting()) if held else points[0]
             for change in changes:
                 self._keep(change)
+            hour = max(change.hour for change in changes)
             try:
-                hour = max(change.hour for change in changes)
                 self._publish_point(point, self.merge_of(point, self.target), hour)
             except Fails as error:
                 if str(error) == CONFLICT and self._take():
-                    continue
-                if not hold:
+                    pass
+                elif not hold:
                     self._quarantine(self._refused(changes), point)
-                    continue
-                self.held = True
-                if held or len(points) == 1:
-                    return
+                else:
+                    self.held = True
+                    if held or len(points) == 1:
+                        return
         self.held = False
 
     def _publish_point(self, source: Commit, version: Version, hour: str) -> Commit:
@@ -347,10 +343,11 @@ class Ingesting(Lake):
 
     def _shelves(self) -> list[str]:
         """Return the open quarantines of writes that conflict with others."""
-        return [name for name, one in self._open().items() if one.policy]
+        there = self._open()
+        return [name for name in self.shelves if name in there and there[name].policy]
 
     def _changes_on(self, name: str) -> dict[str, str | None]:
-        return self.branches[name].head.version.changes(self.quarantines[name].base.version)
+        return self.branch(name).head.version.changes(self.quarantines[name].base.version)
 
     def _set_aside(self, writes: Writes, rows: set[tuple[str, str]], name: str = "") -> None:
         """Put writes on the shelf, which is made again on the target."""
@@ -358,10 +355,11 @@ class Ingesting(Lake):
         name = next(iter([name] if name else self._shelves()), self._free_name(latest))
         if name not in self.quarantines:
             self.quarantines[name] = Quarantine(latest, base=target)
+            self.shelves = {name: None}
             self.move(name, target)
         shelf, there = self.quarantines[name], self.branches[name].head
         shelf.policy = self.policy
-        self.aside |= {(hour, path, name) for hour, path in rows}
+        self.aside += [(*row, name) for row in sorted(rows)]
         version = target.version.written({**self._changes_on(name), **writes})
         if shelf.base is not target or version.texts != there.version.texts:
             shelf.hour = latest
@@ -372,17 +370,14 @@ class Ingesting(Lake):
 
     def release(self, name: str, strategy: str, on_refusal: str, on_conflict: str) -> Commit:
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
-        if name not in self.quarantines:
-            raise Fails("NotFoundError")
-        shelf = self.quarantines[name]
+        shelf = found(self.quarantines, name, "NotFoundError")
         if strategy and not shelf.policy:
             raise Fails(SKIP)  # strategies of merges are not modelled
         if shelf.released is not None:
             return shelf.released
         with suppress(Fails):  # nothing differs
             self.commit(name)
-        self.branch(name)
-        self._bring_up(name)
+        self._bring_up(name, shelf)
         head, target, writes = self.branches[name].head, self.target.version, self._changes_on(name)
         if not shelf.policy:
             version = self.merge_of(head, self.target)
@@ -397,16 +392,14 @@ class Ingesting(Lake):
         self.delete(name)
         return shelf.released
 
-    def _bring_up(self, name: str) -> None:
+    def _bring_up(self, name: str, shelf: Quarantine) -> None:
         """Make a quarantine again on the target, if the target has lost what it is on."""
-        base, writes, target = self.quarantines[name].base, self._changes_on(name), self.target
-        if base in target.ancestors:
-            return
-        was, now = base.version.texts, target.version.texts
-        clash = (now.get(path) not in (was.get(path), text) for path, text in writes.items())
-        if any(clash) and not self.quarantines[name].policy:
-            raise Fails(CONFLICT)
-        self._shelve(name, target.version.written(writes), target)
+        was, now = shelf.base.version, self.target.version
+        version = now.written(self._changes_on(name))
+        if shelf.base not in self.target.ancestors:
+            if version.changes(now).keys() & now.changes(was).keys() and not shelf.policy:
+                raise Fails(CONFLICT)
+            self._shelve(name, version, self.target)
 
     # hours
 
@@ -437,12 +430,13 @@ class Ingesting(Lake):
     def _state(self, hour: str) -> tuple[object, ...]:
         record = self.hours.get(hour, Hour())
         inside, rows = self._inside(record), [row for row in self.aside if row[0] == hour]
-        paths, names = ({row[at] for row in rows} for at in (1, 2))
+        paths, names = ([row[at] for row in rows] for at in (1, 2))
         aside = {
             path: name
-            for name in self._shelves()
-            if name in names and not inside
-            for path in paths.intersection(self._changes_on(name))
+            for name in dict.fromkeys(names)
+            if name in self._shelves() and not inside
+            for path in self._changes_on(name)
+            if path in paths
         }
         last = (record.commits or record.behind)[-1:]
         published = self._published(record)
@@ -479,8 +473,12 @@ class Ingesting(Lake):
 
     def restore(self) -> None:
         super().restore()
-        self.hours, self.aside, self.held = {}, set(), False
+        self.hours, self.aside, self.held = {}, [], False
         self.quarantines = dict(sorted(self._open().items()))
+        self.shelves = dict.fromkeys(self.quarantines)
+        if INGEST in self.branches:
+            line = self.branches[INGEST].head.line()
+            self.since = next(one for one in line if not (one.takes or one.removes))
 
 
 def _equal(paths: Iterable[str], one: Writes, other: Writes) -> list[str]:

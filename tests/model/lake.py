@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from tests.harness.merge_model import UNSURE, MergeModel
-from tests.model.versions import CONFLICT, Fails, Value, Version, Writes, merged
+from tests.model.versions import CONFLICT, Fails, Place, Value, Version, Writes, merged
 
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
@@ -84,11 +84,11 @@ def best_of(one: Commit, other: Commit) -> list[Commit]:
 
 def standing_reverts(head: Commit) -> dict[Commit, Commit]:
     """Return the commits that a line reverts, each with the revert that nothing reverts."""
-    found: dict[Commit, Commit] = {}
+    reverts: dict[Commit, Commit] = {}
     for commit in head.line():
-        if commit.reverts is not None and commit not in found:
-            found.setdefault(commit.reverts, commit)
-    return found
+        if commit.reverts is not None and commit not in reverts:
+            reverts.setdefault(commit.reverts, commit)
+    return reverts
 
 
 @dataclass
@@ -189,7 +189,7 @@ class Lake:
         return commit
 
     def branch(self, name: str) -> Branch:
-        return _found(self.branches, name, "RefNotFoundError")
+        return found(self.branches, name, "RefNotFoundError")
 
     def make(self, version: Version, *parents: Commit, **metadata: Any) -> Commit:
         self._check_bytes(version, *(parent.version for parent in parents))
@@ -248,11 +248,11 @@ class Lake:
 
     def copy(self, branch: str, source: str, old: str, new: str) -> None:
         files = self.branch(source).head.version.texts
-        self.stage(branch, {new: _found(files, old, "ObjectNotFoundError")})
+        self.stage(branch, {new: found(files, old, "ObjectNotFoundError")})
 
     def rename(self, branch: str, old: str, new: str) -> None:
         files = self.branch(branch).files()
-        self.stage(branch, {new: _found(files, old, "ObjectNotFoundError"), old: None})
+        self.stage(branch, {new: found(files, old, "ObjectNotFoundError"), old: None})
 
     def fork(self, branch: str, source: str) -> Commit:
         head = self.branch(source).head
@@ -273,7 +273,7 @@ class Lake:
         self.move(branch, *before)
 
     def reset(self, branch: str, to: int) -> None:
-        commit = _found(self.made, to)
+        commit = found(self.made, to)
         there = self.branch(branch)
         self._named(commit)
         there.staged = {}
@@ -313,17 +313,23 @@ class Lake:
         merges.parents = {commit: commit.parents for commit in every}
         files = {(path, value.content): value for one in best for path, value in one.version.tree}
         texts = {path: merges.outcomes(best, path) for path, _ in files}
-        unsure = {path for path, found in texts.items() if len(found) > 1 or UNSURE in found}
+        unsure = {path for path, each in texts.items() if len(each) > 1 or UNSURE in each}
         values = {
-            path: files.get((path, *found)) for path, found in texts.items() if path not in unsure
+            path: files.get((path, *each)) for path, each in texts.items() if path not in unsure
         }
-        return Version(best[0].version.claims | best[-1].version.claims).put(values), unsure
+        claims: dict[str, Place] = {}
+        for side in (best[0].version, best[-1].version):
+            for path, place in side.claims.items():
+                rows = (claims.get(path, Place()).rows() | place.rows()).values()
+                levels = (*(before for _, before in rows), None)
+                claims[path] = Place(levels, tuple(claim for claim, _ in rows))
+        return Version(claims).put(values), unsure
 
     def revert(self, commit: int, on: str) -> Commit:
-        return self._pick(on, _found(self.made, commit), revert=True)
+        return self._pick(on, found(self.made, commit), revert=True)
 
     def pick(self, commit: int, onto: str) -> Commit:
-        return self._pick(onto, _found(self.made, commit))
+        return self._pick(onto, found(self.made, commit))
 
     def _pick(self, name: str, change: Commit, *, revert: bool = False) -> Commit:
         if not change.parents:
@@ -389,7 +395,7 @@ class Lake:
 
     def _attempt(self, who: int) -> tuple[Run, str]:
         """Return the run of a handle, and its state; "" if the attempt is over."""
-        handle = _found(self.handles, who)
+        handle = found(self.handles, who)
         run = self.runs[handle.key]
         return run, run.state if handle.attempt == run.attempt else ""
 
@@ -449,7 +455,7 @@ class Lake:
         return run.tries[step]
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
-        work = _found(self.tries, attempt)
+        work = found(self.tries, attempt)
         run = self._allowed(work.who, "OPEN")
         if run.frozen or run.tries.get(work.step) is not work:
             raise Fails(FENCED)
@@ -536,17 +542,17 @@ class Lake:
         self._park(run, gone=True)
 
     def _known(self, key: str) -> Run:
-        return _found(self.runs, key, "RunNotFoundError")
+        return found(self.runs, key, "RunNotFoundError")
 
     def rollback(self, key: str, into: str = "") -> Commit:
         return self._roll_back(self._known(key), into)
 
     def rollback_commit(self, commit: int) -> Commit:
-        made = _found(self.made, commit)
+        made = found(self.made, commit)
         if not made.publishes:
             raise Fails("RunNotFoundError")
         run = self._known(made.publishes)
-        chosen = _found({one.commit: one for one in reversed(run.publishes)}, made)
+        chosen = found({one.commit: one for one in reversed(run.publishes)}, made)
         return self._roll_back(run, chosen.into, chosen)
 
     def _roll_back(self, run: Run, into: str, chosen: Publish | None = None) -> Commit:
@@ -594,7 +600,7 @@ class Lake:
             run.state = "ROLLED_BACK"
 
 
-def _found(those: Mapping[Any, Any], name: object, error: str = SKIP) -> Any:
+def found(those: Mapping[Any, Any], name: object, error: str = SKIP) -> Any:
     if name not in those:
         raise Fails(error)
     return those[name]

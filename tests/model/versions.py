@@ -54,6 +54,12 @@ class Place(NamedTuple):
         """Return the contents that the writers claim."""
         return {writer: content(value) for writer, value in self.claims}
 
+    def rows(self):
+        """Return the claims by writer, each with what stood before it."""
+        return {
+            one[0]: (one, before) for one, before in zip(self.claims, self.levels, strict=False)
+        }
+
     def put(self, value: Value | None) -> "Place":
         """Replace the file."""
         return Place((*self.levels[:-1], value), self.claims)
