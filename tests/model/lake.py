@@ -105,15 +105,11 @@ class Branch:
 
 @dataclass(eq=False)
 class Publish:
-    """A publish: its commit, its target, and whether it changed files or claims there.
-
-    The run's record notes its rollback.
-    """
+    """A publish: its commit, its target, and whether it changed files or claims there."""
 
     commit: Commit
     into: str
     changed: bool
-    noted: tuple[Commit, int] | None = None
 
 
 @dataclass
@@ -456,10 +452,9 @@ class Lake:
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
         work = found(self.tries, attempt)
-        run = self._allowed(work.who, "OPEN")
-        if run.frozen or run.tries.get(work.step) is not work:
+        run = self._working(work.who)
+        if run.tries.get(work.step) is not work:
             raise Fails(FENCED)
-        run.worked = self.hour
         return self._join(run, work, writes)
 
     def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
@@ -572,32 +567,20 @@ class Lake:
             raise Fails(SKIP)  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
             raise Fails(UNCHANGED)
+        commit = None
         if publish is not standing:
             if publish.commit not in head.ancestors:
                 raise Fails(STATE if last.changed else f"{STATE}|{UNCHANGED}")
-            reverts = standing_reverts(head)
-            if publish.commit in reverts:
-                self._note(run, publish, reverts[publish.commit])
-                return reverts[publish.commit]
-            now = run.work(head)
-            if now != run.work(publish.commit):
+            commit, now = standing_reverts(head).get(publish.commit), run.work(head)
+            if commit is None and now != run.work(publish.commit):
                 withdrawn = now == publish.commit.below.work(run.key)
                 raise Fails(STATE if withdrawn else CONFLICT)
-        commit = self._pick(last.into, publish.commit, revert=True)
-        self._note(run, publish, commit)
-        return commit
-
-    def _note(self, run: Run, publish: Publish, commit: Commit) -> None:
-        now = commit, len(run.publishes)
-        if publish.noted == now:
-            return
-        publish.noted, run.parked, last = now, self.hour, run.publishes[-1]
-        stands = last is publish or (
-            last.commit in commit.ancestors and run.work(last.commit) == run.work(publish.commit)
-        )
-        on = self._standing(run, last.into, last.commit)
-        if run.state == "PUBLISHED" and on is publish and stands:
+        commit = commit or self._pick(last.into, publish.commit, revert=True)
+        last = run.publishes[-1]
+        is_left = self._standing(run, last.into, last.commit) is publish
+        if run.state == "PUBLISHED" and is_left and last.commit in commit.ancestors:
             run.state = "ROLLED_BACK"
+        return commit
 
 
 def found(those: Mapping[Any, Any], name: object, error: str = SKIP) -> Any:
