@@ -435,7 +435,7 @@ class Drawer:
             return None
         name = self.draw.choice(names)
         strategies = (
-            ("source-wins", "dest-wins", "") if self.lake.quarantines[name].policy else ("",)
+            ("",) if self.lake.quarantines[name].commits else ("source-wins", "dest-wins", "")
         )
         return {"name": name, "strategy": self.draw.choice(strategies), **self.policies}
 

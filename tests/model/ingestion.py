@@ -41,19 +41,17 @@ class Hour:
 
 @dataclass
 class Quarantine:
-    """A refused change, or the writes that conflict with others, by the policy that set them aside.
+    """A refused change, or else a shelf, with the writes that conflict with others.
 
     Attributes:
         hour: The hour that its release announces.
         commits: The refused change.
-        policy: The policy.
         base: The commit of the target that its branch starts from.
         released: The commit that released it.
     """
 
     hour: str
     commits: tuple[Commit, ...] = ()
-    policy: str = ""
     base: Commit | None = None
     released: Commit | None = None
 
@@ -196,8 +194,7 @@ class Ingesting(Lake):
                     files[path] = head.version.files.get(path)
                 else:
                     lost[path] = ours
-        version = target.version.put(files)
-        version = version.claim_equal(_WRITER, _equal(last, last, target.version.texts))
+        version = target.version.claim_equal(_WRITER, last).put(files)
         if lost:
             self._set_aside(lost, {(one.hour, path) for one, path, _ in rows if path in lost})
         self.move(INGEST, self.make(version, head, target, takes=target))
@@ -205,13 +202,12 @@ class Ingesting(Lake):
 
     def _change(self, parent: Commit, writes: Writes, hour: str) -> Commit:
         """Return a commit of writes."""
-        version = parent.version.written(writes)
-        equal = _equal(writes, version.texts, parent.version.texts)
-        version = version.claim_equal(_WRITER, equal)
+        was = parent.version.texts
+        version = parent.version.claim_equal(_WRITER, writes).written(writes)
         claimed = {
             path: text
             for path, text in writes.items()
-            if path not in equal or _WRITER in version.at(path).work()
+            if was.get(path) != text or _WRITER in version.at(path).work()
         }
         return self.make(version, parent, hour=hour, writes=claimed)
 
@@ -228,11 +224,8 @@ class Ingesting(Lake):
             writes = {path: staged[path] for path, shelf in aside.items() if shelf == name}
             self._set_aside(writes, {(hour, path) for path in writes}, name)
         now = self.target.version.texts
-        kept = {
-            path: text
-            for path, text in staged.items()
-            if path not in aside or text == now.get(path)
-        }
+        lost = {path for path in aside if staged[path] != now.get(path)}
+        kept = {path: text for path, text in staged.items() if path not in lost}
         commit = self._change(head, kept, hour)
         if not commit.version.same(head.version):
             self._keep(self.move(INGEST, commit))
@@ -335,16 +328,12 @@ class Ingesting(Lake):
 
     def _open(self) -> dict[str, Quarantine]:
         """Return the quarantines that are neither released nor deleted."""
-        return {
-            name: one
-            for name, one in self.quarantines.items()
-            if one.released is None and name in self.branches
-        }
+        return {name: one for name, one in self.quarantines.items() if name in self.branches}
 
     def _shelves(self) -> list[str]:
         """Return the open quarantines of writes that conflict with others."""
         there = self._open()
-        return [name for name in self.shelves if name in there and there[name].policy]
+        return [name for name in self.shelves if name in there and not there[name].commits]
 
     def _changes_on(self, name: str) -> dict[str, str | None]:
         return self.branch(name).head.version.changes(self.quarantines[name].base.version)
@@ -358,7 +347,6 @@ class Ingesting(Lake):
             self.shelves = {name: None}
             self.move(name, target)
         shelf, there = self.quarantines[name], self.branches[name].head
-        shelf.policy = self.policy
         self.aside += [(*row, name) for row in sorted(rows)]
         version = target.version.written({**self._changes_on(name), **writes})
         if shelf.base is not target or version.texts != there.version.texts:
@@ -371,7 +359,7 @@ class Ingesting(Lake):
     def release(self, name: str, strategy: str, on_refusal: str, on_conflict: str) -> Commit:
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
         shelf = found(self.quarantines, name, "NotFoundError")
-        if strategy and not shelf.policy:
+        if strategy and shelf.commits:
             raise Fails(SKIP)  # strategies of merges are not modelled
         if shelf.released is not None:
             return shelf.released
@@ -379,14 +367,14 @@ class Ingesting(Lake):
             self.commit(name)
         self._bring_up(name, shelf)
         head, target, writes = self.branches[name].head, self.target.version, self._changes_on(name)
-        if not shelf.policy:
+        brought = target.written(writes)
+        if shelf.commits:
             version = self.merge_of(head, self.target)
+        elif not strategy and brought.texts != target.texts:
+            raise Fails(CONFLICT)
         else:
-            equal = _equal(writes, writes, target.texts)
-            if not strategy and len(equal) < len(writes):
-                raise Fails(CONFLICT)
-            version = target.written(writes if strategy == "source-wins" else {})
-            version = version.claim_equal(_WRITER, equal)
+            version = target.claim_equal(_WRITER, writes)
+            version = version.written(writes if strategy == "source-wins" else {})
         shelf.released = self._publish_point(head, version, shelf.hour)
         self._take()
         self.delete(name)
@@ -397,30 +385,25 @@ class Ingesting(Lake):
         was, now = shelf.base.version, self.target.version
         version = now.written(self._changes_on(name))
         if shelf.base not in self.target.ancestors:
-            if version.changes(now).keys() & now.changes(was).keys() and not shelf.policy:
+            if version.changes(now).keys() & now.changes(was).keys() and shelf.commits:
                 raise Fails(CONFLICT)
             self._shelve(name, version, self.target)
 
     # hours
 
     def _inside(self, record: Hour) -> list[str]:
-        return [
-            name
-            for name, one in sorted(self._open().items())
-            if not set(one.commits).isdisjoint(record.commits)
-        ]
+        quarantines = self._open().items()
+        return [name for name, one in quarantines if {*one.commits} & {*record.commits}]
 
     def _published(self, record: Hour) -> Commit | None:
         """Return the commit that published an hour."""
         if not record.commits:
             return None
         last, target = record.commits[-1], self.target
-        over = [one for one in self.quarantines.values() if one.released and last in one.commits]
-        if over:
-            released = over[-1].released
-            return released if released in target.ancestors else None
-        line = [one for one in target.line() if last in one.ancestors]
-        return line[-1] if line else None
+        moved = [one for one in self.quarantines.values() if last in one.commits]
+        released = [one.released for one in moved if one.released][-1:]
+        line = [one for one in target.line() if last in one.ancestors][-1:]
+        return next((one for one in released or line if one in target.ancestors), None)
 
     def states(self) -> dict[str, tuple[object, ...]]:
         """Return the state of each hour, its late hours, its paths aside, and its quarantines."""
@@ -429,26 +412,23 @@ class Ingesting(Lake):
 
     def _state(self, hour: str) -> tuple[object, ...]:
         record = self.hours.get(hour, Hour())
-        inside, rows = self._inside(record), [row for row in self.aside if row[0] == hour]
-        paths, names = ([row[at] for row in rows] for at in (1, 2))
+        inside, published = self._inside(record), self._published(record)
+        rows = [] if inside else [(path, name) for each, path, name in self.aside if each == hour]
         aside = {
             path: name
-            for name in dict.fromkeys(names)
-            if name in self._shelves() and not inside
-            for path in self._changes_on(name)
-            if path in paths
+            for _, name in rows
+            if name in self._shelves()
+            for path in self._changes_on(name).keys() & dict(rows).keys()
         }
         last = (record.commits or record.behind)[-1:]
-        published = self._published(record)
         if inside:
             state = "quarantined"
         elif not published and last and last[0] in self.waiting():
             state = "held" if self.held else "committed"
+        elif aside and self.policy in ("hold", "quarantine"):
+            state = "held" if self.policy == "hold" else "quarantined"
         else:
             state = "published" if published else "empty"
-            for name in aside.values():
-                ends = {"hold": "held", "quarantine": "quarantined"}
-                state = ends.get(self.quarantines[name].policy, state)
         return state, sorted(record.late), sorted(aside), sorted({*inside, *aside.values()})
 
     def announced(self) -> dict[str, str] | None:

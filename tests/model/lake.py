@@ -231,9 +231,8 @@ class Lake:
     def commit(self, branch: str) -> Commit:
         there = self.branch(branch)
         head, staged, there.staged = there.head, there.staged, {}
-        version = head.version.written(staged)
-        equal = [path for path in staged if version.at(path) == head.version.at(path)]
-        return self._land(branch, version.claim_equal(("", branch), equal))
+        version = head.version.claim_equal(("", branch), staged).written(staged)
+        return self._land(branch, version)
 
     def _land(self, name: str, version: Version, **metadata: Any) -> Commit:
         """Commit a version on a branch, if it changes anything."""
@@ -289,8 +288,8 @@ class Lake:
         base, unsure = self.bases(one, other)
         version = merged(base, one.version, other.version, unsure=unsure)
         if one.version.claims == base.claims:
-            new, old, now = (side.texts for side in (one.version, base, other.version))
-            equal = [path for path in new if old.get(path) != new[path] == now.get(path)]
+            made, now = one.version.changes(base), other.version.texts
+            equal = {path: text for path, text in made.items() if text == now.get(path)}
             version = version.claim_equal(("", "merged"), equal)
         return version
 
@@ -410,8 +409,7 @@ class Lake:
         return run
 
     def _park(self, run: Run, *, gone: bool = False) -> None:
-        if run.state != "PARKED":
-            run.parked = self.hour
+        run.parked = self.hour
         run.state = "REAPED" if gone else "PARKED"
 
     def _has_fork(self, run: Run) -> bool:
@@ -429,7 +427,6 @@ class Lake:
                 self._park(run, gone=True)
 
     def open(self, key: str, into: str, drop: bool, owned: bool = False) -> Handle:
-        del owned  # by an owner of its own
         self.reap()
         target = self.branch(into).head
         run = self.runs.setdefault(key, Run(key, into, target, target))
@@ -472,7 +469,6 @@ class Lake:
         return self._join(run, work, writes)
 
     def failing_step(self, who: int, step: str, writes: Writes) -> None:
-        del writes
         self._working(who).tries.pop(step, None)
 
     def undo_step(self, who: int, step: str) -> Commit | None:
@@ -517,7 +513,7 @@ class Lake:
 
     def close(self, who: int) -> None:
         run, state = self._attempt(who)
-        if state in ("OPEN", "PARKED"):
+        if state == "OPEN" or (state == "PARKED" and run.drop):
             self._park(run, gone=run.drop)
 
     def park(self, who: int) -> None:

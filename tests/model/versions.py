@@ -165,9 +165,7 @@ class Version:
         places = {}
         for path, text in writes.items():
             place = self.at(path)
-            if self.texts.get(path) == text and (
-                text is None or dict(place.claims).get(writer) == place.value
-            ):
+            if content(place.value) == text and dict(place.claims).get(writer) == place.value:
                 continue
             place = place.withdraw([writer])
             value = next(
@@ -179,11 +177,11 @@ class Version:
             places[path] = place
         return self.changed(places)
 
-    def claim_equal(self, writer: Writer, paths: Collection[str]) -> "Version":
-        """Let a writer who is no run claim what stands at paths that others claim, too."""
-        claimed = [path for path in paths if self.at(path).work().keys() - {writer}]
-        texts = {path: self.texts[path] for path in claimed if path in self.texts}
-        return self.write(writer, texts, self.files)
+    def claim_equal(self, writer: Writer, writes: Writes) -> "Version":
+        """Let a writer who is no run claim files that it writes again and that others claim, too."""
+        equal = {path: text for path, text in writes.items() if text == self.texts.get(path, "")}
+        both = {path: equal[path] for path in equal if self.at(path).work().keys() - {writer}}
+        return self.write(writer, both, self.files)
 
     def withdraw(self, key: str, step: str) -> "Version":
         """Remove the claims of a step, as its retry does."""
