@@ -108,18 +108,15 @@ class Ingesting(Lake):
         return next((one.version for one in line if one not in self.expired), Version())
 
     def _others(self, since: Commit) -> set[str]:
-        """Return the paths that others changed on the target."""
+        """Return the paths that others changed on the target; none if ingestion wins over them."""
+        if self.policy == "ingest":
+            return set()
+        new = [one for one in self.target.line() if one not in since.ancestors]
+        last = {path: one for one in reversed(new) for path in one.version.changes(one.below)}
+        own = {one for one in new if one.lands or (one.reverts and one.reverts.lands)}
         base, unsure = self.bases(since, self.target)
         changed = {*self.target.version.changes(base), *unsure}
-        last: dict[str, Commit] = {}
-        for commit in self.target.line():
-            if commit not in since.ancestors:
-                last = dict.fromkeys(commit.version.changes(commit.below), commit) | last
-        return {
-            path
-            for path, one in last.items()
-            if path in changed and not (one.lands or (one.reverts and one.reverts.lands))
-        }
+        return {path for path in changed & last.keys() if last[path] not in own}
 
     def _mark(self) -> Commit:
         """Return the first commit of a line of changes on the target."""
@@ -139,11 +136,10 @@ class Ingesting(Lake):
         self._ensure()
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
         head, target = self.branches[INGEST].head, self.target
-        if not target.ancestors.issuperset(one.takes for one in self._line() if one.takes):
+        new = any(not one.lands for one in target.line() if one not in head.ancestors)
+        if any(one.takes and one.takes not in target.ancestors for one in self._line()):
             self._follow_back()
-        elif (self.branches[INGEST].staged or self.points()) and not all(
-            one.lands for one in target.line() if one not in head.ancestors
-        ):
+        elif new and (self.branches[INGEST].staged or self.points()):
             self._take()
         self._commit_hour(hour)
         self._publish(hold=on_refusal == "hold")
@@ -190,7 +186,7 @@ class Ingesting(Lake):
             was, ours, theirs = (side.get(path) for side in sides)
             kept = ours == was and path not in unsure and asserted.get(path) != ours
             if ours != theirs and not kept:
-                if self.policy == "ingest" or was == theirs or path not in others:
+                if was == theirs or path not in others:
                     files[path] = head.version.files.get(path)
                 else:
                     lost[path] = ours
@@ -235,8 +231,6 @@ class Ingesting(Lake):
 
     def _conflicts(self, staged: Writes) -> dict[str, str]:
         """Return the staged paths that are set aside, each with the shelf that has it, or ""."""
-        if self.policy == "ingest":
-            return {}
         others = self._others(self.since)
         was, now = self.since.version.texts, self.target.version.texts
         aside = {
@@ -328,7 +322,8 @@ class Ingesting(Lake):
 
     def _open(self) -> dict[str, Quarantine]:
         """Return the quarantines that are neither released nor deleted."""
-        return {name: one for name, one in self.quarantines.items() if name in self.branches}
+        there = [(name, one) for name, one in self.quarantines.items() if name in self.branches]
+        return {name: one for name, one in there if not one.released}
 
     def _shelves(self) -> list[str]:
         """Return the open quarantines of writes that conflict with others."""

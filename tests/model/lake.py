@@ -211,12 +211,8 @@ class Lake:
             made = getattr(self, name)(**arguments)
         except Fails as error:
             return str(error)
-        if isinstance(made, Commit):
-            self.made[label] = made
-        elif isinstance(made, Handle):
-            self.handles[label] = made
-        elif isinstance(made, Try):
-            self.tries[label] = made
+        labels: Any = {Commit: self.made, Handle: self.handles, Try: self.tries}
+        labels.get(type(made), {})[label] = made
         return ""
 
     # branches of users

@@ -189,8 +189,8 @@ class Version:
         return self.changed({path: self.at(path).withdraw([(key, step)]) for path in paths})
 
 
-def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: bool) -> Place | None:
-    """Do again at a path what a source did, or return None if the path does not allow it.
+def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: bool) -> Place:
+    """Do again at a path what a source did, if the path allows it.
 
     The claims of the rows come from the source. Each lies beneath those that lie on it there. What a
     revert returns lies beneath equal claims that came later. All else lies on top.
@@ -213,10 +213,12 @@ def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: boo
     if not more and content(rest) != content(new.value) != content(place.levels[at]):
         levels = *place.levels[:at], new.value, *place.levels[at + 1 :]
         place = Place(levels, place.claims)
-    return place if free or content(place.value) == under else None
+    if not free and content(place.value) != under:
+        raise Fails(CONFLICT)
+    return place
 
 
-def merged(  # noqa: C901 - one path after the other
+def merged(
     base: Version, source: Version, dest: Version, *, how: str = "", unsure: Collection[str] = ()
 ) -> Version:
     """Return the three-way merge by content, and of the claims beside it.
@@ -227,7 +229,7 @@ def merged(  # noqa: C901 - one path after the other
     The source of a "revert" is older than its base, that of a "join" is a step, and that of a "pick"
     is one commit. A revert or pick conflicts where the source only stopped claiming.
     """
-    places, conflicts = {}, []
+    places = {}
     moved = base.runs(dest)
     whole = set() if how in ("revert", "join") else moved & base.runs(source)
     newer = {  # the steps that have other work now
@@ -251,7 +253,7 @@ def merged(  # noqa: C901 - one path after the other
         brings = ours != theirs and (old != ours or path in unsure)
         clash = brings and (old != theirs or path in unsure)
         if clash and (how in ("revert", "pick") or same or not rows or rows & new.work().keys()):
-            conflicts.append(path)
+            raise Fails(CONFLICT)
         on_top = not now.claims or now.value == now.claims[-1][1]
         rows -= {
             one
@@ -261,12 +263,7 @@ def merged(  # noqa: C901 - one path after the other
         if same:
             places[path] = new
         elif rows or how == "revert":
-            place = _again(was, new, now, rows, revert=how == "revert")
-            places[path] = place or now
-            if place is None:
-                conflicts.append(path)
+            places[path] = _again(was, new, now, rows, revert=how == "revert")
         elif brings and not clash:
             places[path] = now.put(new.value)
-    if conflicts:
-        raise Fails(CONFLICT)
     return dest.changed(places)
