@@ -191,8 +191,8 @@ class Ingesting(Lake):
                 else:
                     lost[path] = ours
         version = target.version.claim_equal(_WRITER, last).put(files)
-        if lost:
-            self._set_aside(lost, {(one.hour, path) for one, path, _ in rows if path in lost})
+        if hours := {(one.hour, path) for one, path, _ in rows if path in lost}:
+            self._set_aside(lost, hours)
         self.move(INGEST, self.make(version, head, target, takes=target))
         return True
 
@@ -231,13 +231,9 @@ class Ingesting(Lake):
 
     def _conflicts(self, staged: Writes) -> dict[str, str]:
         """Return the staged paths that are set aside, each with the shelf that has it, or ""."""
-        others = self._others(self.since)
-        was, now = self.since.version.texts, self.target.version.texts
-        aside = {
-            path: ""
-            for path, text in staged.items()
-            if now.get(path) not in (text, was.get(path)) and path in others
-        }
+        moved = self.target.version.changes(self.since.version)
+        both = moved.keys() & staged.keys() & self._others(self.since)
+        aside = {path: "" for path in both if moved[path] != staged[path]}
         for name in reversed(self._shelves()):
             aside.update(dict.fromkeys(staged.keys() & self._changes_on(name).keys(), name))
         return aside

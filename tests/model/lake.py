@@ -356,9 +356,8 @@ class Lake:
             tree = commit.version.tree
             if tree not in trees or commit.version.claims not in claims:
                 self.expired.add(commit)
-            elif commit not in kept and commit.packed:
-                self.doubtful.add(commit)
             self.lost.update(value for _, value in tree - named)
+        self.doubtful |= {one for one in self.commits if one.packed} - kept - self.expired
 
     def needed(self) -> set[Commit]:
         return set()
@@ -495,8 +494,8 @@ class Lake:
             raise Fails("GateFailedError")
         run.state = "OPEN"
         if run.head is not run.base:
-            commit = self.make(version, target, run.head, publishes=run.key)
-            self.move(run.into, commit)
+            made = self.make(version, target, run.head, publishes=run.key)
+            commit = self.move(run.into, made)
         same = version.texts == target.version.texts and run.work(commit) == run.work(target)
         run.publishes.append(Publish(commit, run.into, not same))
         run.state = "PUBLISHED"
@@ -523,22 +522,19 @@ class Lake:
             run.worked = self.hour
 
     def abandon(self, key: str) -> None:
-        run = self._known(key)
+        run = found(self.runs, key, "RunNotFoundError")
         if run.state in ("PUBLISHED", "ROLLED_BACK"):
             raise Fails(STATE)
         self._park(run, gone=True)
 
-    def _known(self, key: str) -> Run:
-        return found(self.runs, key, "RunNotFoundError")
-
     def rollback(self, key: str, into: str = "") -> Commit:
-        return self._roll_back(self._known(key), into)
+        return self._roll_back(found(self.runs, key, "RunNotFoundError"), into)
 
     def rollback_commit(self, commit: int) -> Commit:
         made = found(self.made, commit)
         if not made.publishes:
             raise Fails("RunNotFoundError")
-        run = self._known(made.publishes)
+        run = found(self.runs, made.publishes, "RunNotFoundError")
         chosen = found({one.commit: one for one in reversed(run.publishes)}, made)
         return self._roll_back(run, chosen.into, chosen)
 
