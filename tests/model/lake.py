@@ -105,11 +105,15 @@ class Branch:
 
 @dataclass(eq=False)
 class Publish:
-    """A publish: its commit, its target, and whether it changed files or claims there."""
+    """A publish: its commit, its target, and whether it changed files or claims there.
+
+    A rollback is noted once; that restarts the time to live of a run that is parked.
+    """
 
     commit: Commit
     into: str
     changed: bool
+    noted: tuple[Commit, int] | None = None
 
 
 @dataclass
@@ -564,7 +568,9 @@ class Lake:
                 withdrawn = now == publish.commit.below.work(run.key)
                 raise Fails(STATE if withdrawn else CONFLICT)
         commit = commit or self._pick(last.into, publish.commit, revert=True)
-        last = run.publishes[-1]
+        last, note = run.publishes[-1], (commit, len(run.publishes))
+        if publish.noted != note:
+            publish.noted, run.parked = note, self.hour
         is_left = self._standing(run, last.into, last.commit) is publish
         if run.state == "PUBLISHED" and is_left and last.commit in commit.ancestors:
             run.state = "ROLLED_BACK"
