@@ -45,14 +45,14 @@ class Quarantine:
 
     Attributes:
         hour: The hour that its release announces.
-        commits: The refused change.
         base: The commit of the target that its branch starts from.
+        commits: The refused change.
         released: The commit that released it.
     """
 
     hour: str
+    base: Commit
     commits: tuple[Commit, ...] = ()
-    base: Commit | None = None
     released: Commit | None = None
 
 
@@ -299,8 +299,8 @@ class Ingesting(Lake):
         """Move changes from the branch to a branch of its own."""
         hours = {change.hour for change in changes}
         name = self._free_name(min(hours))
-        self.quarantines[name] = Quarantine(max(hours), tuple(changes))
         base = next(iter(best_of(point, self.target)), self.target)
+        self.quarantines[name] = Quarantine(max(hours), base, tuple(changes))
         writes = {path: text for change in changes for path, text in change.writes.items()}
         self._shelve(name, base.version.written(writes), base)
         head = self.branches[INGEST].head
@@ -334,7 +334,7 @@ class Ingesting(Lake):
         latest, target = max(hour for hour, _ in rows), self.target
         name = next(iter([name] if name else self._shelves()), self._free_name(latest))
         if name not in self.quarantines:
-            self.quarantines[name] = Quarantine(latest, base=target)
+            self.quarantines[name] = Quarantine(latest, target)
             self.shelves = {name: None}
             self.move(name, target)
         shelf, there = self.quarantines[name], self.branches[name].head
@@ -349,7 +349,7 @@ class Ingesting(Lake):
 
     def release(self, name: str, strategy: str, on_refusal: str, on_conflict: str) -> Commit:
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
-        shelf = found(self.quarantines, name, "NotFoundError")
+        shelf: Quarantine = found(self.quarantines, name, "NotFoundError")
         if strategy and shelf.commits:
             raise Fails(SKIP)  # strategies of merges are not modelled
         if shelf.released is not None:

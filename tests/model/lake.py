@@ -15,9 +15,6 @@ from tests.model.versions import CONFLICT, Fails, Place, Value, Version, Writes,
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
 SKIP = "skip"
-FENCED = "FencedError"
-STATE = "RunStateError"
-UNCHANGED = "NoChangesError"
 
 
 @dataclass(eq=False)
@@ -238,7 +235,7 @@ class Lake:
         """Commit a version on a branch, if it changes anything."""
         head = self.branch(name).head
         if version.same(head.version):
-            raise Fails(UNCHANGED)
+            raise Fails("NoChangesError")
         return self.move(name, self.make(version, head, **metadata))
 
     def copy(self, branch: str, source: str, old: str, new: str) -> None:
@@ -397,14 +394,14 @@ class Lake:
         """Return the run of a handle, if its attempt is the latest one and in one of these states."""
         run, state = self._attempt(who)
         if state not in states:
-            raise Fails(FENCED)
+            raise Fails("FencedError")
         return run
 
     def _working(self, who: int) -> Run:
         run = self._allowed(who, "OPEN")
         run.worked = self.hour
         if run.frozen:
-            raise Fails(FENCED)
+            raise Fails("FencedError")
         return run
 
     def _park(self, run: Run, *, gone: bool = False) -> None:
@@ -450,7 +447,7 @@ class Lake:
         work = found(self.tries, attempt)
         run = self._working(work.who)
         if run.tries.get(work.step) is not work:
-            raise Fails(FENCED)
+            raise Fails("FencedError")
         return self._join(run, work, writes)
 
     def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
@@ -478,7 +475,7 @@ class Lake:
         head = run.head.version
         version = head.write((run.key, ""), writes, head.files)
         if version.same(head):
-            raise Fails(UNCHANGED)
+            raise Fails("NoChangesError")
         run.head = self.make(version, run.head, hidden=True)
         return run.head
 
@@ -487,7 +484,7 @@ class Lake:
         if state == "PUBLISHED":
             return run.publishes[-1].commit
         if state != "OPEN":
-            raise Fails(f"{FENCED}|{STATE}")
+            raise Fails("FencedError|RunStateError")
         run.worked, run.frozen = self.hour, True
         target = commit = self.branch(run.into).head
         self._park(run)  # unless it passes
@@ -528,7 +525,7 @@ class Lake:
     def abandon(self, key: str) -> None:
         run = found(self.runs, key, "RunNotFoundError")
         if run.state in ("PUBLISHED", "ROLLED_BACK"):
-            raise Fails(STATE)
+            raise Fails("RunStateError")
         self._park(run, gone=True)
 
     def rollback(self, key: str, into: str = "") -> Commit:
@@ -536,8 +533,6 @@ class Lake:
 
     def rollback_commit(self, commit: int) -> Commit:
         made = found(self.made, commit)
-        if not made.publishes:
-            raise Fails("RunNotFoundError")
         run = found(self.runs, made.publishes, "RunNotFoundError")
         chosen = found({one.commit: one for one in reversed(run.publishes)}, made)
         return self._roll_back(run, chosen.into, chosen)
@@ -545,10 +540,10 @@ class Lake:
     def _roll_back(self, run: Run, into: str, chosen: Publish | None = None) -> Commit:
         mine = [publish for publish in run.publishes if into in ("", publish.into)]
         if not mine:
-            raise Fails(STATE)
+            raise Fails("RunStateError")
         last = mine[-1]
         if last.into not in self.branches:
-            raise Fails(f"{STATE}|RefNotFoundError|{UNCHANGED}")
+            raise Fails("RunStateError|RefNotFoundError|NoChangesError")
         head = self.branches[last.into].head
         standing = self._standing(run, last.into, head)
         on = self._standing(run, last.into, last.commit)
@@ -558,15 +553,15 @@ class Lake:
         if lost and not last.changed and not (publish and publish is standing):
             raise Fails(SKIP)  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
-            raise Fails(UNCHANGED)
+            raise Fails("NoChangesError")
         commit = None
         if publish is not standing:
             if publish.commit not in head.ancestors:
-                raise Fails(STATE if last.changed else f"{STATE}|{UNCHANGED}")
+                raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
             commit, now = standing_reverts(head).get(publish.commit), run.work(head)
             if commit is None and now != run.work(publish.commit):
                 withdrawn = now == publish.commit.below.work(run.key)
-                raise Fails(STATE if withdrawn else CONFLICT)
+                raise Fails("RunStateError" if withdrawn else CONFLICT)
         commit = commit or self._pick(last.into, publish.commit, revert=True)
         last, note = run.publishes[-1], (commit, len(run.publishes))
         if publish.noted != note:

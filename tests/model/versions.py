@@ -35,6 +35,10 @@ def content(value: Value | None) -> str | None:
     return value and value.content
 
 
+def _new(text: str | None) -> Value | None:
+    return None if text is None else Value(text, next(_numbers))
+
+
 class Place(NamedTuple):
     """A path: what its writers wrote, the oldest claim first, and what stood there.
 
@@ -156,9 +160,7 @@ class Version:
     def written(self, writes: Writes) -> "Version":
         """Write as one who claims nothing. An equal content leaves the value."""
         changed = {path: text for path, text in writes.items() if self.texts.get(path) != text}
-        return self.put(
-            {path: text and Value(text, next(_numbers)) for path, text in changed.items()}
-        )
+        return self.put({path: _new(text) for path, text in changed.items()})
 
     def write(self, writer: Writer, writes: Writes, known: Mapping[str, Value]) -> "Version":
         """Let a writer write, and claim what it wrote; a known value is the same file again."""
@@ -168,10 +170,8 @@ class Version:
             if content(place.value) == text and dict(place.claims).get(writer) == place.value:
                 continue
             place = place.withdraw([writer])
-            value = next(
-                (one for one in (place.value, known.get(path)) if content(one) == text),
-                text and Value(text, next(_numbers)),
-            )
+            there = place.value, known.get(path)
+            value = next((one for one in there if content(one) == text), _new(text))
             if place.value or value:
                 place = place.insert(len(place.claims), writer, value, value)
             places[path] = place
@@ -237,8 +237,8 @@ def merged(
         for writer, _, _ in dest.work()
         if all(writer) and dest.work(*writer) not in (base.work(*writer), source.work(*writer))
     }
-    for writer in {one for one, _, _ in source.work()} & newer:
-        if writer[0] in whole and base.work(*writer) != source.work(*writer):
+    for one in newer:
+        if one[0] in whole and source.work(*one) not in (base.work(*one), set()):
             raise Fails(CONFLICT)  # a step has worked on both sides
     for path in {**base.places, **source.places, **dest.places}:
         was, new, now = (side.at(path) for side in (base, source, dest))
