@@ -349,7 +349,7 @@ class Ingesting(Lake):
 
     def release(self, name: str, strategy: str, on_refusal: str, on_conflict: str) -> Commit:
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
-        shelf: Quarantine = found(self.quarantines, name, "NotFoundError")
+        shelf = found(self.quarantines, name, "NotFoundError")
         if strategy and shelf.commits:
             raise Fails(SKIP)  # strategies of merges are not modelled
         if shelf.released is not None:

@@ -7,7 +7,7 @@ the product must raise, or of several, or with `SKIP` if it means something that
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tests.harness.merge_model import UNSURE, MergeModel
 from tests.model.versions import CONFLICT, Fails, Place, Value, Version, Writes, merged
@@ -15,6 +15,7 @@ from tests.model.versions import CONFLICT, Fails, Place, Value, Version, Writes,
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
 SKIP = "skip"
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -167,7 +168,7 @@ class Lake:
         self.lost: set[Value] = set()
         self.keep_hours = inf
         self.branches: dict[str, Branch] = {}
-        self.moves: dict[str, list[Commit | None]] = {}
+        self.moves: dict[str, list[Any]] = {}
         self.runs: dict[str, Run] = {}
         self.handles: dict[int, Handle] = {}
         self.tries: dict[int, Try] = {}
@@ -336,7 +337,7 @@ class Lake:
 
     def gc(self) -> None:
         live = [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]
-        heads = {one.head for one in (*self.branches.values(), *live)}
+        heads = {there.head for there in self.branches.values()} | {run.head for run in live}
         kept = {run.base for run in live}.union(
             *(best_of(one, other) for one in heads for other in heads)
         )
@@ -572,7 +573,7 @@ class Lake:
         return commit
 
 
-def found(those: Mapping[Any, Any], name: object, error: str = SKIP) -> Any:
+def found(those: Mapping[Any, T], name: object, error: str = SKIP) -> T:
     if name not in those:
         raise Fails(error)
     return those[name]
