@@ -125,15 +125,12 @@ class Ingesting(Lake):
     # ticks
 
     def put(self, writes: Writes) -> None:
-        self._ensure()
-        self.stage(INGEST, writes)
-
-    def _ensure(self) -> None:
         if INGEST not in self.branches:
             self.since = self.move(INGEST, self._mark())
+        self.stage(INGEST, writes)
 
     def tick(self, hour: str, on_refusal: str, on_conflict: str) -> Commit | None:
-        self._ensure()
+        self.put({})
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
         head, target = self.branches[INGEST].head, self.target
         new = any(not one.lands for one in target.line() if one not in head.ancestors)
@@ -211,8 +208,10 @@ class Ingesting(Lake):
         for change in self.waiting() if hour not in self.hours else ():
             if change.hour == hour:
                 self._keep(change)
-        if hour in self.hours and not self._takes_repairs(self.hours[hour]):
-            return
+        if record := self.hours.get(hour):  # takes repairs while it is held
+            moved = {one for each in self.quarantines.values() for one in each.commits}
+            if not self.held or self._published(record) or moved & {*record.commits}:
+                return
         there = self.branches[INGEST]
         head, staged, there.staged = there.head, there.staged, {}
         aside = self._conflicts(staged)
@@ -237,10 +236,6 @@ class Ingesting(Lake):
         for name in reversed(self._shelves()):
             aside.update(dict.fromkeys(staged.keys() & self._changes_on(name).keys(), name))
         return aside
-
-    def _takes_repairs(self, record: Hour) -> bool:
-        moved = {one for each in self.quarantines.values() for one in each.commits}
-        return self.held and not self._published(record) and moved.isdisjoint(record.commits)
 
     def _keep(self, commit: Commit) -> None:
         record = self.hours.setdefault(commit.hour, Hour())

@@ -202,8 +202,8 @@ def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: boo
     place = now.withdraw(rows)
     under = content(place.value)
     known = was.work() | new.work()
-    later = [one for one, text in place.work().items() if one not in known and text == under]
-    later = later[:1] if revert else []
+    stack = place.work().items() if revert else ()
+    later = [one for one, text in stack if one not in known and text == under]
     for at, (writer, value) in enumerate(new.claims):
         if writer in rows:
             above = {one for one, _ in new.claims[at + 1 :]} - rows
