@@ -35,7 +35,7 @@ class Commit:
         writes: What an hour wrote on the ingestion branch.
         lands: Whether ingestion made it on the target.
         takes: The commit of the target that it brings to the ingestion branch.
-        removes: The refused commits that it takes back there.
+        removes: The refused commits that it removes there.
     """
 
     version: Version
