@@ -421,7 +421,7 @@ class Drawer:
     def mend(self) -> dict[str, Any] | None:
         name = self.draw.choice(self._quarantines() or [""])
         files = self.lake.branches[name].files() if name else {}
-        paths = [path for path, text in files.items() if text == BAD] or list(files)
+        paths = [path for path in sorted(files) if files[path] == BAD] or sorted(files)
         if not paths:
             return None
         text = self.draw.choice((*TEXTS, None))
