@@ -21,7 +21,6 @@ from tests.harness.worlds import ScriptedWorld
 from tests.model.drawing import HOURS, TEXTS, Operation
 from tests.model.ingestion import BAD, INGEST, Ingesting
 from tests.model.lake import Run
-from tests.model.versions import contents
 
 _TEXT_OF_SIZE = {len(text): text for text in (*TEXTS, BAD)}
 
@@ -372,7 +371,7 @@ def _wrong_run(
         return f"run {run.key}: {state} {attempt}, expected {run.state} {run.attempt}"
     if run.state not in ("OPEN", "PARKED"):
         return ""
-    expected = contents(run.head.version.files)
+    expected = run.head.version.texts
     if joined != run.steps():
         return f"run {run.key}: joined steps {sorted(joined)}, expected {sorted(run.steps())}"
     return _difference(f"branch of run {run.key}", files, expected)

@@ -7,7 +7,6 @@ from typing import Any
 
 from tests.model.ingestion import BAD, INGEST, Ingesting
 from tests.model.lake import Commit, Run
-from tests.model.versions import contents
 
 KEYS = ("05", "06", "07")
 STEPS = ("one", "two")
@@ -52,6 +51,8 @@ class Operation:
             return [(parts, [0, 1]), (parts[::-1], [1, 0])]
         if self.name == "killed":
             return [(parts, [0]), (parts * 2, [1])]
+        if self.name == "pack":  # makes no commit of well cut trees
+            return [([Operation(self.label, "new_lake")], [0]), (parts, [0])]
         return [(parts, [0])]
 
     def simpler(self) -> Iterator["Operation"]:
@@ -113,7 +114,7 @@ class Drawer:
                         label, "race", {"first": operation, "second": other, "call": call}
                     )
             dies = 0.12 if kind in INGESTING else 0.04
-            if operation.arguments.get("hour") in self.lake.hour_of.values():
+            if operation.arguments.get("hour") in {commit.hour for commit in self.lake.commits}:
                 dies = 0  # a second tick of an hour may find more to do
             if kind in KILLED and self.chance(dies) and self.succeeds(operation):
                 return Operation(
@@ -222,7 +223,7 @@ class Drawer:
         if found is None:
             return None
         run, who = found
-        files = contents(run.head.version.files)
+        files = run.head.version.texts
         return {
             "who": who,
             "step": self.draw.choice(STEPS),
@@ -236,12 +237,13 @@ class Drawer:
         return found and {"who": found[1], "step": self.draw.choice(STEPS)}
 
     def join(self) -> dict[str, Any] | None:
+        handles = self.lake.handles
         open_tries = [
             label
             for label, work in self.lake.tries.items()
-            if (run := self.lake.runs[work.handle.key]).tries.get(work.step) == label
+            if (run := self.lake.runs[handles[work.who].key]).tries.get(work.step) is work
             and run.state == "OPEN"
-            and run.attempt == work.handle.attempt
+            and run.attempt == handles[work.who].attempt
         ]
         if not open_tries or self.chance(0.05):
             open_tries = list(self.lake.tries)
@@ -251,7 +253,7 @@ class Drawer:
         work = self.lake.tries[label]
         return {
             "attempt": label,
-            "writes": self.writes(work.handle.key, contents(work.start.files)),
+            "writes": self.writes(handles[work.who].key, work.start.texts),
         }
 
     def undo_step(self) -> dict[str, Any] | None:
@@ -266,7 +268,7 @@ class Drawer:
         found = self._at_work()
         return found and {
             "who": found[1],
-            "writes": self.writes(found[0].key, contents(found[0].head.version.files)),
+            "writes": self.writes(found[0].key, found[0].head.version.texts),
         }
 
     def publish(self) -> dict[str, Any] | None:
@@ -326,7 +328,7 @@ class Drawer:
 
     def copy(self) -> dict[str, Any] | None:
         name = self.branch()
-        files = sorted(contents(self.lake.branches[name].head.version.files))
+        files = sorted(self.lake.branches[name].head.version.texts)
         if not files:
             return None
         return {
@@ -393,7 +395,7 @@ class Drawer:
     def put(self) -> dict[str, Any]:
         there = self.lake.branches.get(INGEST)
         writes = self.writes(self.draw.choice(KEYS), there.files() if there else {})
-        main = contents(self.lake.target.version.files)
+        main = self.lake.target.version.texts
         writes = {
             path: main.get(path) if self.chance(0.2) and path in main else text
             for path, text in writes.items()
@@ -405,8 +407,9 @@ class Drawer:
     def tick(self) -> dict[str, Any] | None:
         if INGEST not in self.lake.branches and self.chance(0.9):
             return None
-        done = [hour for hour in HOURS if hour in self.lake.hours]
-        left = [hour for hour in HOURS if hour not in self.lake.hours]
+        known = self.lake.states()
+        done = [hour for hour in HOURS if hour in known]
+        left = [hour for hour in HOURS if hour not in known]
         again = done and (self.chance(0.15) or not left)
         late = self.chance(0.1)
         hour = self.draw.choice(done if again else left if late else left[:1])
@@ -418,7 +421,7 @@ class Drawer:
     def mend(self) -> dict[str, Any] | None:
         name = self.draw.choice(self._quarantines() or [""])
         files = self.lake.branches[name].files() if name else {}
-        paths = [path for path, text in files.items() if text == BAD] or list(files)
+        paths = [path for path in sorted(files) if files[path] == BAD] or sorted(files)
         if not paths:
             return None
         text = self.draw.choice((*TEXTS, None))
@@ -432,7 +435,7 @@ class Drawer:
             return None
         name = self.draw.choice(names)
         strategies = (
-            ("source-wins", "dest-wins", "") if self.lake.quarantines[name].policy else ("",)
+            ("",) if self.lake.quarantines[name].commits else ("source-wins", "dest-wins", "")
         )
         return {"name": name, "strategy": self.draw.choice(strategies), **self.policies}
 

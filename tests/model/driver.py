@@ -1,7 +1,7 @@
 """Runs histories, compares each operation with the model, and shrinks what fails."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
@@ -80,15 +80,6 @@ def _apply(lake: Ingesting, operation: Operation) -> str:
     return lake.apply(operation.label, operation.name, operation.arguments)
 
 
-def _packed(lake: Ingesting, parts: list[Operation], made: Container[int]) -> list[Operation]:
-    """Take packs of well cut trees out, which make no commit."""
-    (part,) = parts
-    if part.name != "pack" or part.label in made or part.label not in lake.made:
-        return parts
-    lake.unpack(part.label, part.arguments["branch"])
-    return []
-
-
 def check(
     operations: Sequence[Operation],
     *,
@@ -121,9 +112,6 @@ def _check(
         if any("skip" in errors for _, errors, _ in chances):
             continue
         found = product.apply(operation)
-        if operation.name == "pack":
-            lake, errors, parts = chances[0]
-            chances = [(lake, errors, _packed(lake, parts, product.made))]
         seen = product.seen()
         for part, error in zip(operation.parts(), found, strict=False):
             checked.attempts[part.name] += 1

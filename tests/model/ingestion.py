@@ -1,21 +1,13 @@
 """The model of an ingestion branch: what ticks, releases and others make of its staged writes."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count
 
-from tests.model.lake import Commit, Fails, Lake, Skip, Writes, best_of
-from tests.model.versions import (
-    Conflict,
-    Draft,
-    Value,
-    Version,
-    content,
-    contents,
-    written,
-)
+from tests.model.lake import SKIP, Commit, Lake, best_of, found
+from tests.model.versions import CONFLICT, Fails, Value, Version, Writes
 
 INGEST = "ingest"
 BAD = "dddd"
@@ -27,45 +19,41 @@ _HOUR = re.compile(r"(\d+)/(\d+)/(\d+)/(\d+:\d+)/")
 def hours_between(old: Version, new: Version, hour: str) -> dict[str, str]:
     """Return the hours of the folders in which files changed, each with its kind."""
     kinds: dict[str, str] = {}
-    before, after = contents(old.files), contents(new.files)
-    for path in before.keys() | after.keys():
-        folder = _HOUR.search(path)
-        if folder is None or before.get(path) == after.get(path):
-            continue
-        name = "{}-{}-{}T{}Z".format(*folder.groups())
-        if path in after:
+    for path, text in new.changes(old).items():
+        if folder := _HOUR.search(path):
+            name = "{}-{}-{}T{}Z".format(*folder.groups())
             late_or_early = "late" if name < hour else "early"
-            kinds[name] = "on-time" if hour in ("", name) else late_or_early
-        else:
-            kinds.setdefault(name, "deleted")
+            if text is None:
+                kinds.setdefault(name, "deleted")
+            else:
+                kinds[name] = "on-time" if hour in ("", name) else late_or_early
     return kinds
 
 
 @dataclass
 class Hour:
-    """What the ticks of an hour noted: its commits, and the quarantines of its conflicts."""
+    """What the ticks of an hour noted: its commits, or the last commit before it if it had none."""
 
     commits: list[Commit] = field(default_factory=list)
-    behind: Commit | None = None
+    behind: list[Commit] = field(default_factory=list)
     late: set[str] = field(default_factory=set)
-    aside: dict[str, None] = field(default_factory=dict)
-    shelves: list[str] = field(default_factory=list)
-    published: Commit | None = None
-    ticked: bool = False
 
 
 @dataclass
 class Quarantine:
-    """A refused change, or the writes that conflict with others, by the policy that set them aside."""
+    """A refused change, or else a shelf, with the writes that conflict with others.
 
+    Attributes:
+        hour: The hour that its release announces.
+        base: The commit of the target that its branch starts from.
+        commits: The refused change.
+        released: The commit that released it.
+    """
+
+    hour: str
+    base: Commit
     commits: tuple[Commit, ...] = ()
-    policy: str = ""
-    hour: str = ""
     released: Commit | None = None
-
-
-Point = tuple[Commit, list[Commit]]
-"""A commit that can be published, and the changes that are published with it."""
 
 
 class Ingesting(Lake):
@@ -75,319 +63,225 @@ class Ingesting(Lake):
         super().__init__()
         self.hours: dict[str, Hour] = {}
         self.quarantines: dict[str, Quarantine] = {}
+        self.aside: list[tuple[str, str, str]] = []
+        """Each hour and path that was set aside, with the shelf."""
+        self.shelves: dict[str, None] = {}
         self.held = False
-        self.shelves: list[str] = []
-        self.sealed: Commit | None = None
+        self.since = self.target
+        """The commit after which the staged writes came."""
         self.policy = ""
-        self.written: dict[Commit, Writes] = {}
-        self.hour_of: dict[Commit, str] = {}
-        self.own: set[Commit] = set()
-        self.taken: dict[Commit, Commit] = {}
-        self.removed: dict[Commit, tuple[Commit, ...]] = {}
-        self.begins: set[Commit] = set()
 
     # what operations have in common
-
-    def apply(self, label: int, name: str, arguments: Mapping[str, object]) -> str:
-        error = super().apply(label, name, arguments)
-        self.states()
-        return error
 
     @property
     def target(self) -> Commit:
         """The head of the target."""
         return self.branch("main").head
 
-    def _is_mark(self, commit: Commit) -> bool:
-        return commit in self.taken or commit in self.removed
-
     def _line(self) -> list[Commit]:
         """Return the commits of the branch that the target does not have, oldest first."""
-        known = self.target.ancestors
         line: list[Commit] = []
         for commit in self.branches[INGEST].head.line():
-            if commit in known:
+            if commit in self.target.ancestors:
                 break
             line.insert(0, commit)
-            if commit in self.taken and len(commit.parents) == 1:
+            if commit.parents == (commit.takes,):
                 break
         return line
 
-    def points(self) -> list[Point]:
-        """Return what is not published, oldest first."""
+    def waiting(self) -> list[Commit]:
+        """Return the changes that are not published, oldest first."""
         line = self._line()
-        removed = {one for commit in line for one in self.removed.get(commit, ())}
-        first = max((at for at, commit in enumerate(line) if self._is_mark(commit)), default=0)
-        found: list[Point] = []
-        waiting: list[Commit] = []
-        for at, commit in enumerate(line):
-            gone = commit in self.expired and commit is not line[-1]
-            if not (gone or self._is_mark(commit) or commit in removed):
-                self._take_over(commit)
-                waiting.append(commit)
-            if at >= first and waiting:
-                found.append((commit, waiting))
-                waiting = []
-        return found
+        gone = {one for commit in line for one in commit.removes} | self.expired - {*line[-1:]}
+        return [commit for commit in line if commit.hour and commit not in gone]
+
+    def points(self) -> list[tuple[Commit, list[Commit]]]:
+        """Return the commits that can be published, each with the changes that it publishes."""
+        waiting, marks = self.waiting(), [one for one in self._line() if not one.hour][-1:]
+        before = [one for one in waiting if marks and one in marks[0].ancestors]
+        points = [(mark, before) for mark in marks if before]
+        return points + [(one, [one]) for one in waiting if one not in before]
 
     def _below(self, change: Commit) -> Version:
         """Return what a change is based on: what is below expired commits."""
         line = list(change.line())[1:]
         return next((one.version for one in line if one not in self.expired), Version())
 
-    def _take_over(self, change: Commit) -> None:
-        """Note that a change has those of the expired commits below it."""
-        line = list(change.line())[1:]
-        for commit in takewhile(self.expired.__contains__, line):
-            self.written[change] = {**self.written.get(commit, {}), **self.written[change]}
-
-    def waiting(self) -> list[Commit]:
-        """Return the changes that are not published."""
-        return [change for _, changes in self.points() for change in changes]
-
-    def _since(self) -> Commit:
-        """Return the commit after which the staged writes came."""
-        commit = self.branches[INGEST].head
-        ended = self.sealed if self._is_mark(commit) else None
-        while commit is not ended and self._is_mark(commit):
-            commit = commit.parents[0]
-        return commit
-
-    def _others(self, since: Commit) -> Callable[[str], bool]:
-        """Return what tells whether others changed a path on the target."""
+    def _others(self, since: Commit) -> set[str]:
+        """Return the paths that others changed on the target; none if ingestion wins over them."""
+        if self.policy == "ingest":
+            return set()
         new = [one for one in self.target.line() if one not in since.ancestors]
-        own = {one for one in new if one in self.own or one.reverts in self.own}
+        last = {path: one for one in reversed(new) for path in one.version.changes(one.below)}
+        own = {one for one in new if one.lands or (one.reverts and one.reverts.lands)}
         base, unsure = self.bases(since, self.target)
+        changed = {*self.target.version.changes(base), *unsure}
+        return {path for path in changed & last.keys() if last[path] not in own}
 
-        def changed(path: str) -> bool:
-            was, now = (content(side.files.get(path)) for side in (base, self.target.version))
-            sides = ((one, one.version.files.get(path), one.below.files.get(path)) for one in new)
-            last = next((one for one, new, old in sides if content(new) != content(old)), None)
-            return (path in unsure or was != now) and last is not None and last not in own
-
-        return changed
-
-    def _mark(self, target: Commit) -> Commit:
+    def _mark(self) -> Commit:
         """Return the first commit of a line of changes on the target."""
-        mark = self.make(target.version, target)
-        self.taken[mark] = target
-        return mark
-
-    def _place(self, commit: Commit) -> Commit:
-        self.move(INGEST, commit)
-        return commit
+        return self.make(self.target.version, self.target, takes=self.target)
 
     # ticks
 
     def put(self, writes: Writes) -> None:
-        self._ensure()
+        if INGEST not in self.branches:
+            self.since = self.move(INGEST, self._mark())
         self.stage(INGEST, writes)
 
-    def _ensure(self) -> None:
-        if INGEST not in self.branches:
-            self._start(INGEST, self._mark(self.target))
-
     def tick(self, hour: str, on_refusal: str, on_conflict: str) -> Commit | None:
-        self._ensure()
+        self.put({})
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
         head, target = self.branches[INGEST].head, self.target
-        marks = [self.taken[one] for one in self._line() if one in self.taken]
-        if not target.ancestors.issuperset(marks):
+        new = any(not one.lands for one in target.line() if one not in head.ancestors)
+        if any(one.takes and one.takes not in target.ancestors for one in self._line()):
             self._follow_back()
-        elif self.branches[INGEST].staged or self.points():
-            new = [one for one in target.line() if one not in head.ancestors]
-            if not self.own.issuperset(new):
-                self._take()
+        elif new and (self.branches[INGEST].staged or self.points()):
+            self._take()
         self._commit_hour(hour)
         self._publish(hold=on_refusal == "hold")
-        return self._close(hour) if not self._inside(self.hours[hour]) else None
+        record = self.hours[hour]
+        return None if self._inside(record) else self._published(record)
 
     def _follow_back(self) -> None:
         """Make the waiting changes again on the target, which has lost what they are on."""
         for name, one in self.quarantines.items():
             if one.released is not None and one.released not in self.target.ancestors:
-                self._start(name, one.released.parents[1])
+                self.move(name, one.released.parents[1])
                 one.released = None
-                if one.policy and name not in self.shelves:
-                    self.shelves.append(name)
-        changes, target = self.waiting(), self.target
-        head = self._mark(target)
+                self.shelves.setdefault(name)
+        changes, head = self.waiting(), self._mark()
         for change in changes:
-            was, there = self._below(change).files, head.version.files
+            was, there = self._below(change).texts, head.version.texts
             lost = {
                 path: text
-                for path, text in self.written[change].items()
-                if len({text, *(content(side.get(path)) for side in (was, there))}) > 2
-                and self.policy != "ingest"
+                for path, text in change.writes.items()
+                if len({text, was.get(path), there.get(path)}) > 2 and self.policy != "ingest"
             }
-            kept = {path: text for path, text in self.written[change].items() if path not in lost}
             if lost:
-                self._set_aside(lost, {self.hour_of[change]: list(lost)})
-            head = self._change(head, kept, self.hour_of[change])
-            record = self.hours.setdefault(self.hour_of[change], Hour())
-            record.commits.append(head)
-            record.published, record.ticked = None, True
-        self._place(head)
+                self._set_aside(lost, {(change.hour, path) for path in lost})
+            kept = {path: text for path, text in change.writes.items() if path not in lost}
+            head = self._change(head, kept, change.hour)
+            self.hours.setdefault(change.hour, Hour()).commits.append(head)
+        self.since = self.move(INGEST, head)
 
     def _take(self) -> bool:
         """Merge the target into the branch; return whether the branch did not have it."""
         head, target = self.branches[INGEST].head, self.target
         if target in head.ancestors:
             return False
-        changed, (base, unsure) = self._others(head), self.bases(target, head)
-        files, lost, waiting = dict(target.version.files), {}, self.waiting()
+        others, (base, unsure) = self._others(head), self.bases(target, head)
+        sides = base.texts, head.version.texts, target.version.texts
+        rows = [(one, *write) for one in self.waiting() for write in one.writes.items()]
+        last = {path: text for _, path, text in rows}
         asserted = {
-            path: text
-            for change in waiting
-            for path, text in self.written[change].items()
-            if content(self._below(change).files.get(path)) == text
+            path: text for one, path, text in rows if self._below(one).texts.get(path) == text
         }
+        files: dict[str, Value | None] = {}
+        lost = {}
         for path in {*base.files, *head.version.files}:
-            was, ours, theirs = (
-                content(side.files.get(path)) for side in (base, head.version, target.version)
-            )
-            claimed = path in asserted and asserted[path] == ours
-            if ours == theirs or (ours == was and path not in unsure and not claimed):
-                continue
-            if self.policy == "ingest" or was == theirs or not changed(path):
-                _set(files, path, head.version.files.get(path))
-            else:
-                lost[path] = ours
-        draft = Draft(Version(files, target.version.claims))
-        last = {path: text for change in waiting for path, text in self.written[change].items()}
-        now = contents(target.version.files)
-        draft.claim_equal(_WRITER, [path for path in last if last[path] == now.get(path)])
-        if lost:
-            hours: dict[str, list[str]] = {}
-            for change in waiting:
-                for path in lost.keys() & self.written[change].keys():
-                    hours.setdefault(self.hour_of[change], []).append(path)
+            was, ours, theirs = (side.get(path) for side in sides)
+            kept = ours == was and path not in unsure and asserted.get(path) != ours
+            if ours != theirs and not kept:
+                if was == theirs or path not in others:
+                    files[path] = head.version.files.get(path)
+                else:
+                    lost[path] = ours
+        version = target.version.claim_equal(_WRITER, last).put(files)
+        if hours := {(one.hour, path) for one, path, _ in rows if path in lost}:
             self._set_aside(lost, hours)
-        self.taken[self._place(self.make(draft.version(), head, target))] = target
+        self.move(INGEST, self.make(version, head, target, takes=target))
         return True
 
     def _change(self, parent: Commit, writes: Writes, hour: str) -> Commit:
         """Return a commit of writes."""
-        files = parent.version.files
-        draft = Draft(Version(written(files, writes), parent.version.claims))
-        equal = _equal(writes, draft.files, files)
-        draft.claim_equal(_WRITER, equal)
-        commit = self.make(draft.version(), parent)
-        claimed = [path for path in equal if _WRITER in draft.version().at(path)]
-        self.hour_of[commit] = hour
-        self.written[commit] = {
-            path: text for path, text in writes.items() if path in claimed or path not in equal
+        was = parent.version.texts
+        version = parent.version.claim_equal(_WRITER, writes).written(writes)
+        claimed = {
+            path: text
+            for path, text in writes.items()
+            if was.get(path) != text or _WRITER in version.at(path).work()
         }
-        return commit
+        return self.make(version, parent, hour=hour, writes=claimed)
 
     def _commit_hour(self, hour: str) -> None:
-        record = self.hours.get(hour)
-        if record is None or not record.ticked:
-            for change in self.waiting():
-                if self.hour_of[change] == hour:
-                    record = self._keep(hour, change)
-        if record is not None and record.ticked and not self._takes_repairs(record):
-            return
-        head, since = self.branches[INGEST].head, self._since()
-        staged, self.branches[INGEST].staged = self.branches[INGEST].staged, {}
-        aside = self._conflicts(staged, since)
+        for change in self.waiting() if hour not in self.hours else ():
+            if change.hour == hour:
+                self._keep(change)
+        if record := self.hours.get(hour):  # takes repairs while it is held
+            moved = {one for each in self.quarantines.values() for one in each.commits}
+            if not self.held or self._published(record) or moved & {*record.commits}:
+                return
+        there = self.branches[INGEST]
+        head, staged, there.staged = there.head, there.staged, {}
+        aside = self._conflicts(staged)
         for name in sorted(set(aside.values()), reverse=True):
             writes = {path: staged[path] for path, shelf in aside.items() if shelf == name}
-            self._set_aside(writes, {hour: list(writes)}, name)
-        now = contents(self.target.version.files)
-        kept = {
-            path: text
-            for path, text in staged.items()
-            if path not in aside or text == now.get(path)
-        }
+            self._set_aside(writes, {(hour, path) for path in writes}, name)
+        now = self.target.version.texts
+        lost = {path for path in aside if staged[path] != now.get(path)}
+        kept = {path: text for path, text in staged.items() if path not in lost}
         commit = self._change(head, kept, hour)
         if not commit.version.same(head.version):
-            self._keep(hour, self._place(commit))
-        else:
-            if since is not head:
-                self.sealed = head
-            if record is None:
-                record = self.hours.setdefault(hour, Hour())
-                record.behind, record.ticked = next(reversed(self.waiting()), None), True
+            self._keep(self.move(INGEST, commit))
+        elif hour not in self.hours:
+            self.hours[hour] = Hour(behind=self.waiting()[-1:])
+        self.since = there.head
 
-    def _conflicts(self, staged: Writes, since: Commit) -> dict[str, str]:
+    def _conflicts(self, staged: Writes) -> dict[str, str]:
         """Return the staged paths that are set aside, each with the shelf that has it, or ""."""
-        if self.policy == "ingest":
-            return {}
-        changed = self._others(since)
-        was, now = contents(since.version.files), contents(self.target.version.files)
-        aside = {
-            path: ""
-            for path, text in staged.items()
-            if now.get(path) not in (text, was.get(path)) and changed(path)
-        }
-        for name in reversed(self._open()):
+        moved = self.target.version.changes(self.since.version)
+        both = moved.keys() & staged.keys() & self._others(self.since)
+        aside = {path: "" for path in both if moved[path] != staged[path]}
+        for name in reversed(self._shelves()):
             aside.update(dict.fromkeys(staged.keys() & self._changes_on(name).keys(), name))
         return aside
 
-    def _takes_repairs(self, record: Hour) -> bool:
-        moved = {one for each in self.quarantines.values() for one in each.commits}
-        return self.held and record.published is None and moved.isdisjoint(record.commits)
-
-    def _keep(self, hour: str, commit: Commit) -> Hour:
-        record = self.hours.setdefault(hour, Hour())
-        if record.published is None and commit not in record.commits:
+    def _keep(self, commit: Commit) -> None:
+        record = self.hours.setdefault(commit.hour, Hour())
+        if not self._published(record) and commit not in record.commits:
             record.commits.append(commit)
-            kinds = hours_between(commit.below, commit.version, hour)
-            record.late.update(name for name, kind in kinds.items() if kind == "late")
-            record.ticked = True
-        return record
+            kinds = hours_between(commit.below, commit.version, commit.hour)
+            record.late |= {name for name, kind in kinds.items() if kind == "late"}
 
     def _publish(self, *, hold: bool) -> None:
         while points := self.points():
             held = hold and self.held
-            point, changes = points[0]
-            if held:
-                point, changes = points[-1][0], self.waiting()
+            point, changes = (points[-1][0], self.waiting()) if held else points[0]
             for change in changes:
-                self._keep(self.hour_of[change], change)
+                self._keep(change)
+            hour = max(change.hour for change in changes)
             try:
-                hour = max(self.hour_of[change] for change in changes)
-                self._land(point, self.merge_of(point, self.target), hour)
-            except (Conflict, Fails) as error:
-                if isinstance(error, Conflict) and self._take():
-                    continue
-                if not hold:
+                self._publish_point(point, self.merge_of(point, self.target), hour)
+            except Fails as error:
+                if str(error) == CONFLICT and self._take():
+                    pass
+                elif not hold:
                     self._quarantine(self._refused(changes), point)
-                    continue
-                self.held = True
-                if held or len(points) == 1:
-                    return
+                else:
+                    self.held = True
+                    if held or len(points) == 1:
+                        return
         self.held = False
 
-    def _land(self, source: Commit, version: Version, hour: str) -> Commit:
+    def _publish_point(self, source: Commit, version: Version, hour: str) -> Commit:
         """Publish a version, unless the gate refuses it."""
-        self._judge(version.files)
-        commit = self.make(version, self.target, source)
-        self.own.add(commit)
-        self.hour_of[commit] = hour
-        self.move("main", commit)
-        return commit
-
-    def _judge(self, files: Mapping[str, Value]) -> None:
-        now = self.target.version.files
-        if any(content(new) == BAD != content(now.get(path)) for path, new in files.items()):
+        if self._is_bad(version):
             raise Fails("GateFailedError")
+        return self.move("main", self.make(version, self.target, source, hour=hour, lands=True))
+
+    def _is_bad(self, version: Version) -> bool:
+        return BAD in version.changes(self.target.version).values()
 
     # quarantine
 
     def _refused(self, changes: list[Commit]) -> list[Commit]:
         """Return the first change that the gate refuses on those before it, or all."""
-        files = self.target.version.files
+        version = self.target.version
         for change in changes if len(changes) > 1 else ():
-            writes = self.written[change]
-            files = written(
-                files,
-                {path: writes[path] for path in _equal(writes, files, self._below(change).files)},
-            )
-            try:
-                self._judge(files)
-            except Fails:
+            equal = _equal(change.writes, version.texts, self._below(change).texts)
+            version = version.written({path: change.writes[path] for path in equal})
+            if self._is_bad(version):
                 return [change]
         return changes
 
@@ -398,218 +292,160 @@ class Ingesting(Lake):
 
     def _quarantine(self, changes: list[Commit], point: Commit) -> None:
         """Move changes from the branch to a branch of its own."""
+        hours = {change.hour for change in changes}
+        name = self._free_name(min(hours))
+        base = next(iter(best_of(point, self.target)), self.target)
+        self.quarantines[name] = Quarantine(max(hours), base, tuple(changes))
+        writes = {path: text for change in changes for path, text in change.writes.items()}
+        self._shelve(name, base.version.written(writes), base)
         head = self.branches[INGEST].head
-        name = self._free_name(min(self.hour_of[change] for change in changes))
-        base = next(iter(best_of([point], self.target)), self.target)
-        files = base.version.files
-        for change in changes:
-            files = written(files, self.written[change])
-        self._start(name, self._begin(files, base))
-        hour = max(self.hour_of[change] for change in changes)
-        self.quarantines[name] = Quarantine(tuple(changes), hour=hour)
-        files = dict(head.version.files)
+        version = head.version
         for change in reversed(changes):
-            was = self._below(change).files
-            for path, text in self.written[change].items():
-                if content(files.get(path)) == text != content(was.get(path)):
-                    _set(files, path, was.get(path))
-        mark = self.make(Version(files, head.version.claims), head)
-        self.removed[self._place(mark)] = tuple(changes)
+            was = self._below(change)
+            gone = _equal(change.writes, change.writes, version.texts)
+            version = version.put({path: was.files.get(path) for path in gone})
+        self.move(INGEST, self.make(version, head, removes=tuple(changes)))
 
-    def _begin(self, files: Mapping[str, Value], base: Commit) -> Commit:
-        """Return the first commit of a quarantine."""
-        first = self.make(Version(files, base.version.claims), base)
-        self.begins.add(first)
-        return first
+    def _shelve(self, name: str, version: Version, base: Commit) -> None:
+        """Start the branch of a quarantine, perhaps again."""
+        self.move(name, self.make(version, base))
+        self.quarantines[name].base = base
 
-    def _open(self) -> list[str]:
-        """Return the shelves that are neither released nor deleted."""
-        return [
-            name
-            for name in self.shelves
-            if name in self.branches and self.quarantines[name].released is None
-        ]
+    def _open(self) -> dict[str, Quarantine]:
+        """Return the quarantines that are neither released nor deleted."""
+        there = [(name, one) for name, one in self.quarantines.items() if name in self.branches]
+        return {name: one for name, one in there if not one.released}
 
-    def _base(self, name: str) -> Commit:
-        line = self.branches[name].head.line()
-        return next(one for one in line if one in self.begins).parents[0]
+    def _shelves(self) -> list[str]:
+        """Return the open quarantines of writes that conflict with others."""
+        there = self._open()
+        return [name for name in self.shelves if name in there and not there[name].commits]
 
     def _changes_on(self, name: str) -> dict[str, str | None]:
-        old, new = (
-            contents(one.files)
-            for one in (self._base(name).version, self.branches[name].head.version)
-        )
-        paths = old.keys() | new.keys()
-        return {path: new.get(path) for path in sorted(paths) if old.get(path) != new.get(path)}
+        return self.branch(name).head.version.changes(self.quarantines[name].base.version)
 
-    def _set_aside(self, writes: Writes, hours: Mapping[str, list[str]], name: str = "") -> None:
+    def _set_aside(self, writes: Writes, rows: set[tuple[str, str]], name: str = "") -> None:
         """Put writes on the shelf, which is made again on the target."""
-        name = next(iter([name] if name else self._open()), "")
-        if not name:
-            name = self._free_name(max(hours))
-            self.quarantines[name] = Quarantine(policy=self.policy)
-            self._start(name, self._begin(self.target.version.files, self.target))
-            self.shelves = [name]
-        for hour, paths in hours.items():
-            record = self.hours.setdefault(hour, Hour())
-            record.aside.update(dict.fromkeys(sorted(paths)))
-            record.shelves = list(dict.fromkeys((*record.shelves, name)))
-        shelf = self.quarantines[name]
-        shelf.policy = self.policy
-        files = written(self.target.version.files, {**self._changes_on(name), **writes})
-        there = self.branches[name].head
-        if self._base(name) is not self.target or contents(files) != contents(there.version.files):
-            shelf.hour = max(hours)
-        self.move(name, self._begin(files, self.target))
+        latest, target = max(hour for hour, _ in rows), self.target
+        name = next(iter([name] if name else self._shelves()), self._free_name(latest))
+        if name not in self.quarantines:
+            self.quarantines[name] = Quarantine(latest, target)
+            self.shelves = {name: None}
+            self.move(name, target)
+        shelf, there = self.quarantines[name], self.branches[name].head
+        self.aside += [(*row, name) for row in sorted(rows)]
+        version = target.version.written({**self._changes_on(name), **writes})
+        if shelf.base is not target or version.texts != there.version.texts:
+            shelf.hour = latest
+        self._shelve(name, version, target)
 
     mend = Lake.stage
     give_up = Lake.delete
 
     def release(self, name: str, strategy: str, on_refusal: str, on_conflict: str) -> Commit:
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
-        if name not in self.quarantines:
-            raise Fails("NotFoundError")
-        shelf = self.quarantines[name]
-        if strategy and not shelf.policy:
-            raise Skip  # strategies of merges are not modelled
+        shelf = found(self.quarantines, name, "NotFoundError")
+        if strategy and shelf.commits:
+            raise Fails(SKIP)  # strategies of merges are not modelled
         if shelf.released is not None:
             return shelf.released
         with suppress(Fails):  # nothing differs
             self.commit(name)
-        self.branch(name)
-        self._bring_up(name)
+        self._bring_up(name, shelf)
         head, target, writes = self.branches[name].head, self.target.version, self._changes_on(name)
-        if not shelf.policy:
+        brought = target.written(writes)
+        if shelf.commits:
             version = self.merge_of(head, self.target)
+        elif not strategy and brought.texts != target.texts:
+            raise Fails(CONFLICT)
         else:
-            equal = _equal(writes, head.version.files, target.files)
-            if not strategy and len(equal) < len(writes):
-                raise Conflict
-            draft = Draft(target)
-            if strategy == "source-wins":
-                draft.files = dict(written(target.files, writes))
-            draft.claim_equal(_WRITER, equal)
-            version = draft.version()
-        shelf.released = self._land(head, version, shelf.hour)
+            version = target.claim_equal(_WRITER, writes)
+            version = version.written(writes if strategy == "source-wins" else {})
+        shelf.released = self._publish_point(head, version, shelf.hour)
         self._take()
-        del self.branches[name]
-        self.moves[name].append(None)
+        self.delete(name)
         return shelf.released
 
-    def _bring_up(self, name: str) -> None:
+    def _bring_up(self, name: str, shelf: Quarantine) -> None:
         """Make a quarantine again on the target, if the target has lost what it is on."""
-        base, writes = self._base(name), self._changes_on(name)
-        if base in self.target.ancestors:
-            return
-        was, now = contents(base.version.files), contents(self.target.version.files)
-        clash = (now.get(path) not in (was.get(path), text) for path, text in writes.items())
-        if any(clash) and not self.quarantines[name].policy:
-            raise Conflict
-        self.move(name, self._begin(written(self.target.version.files, writes), self.target))
+        was, now = shelf.base.version, self.target.version
+        version = now.written(self._changes_on(name))
+        if shelf.base not in self.target.ancestors:
+            if version.changes(now).keys() & now.changes(was).keys() and shelf.commits:
+                raise Fails(CONFLICT)
+            self._shelve(name, version, self.target)
 
     # hours
 
     def _inside(self, record: Hour) -> list[str]:
-        return [
-            name
-            for name, one in sorted(self.quarantines.items())
-            if not set(one.commits).isdisjoint(record.commits)
-            and one.released is None
-            and name in self.branches
-        ]
+        quarantines = self._open().items()
+        return [name for name, one in quarantines if {*one.commits} & {*record.commits}]
 
-    def _close(self, hour: str) -> Commit | None:
-        """Return the commit that published an hour, and note it."""
-        record, target = self.hours[hour], self.target
-        if record.published not in target.ancestors:
-            record.published = None
-        if record.published is None and record.commits:
-            last = record.commits[-1]
-            over = [
-                one for one in self.quarantines.values() if one.released and last in one.commits
-            ]
-            if over:
-                released = over[-1].released
-                record.published = released if released in target.ancestors else None
-            else:
-                line = [one for one in target.line() if last in one.ancestors]
-                record.published = line[-1] if line else None
-        return record.published
+    def _published(self, record: Hour) -> Commit | None:
+        """Return the commit that published an hour."""
+        if not record.commits:
+            return None
+        last, target = record.commits[-1], self.target
+        moved = [one for one in self.quarantines.values() if last in one.commits]
+        released = [one.released for one in moved if one.released][-1:]
+        line = [one for one in target.line() if last in one.ancestors][-1:]
+        return next((one for one in released or line if one in target.ancestors), None)
 
     def states(self) -> dict[str, tuple[object, ...]]:
         """Return the state of each hour, its late hours, its paths aside, and its quarantines."""
-        return {hour: self._state(hour) for hour in sorted(self.hours)}
+        hours = {*self.hours, *(hour for hour, _, _ in self.aside)}
+        return {hour: self._state(hour) for hour in sorted(hours)}
 
     def _state(self, hour: str) -> tuple[object, ...]:
-        record = self.hours[hour]
-        inside = self._inside(record)
-        published = None if inside else self._close(hour)
-        aside: dict[str, str] = {}
-        for name in record.shelves if not inside else ():
-            if name in self._open():
-                changes = self._changes_on(name)
-                aside.update({path: name for path in record.aside if path in changes})
-        last = record.commits[-1] if record.commits else record.behind
+        record = self.hours.get(hour, Hour())
+        inside, published = self._inside(record), self._published(record)
+        rows = [] if inside else [(path, name) for each, path, name in self.aside if each == hour]
+        aside = {
+            path: name
+            for _, name in rows
+            if name in self._shelves()
+            for path in self._changes_on(name).keys() & dict(rows).keys()
+        }
+        last = (record.commits or record.behind)[-1:]
         if inside:
             state = "quarantined"
-        elif published is None and last in self.waiting():
+        elif not published and last and last[0] in self.waiting():
             state = "held" if self.held else "committed"
+        elif aside and self.policy in ("hold", "quarantine"):
+            state = "held" if self.policy == "hold" else "quarantined"
         else:
-            state = "empty" if published is None else "published"
-            for name in aside.values():
-                ends = {"hold": "held", "quarantine": "quarantined"}
-                state = ends.get(self.quarantines[name].policy, state)
-        names = list(dict.fromkeys((*inside, *aside.values())))
-        return state, sorted(record.late), sorted(aside), sorted(names)
+            state = "published" if published else "empty"
+        return state, sorted(record.late), sorted(aside), sorted({*inside, *aside.values()})
 
     def announced(self) -> dict[str, str] | None:
         """Return the hours of the target's head with their kinds; None if its parent is expired."""
         head = self.target
-        if head.parents and not self.expired.isdisjoint((head, head.parents[0])):
+        if not self.expired.isdisjoint((head, *head.parents[:1])):
             return None
-        hour = self.hour_of.get(head, "")
-        kinds = hours_between(head.below, head.version, hour)
-        if hour and kinds.get(hour) != "deleted":
-            kinds[hour] = "on-time"
+        kinds = hours_between(head.below, head.version, head.hour)
+        if head.hour and kinds.get(head.hour) != "deleted":
+            kinds[head.hour] = "on-time"
         return kinds
 
     # what else changes
-
-    def pick(self, commit: int, onto: str) -> Commit:
-        made = super().pick(commit, onto)
-        if self.made[commit] in self.hour_of:
-            self.hour_of[made] = self.hour_of[self.made[commit]]
-        return made
 
     def needed(self) -> set[Commit]:
         """Return the commits that a collection keeps for ticks and releases."""
         if INGEST not in self.branches:
             return set()
-        since = self._since()
-        found = {since, *best_of([since], self.target)}
-        for commit in self._line():
-            found.update((commit, *commit.parents))
-        for name, one in self.quarantines.items():
-            if name in self.branches and one.released is None:
-                found.add(self._base(name))
-        return found
+        line = {one for commit in self._line() for one in (commit, *commit.parents)}
+        bases = {one.base for one in self._open().values()}
+        return {self.since, *best_of(self.since, self.target), *line, *bases}
 
     def restore(self) -> None:
         super().restore()
-        self.hours, self.held, self.sealed = {}, False, None
-        self.quarantines = {
-            name: one
-            for name, one in sorted(self.quarantines.items())
-            if one.released is None and name in self.branches
-        }
-        self.shelves = [name for name, one in self.quarantines.items() if one.policy]
+        self.hours, self.aside, self.held = {}, [], False
+        self.quarantines = dict(sorted(self._open().items()))
+        self.shelves = dict.fromkeys(self.quarantines)
+        if INGEST in self.branches:
+            line = self.branches[INGEST].head.line()
+            self.since = next(one for one in line if not (one.takes or one.removes))
 
 
-def _equal(paths: Iterable[str], one: Mapping[str, Value], other: Mapping[str, Value]) -> list[str]:
-    return [path for path in paths if content(one.get(path)) == content(other.get(path))]
-
-
-def _set(files: dict[str, Value], path: str, value: Value | None) -> None:
-    files.pop(path, None)
-    if value is not None:
-        files[path] = value
+def _equal(paths: Iterable[str], one: Writes, other: Writes) -> list[str]:
+    return [path for path in paths if one.get(path) == other.get(path)]

@@ -1,68 +1,66 @@
 """The model of a repository: its history, its runs, and what each operation makes of them.
 
 An operation changes the model and raises nothing, or raises `Fails` with the name of the error that
-the product must raise, or `Skip` if it means something that does not exist.
+the product must raise, or of several, or with `SKIP` if it means something that does not exist.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple, TypeVar
 
 from tests.harness.merge_model import UNSURE, MergeModel
-from tests.model.versions import (
-    Conflict,
-    Draft,
-    Value,
-    Version,
-    content,
-    contents,
-    merged,
-    tree,
-    written,
-)
+from tests.model.versions import CONFLICT, Fails, Place, Value, Version, Writes, merged
 
-Writes = Mapping[str, str | None]
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
-
-
-class Fails(Exception):  # noqa: N818 - an outcome of the model
-    """The operation fails with the error of this name, or of one of these."""
-
-
-class Skip(Exception):  # noqa: N818 - an outcome of the model
-    """The operation means something that does not exist: it does nothing."""
+SKIP = "skip"
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
 class Commit:
-    """A commit: its version, the run that it published, the commit that it reverts, its hour.
+    """A commit: its version, its parents, and what its metadata say.
 
-    A hidden one is on the branch of a run. One that packs, and those after it, have trees of their own.
+    Attributes:
+        version: Its files and claims.
+        parents: Its parents.
+        number: Its place in the order in which all commits were made.
+        made: Its hour.
+        publishes: The run that it published.
+        reverts: The commit that it reverts.
+        hidden: Whether it is on the branch of a run.
+        packed: Whether it or one before it packs: it has trees of its own.
+        hour: The hour of ingestion that it belongs to.
+        writes: What an hour wrote on the ingestion branch.
+        lands: Whether ingestion made it on the target.
+        takes: The commit of the target that it brings to the ingestion branch.
+        removes: The refused commits that it removes there.
     """
 
     version: Version
     parents: tuple["Commit", ...] = ()
+    number: int = 0
+    made: int = 0
     publishes: str = ""
     reverts: "Commit | None" = None
-    made: int = 0
     hidden: bool = False
-    packs: bool = False
-    number: int = 0
+    packed: bool = False
+    hour: str = ""
+    writes: Writes = field(default_factory=dict)
+    lands: bool = False
+    takes: "Commit | None" = None
+    removes: tuple["Commit", ...] = ()
 
     def __post_init__(self) -> None:
-        self.ancestors: frozenset[Commit] = frozenset([self]).union(
-            *(parent.ancestors for parent in self.parents)
-        )
-        self.generation: int = 1 + max((one.generation for one in self.parents), default=0)
-        self.packed: bool = self.packs or any(one.packed for one in self.parents)
+        self.ancestors: frozenset[Commit] = ancestors(self.parents) | {self}
+        self.packed |= any(one.packed for one in self.parents)
 
-    def line(self) -> Iterable["Commit"]:
+    def line(self) -> Iterator["Commit"]:
         """Yield the commit and its first parents."""
-        here: Commit | None = self
-        while here is not None:
-            yield here
-            here = here.parents[0] if here.parents else None
+        yield self
+        if self.parents:
+            yield from self.parents[0].line()
 
     @property
     def below(self) -> Version:
@@ -70,44 +68,50 @@ class Commit:
         return self.parents[0].version if self.parents else Version()
 
 
+def ancestors(commits: Iterable[Commit]) -> frozenset[Commit]:
+    """Return commits and all that are before them."""
+    return frozenset[Commit]().union(*(commit.ancestors for commit in commits))
+
+
+def best_of(one: Commit, other: Commit) -> list[Commit]:
+    """Return the best common ancestors, oldest first."""
+    common = one.ancestors & other.ancestors
+    below = ancestors(parent for commit in common for parent in commit.parents)
+    return sorted(common - below, key=lambda commit: commit.number)
+
+
 def standing_reverts(head: Commit) -> dict[Commit, Commit]:
     """Return the commits that a line reverts, each with the revert that nothing reverts."""
-    found: dict[Commit, Commit] = {}
-    undone: set[Commit] = set()
+    reverts: dict[Commit, Commit] = {}
     for commit in head.line():
-        if commit.reverts is not None and commit not in undone:
-            undone.add(commit.reverts)
-            found.setdefault(commit.reverts, commit)
-    return found
+        if commit.reverts is not None and commit not in reverts:
+            reverts.setdefault(commit.reverts, commit)
+    return reverts
 
 
 @dataclass
 class Branch:
-    """A user's branch: its head and its staged writes."""
+    """A branch: its head and its staged writes."""
 
     head: Commit
     staged: dict[str, str | None] = field(default_factory=dict)
 
     def files(self) -> dict[str, str]:
         """Return the content with the staged writes."""
-        return contents(written(self.head.version.files, self.staged))
+        return self.head.version.written(self.staged).texts
 
 
 @dataclass(eq=False)
 class Publish:
-    """A publish: its commit, its target, the publish whose claims it left there, or itself.
+    """A publish: its commit, its target, and whether it changed files or claims there.
 
-    The run's record notes its rollback.
+    A rollback is noted once; that restarts the time to live of a run that is parked.
     """
 
     commit: Commit
     into: str
-    on: "Publish | None" = None
-    noted: "tuple[Commit, int] | None" = None
-
-    @property
-    def changed(self) -> bool:
-        return self.on is self
+    changed: bool
+    noted: tuple[Commit, int] | None = None
 
 
 @dataclass
@@ -118,34 +122,36 @@ class Run:
     into: str
     base: Commit
     head: Commit
-    state: str = "OPEN"
+    state: str = ""
     attempt: int = 0
-    ended: bool = False
     frozen: bool = False
     drop: bool = False
     worked: int = 0
     parked: int = 0
-    tries: dict[str, int] = field(default_factory=dict)
+    tries: "dict[str, Try]" = field(default_factory=dict)
     publishes: list[Publish] = field(default_factory=list)
+
+    def work(self, commit: Commit) -> set[Any]:
+        """Return what the run claims in a commit."""
+        return commit.version.work(self.key)
 
     def steps(self) -> set[str]:
         """Return the steps whose work is on the run's branch."""
-        return {step for (_, step), _ in self.head.version.of(self.key) if step}
+        return {step for (_, step), _, _ in self.work(self.head) if step}
 
 
-@dataclass(frozen=True)
-class Handle:
+class Handle(NamedTuple):
     """What the opener of an attempt passes on."""
 
     key: str
     attempt: int
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Try:
-    """A try of a step that was begun."""
+    """A try of a step: its attempt's opener, what it forked, and that without its earlier work."""
 
-    handle: Handle
+    who: int
     step: str
     fork: Version
     start: Version
@@ -155,47 +161,37 @@ class Lake:
     """The repository and its runs."""
 
     def __init__(self) -> None:
-        root = Commit(Version())
         self.hour = 0
-        self.commits = [root]
+        self.commits: list[Commit] = []
         self.expired: set[Commit] = set()
         self.doubtful: set[Commit] = set()  # the same files, perhaps in other ranges, are kept
         self.lost: set[Value] = set()
-        self.keep_hours: int | None = None
+        self.keep_hours = inf
         self.branches: dict[str, Branch] = {}
-        self.moves: dict[str, list[Commit | None]] = {}
+        self.moves: dict[str, list[Any]] = {}
         self.runs: dict[str, Run] = {}
         self.handles: dict[int, Handle] = {}
         self.tries: dict[int, Try] = {}
         self.made: dict[int, Commit] = {}
-        self._start("main", root)
-        self._start("pr", root)
+        root = self.make(Version())
+        self.move("main", root)
+        self.move("pr", root)
 
     # what operations have in common
 
-    def _start(self, name: str, commit: Commit) -> None:
-        self.branches[name] = Branch(commit)
-        self.moves.setdefault(name, []).append(commit)
-
-    def move(self, name: str, commit: Commit) -> None:
-        if self.branches[name].head is not commit:
-            self.branches[name].head = commit
-            self.moves[name].append(commit)
+    def move(self, name: str, commit: Commit) -> Commit:
+        self.branches.setdefault(name, Branch(commit)).head = commit
+        moves = self.moves.setdefault(name, [])
+        if moves[-1:] != [commit]:
+            moves.append(commit)
+        return commit
 
     def branch(self, name: str) -> Branch:
-        if name not in self.branches:
-            raise Fails("RefNotFoundError")
-        return self.branches[name]
+        return found(self.branches, name, "RefNotFoundError")
 
-    def commit_of(self, label: int) -> Commit:
-        if label not in self.made:
-            raise Skip
-        return self.made[label]
-
-    def make(self, version: Version, *parents: Commit, **marks: object) -> Commit:
+    def make(self, version: Version, *parents: Commit, **metadata: Any) -> Commit:
         self._check_bytes(version, *(parent.version for parent in parents))
-        number = len(self.commits)
-        commit = Commit(version, parents, made=self.hour, number=number, **marks)  # type: ignore[arg-type]
+        commit = Commit(version, parents, len(self.commits), self.hour, **metadata)
         self.commits.append(commit)
         return commit
 
@@ -209,7 +205,7 @@ class Lake:
         if not self.expired.isdisjoint(commits):
             raise Fails("ExpiredError")
         if not self.doubtful.isdisjoint(commits):
-            raise Skip
+            raise Fails(SKIP)
 
     def apply(self, label: int, name: str, arguments: Mapping[str, object]) -> str:
         """Apply an operation; return "" or the error that the product must raise, or "skip"."""
@@ -217,17 +213,8 @@ class Lake:
             made = getattr(self, name)(**arguments)
         except Fails as error:
             return str(error)
-        except Skip:
-            return "skip"
-        except Conflict:
-            return "MergeConflictError"
-        if isinstance(made, Commit):
-            self.made[label] = made
-        elif isinstance(made, Handle):
-            self.handles[label] = made
-        elif isinstance(made, Try):
-            self.tries[label] = made
-            self.runs[made.handle.key].tries[made.step] = label
+        labels: Any = {Commit: self.made, Handle: self.handles, Try: self.tries}
+        labels.get(type(made), {})[label] = made
         return ""
 
     # branches of users
@@ -241,35 +228,30 @@ class Lake:
 
     def commit(self, branch: str) -> Commit:
         there = self.branch(branch)
-        head, staged = there.head.version, there.staged
-        draft = Draft(Version(written(head.files, staged), head.claims))
-        equal = [path for path in staged if draft.files.get(path) == head.files.get(path)]
-        draft.claim_equal(("", branch), equal)
-        there.staged = {}
-        if draft.version().same(head):
+        head, staged, there.staged = there.head, there.staged, {}
+        version = head.version.claim_equal(("", branch), staged).written(staged)
+        return self._land(branch, version)
+
+    def _land(self, name: str, version: Version, **metadata: Any) -> Commit:
+        """Commit a version on a branch, if it changes anything."""
+        head = self.branch(name).head
+        if version.same(head.version):
             raise Fails("NoChangesError")
-        self.move(branch, self.make(draft.version(), there.head))
-        return there.head
+        return self.move(name, self.make(version, head, **metadata))
 
     def copy(self, branch: str, source: str, old: str, new: str) -> None:
-        self.branch(branch)
-        files = contents(self.branch(source).head.version.files)
-        if old not in files:
-            raise Fails("ObjectNotFoundError")
-        self.stage(branch, {new: files[old]})
+        files = self.branch(source).head.version.texts
+        self.stage(branch, {new: found(files, old, "ObjectNotFoundError")})
 
     def rename(self, branch: str, old: str, new: str) -> None:
         files = self.branch(branch).files()
-        if old not in files:
-            raise Fails("ObjectNotFoundError")
-        self.stage(branch, {new: files[old], old: None})
+        self.stage(branch, {new: found(files, old, "ObjectNotFoundError"), old: None})
 
     def fork(self, branch: str, source: str) -> Commit:
         head = self.branch(source).head
         if branch in self.branches:
             raise Fails("AlreadyExistsError")
-        self._start(branch, head)
-        return head
+        return self.move(branch, head)
 
     def delete(self, branch: str) -> None:
         self.branch(branch)
@@ -277,141 +259,107 @@ class Lake:
         self.moves[branch].append(None)
 
     def undo(self, branch: str) -> None:
-        moves = self.moves.get(branch, [])
-        if len(moves) < 2 or moves[-2] is None:
+        before = self.moves.get(branch, [])[-2:-1]
+        if before in ([], [None]):
             raise Fails("RefNotFoundError")
-        self._named(moves[-2])
-        if branch in self.branches:
-            self.move(branch, moves[-2])
-        else:
-            self._start(branch, moves[-2])
+        self._named(*before)
+        self.move(branch, *before)
 
     def reset(self, branch: str, to: int) -> None:
-        commit = self.commit_of(to)
-        self.branch(branch)
+        commit = found(self.made, to)
+        there = self.branch(branch)
         self._named(commit)
-        self.branches[branch].staged = {}
+        there.staged = {}
         self.move(branch, commit)
 
     def pack(self, branch: str) -> Commit:
-        there = self.branch(branch)
-        self.move(branch, self.make(there.head.version, there.head, packs=True))
-        return there.head
-
-    def unpack(self, label: int, branch: str) -> None:
-        del self.made[label]
-        self.moves[branch].pop()
-        self.branches[branch].head = self.branches[branch].head.parents[0]
+        head = self.branch(branch).head
+        return self.move(branch, self.make(head.version, head, packed=True))
 
     def merge(self, source: str, into: str) -> Commit:
         one, other = self.branch(source).head, self.branch(into).head
         if one in other.ancestors:
             return other
-        version = self.merge_of(one, other)
-        self.move(into, self.make(version, other, one))
-        return self.branches[into].head
+        return self.move(into, self.make(self.merge_of(one, other), other, one))
 
     def merge_of(self, one: Commit, other: Commit) -> Version:
-        bases, unsure = self.bases(one, other)
-        version = merged(bases, one.version, other.version, unsure=unsure)
-        if one.version.claims == bases.claims:
-            draft, new, old = Draft(version), contents(one.version.files), contents(bases.files)
-            draft.claim_equal(
-                ("", "merged"),
-                [
-                    path
-                    for path, text in new.items()
-                    if old.get(path) != text == content(other.version.files.get(path))
-                ],
-            )
-            version = draft.version()
+        base, unsure = self.bases(one, other)
+        version = merged(base, one.version, other.version, unsure=unsure)
+        if one.version.claims == base.claims:
+            made, now = one.version.changes(base), other.version.texts
+            equal = {path: text for path, text in made.items() if text == now.get(path)}
+            version = version.claim_equal(("", "merged"), equal)
         return version
 
     def bases(self, source: Commit, dest: Commit) -> tuple[Version, set[str]]:
-        best = best_of([source], dest)
+        """Return the base of a merge, and the paths at which several bases do not agree."""
+        best = best_of(source, dest)
         if not best:
             raise Fails("ConflictError")
-        for commit in best:
-            if tree(commit.version.files) not in (
-                tree(source.version.files),
-                tree(dest.version.files),
-            ):
-                self._named(commit)
+        sides = source.version.tree, dest.version.tree
+        self._named(*(commit for commit in best if commit.version.tree not in sides))
         if len(best) == 1:
             return best[0].version, set()
         merges: Any = MergeModel()
-        every = set().union(*(commit.ancestors for commit in (source, dest)))
-        merges.trees = {commit: contents(commit.version.files) for commit in every}
+        every = source.ancestors | dest.ancestors
+        merges.trees = {commit: commit.version.texts for commit in every}
         merges.parents = {commit: commit.parents for commit in every}
+        files = {(path, value.content): value for one in best for path, value in one.version.tree}
+        texts = {path: merges.outcomes(best, path) for path, _ in files}
+        unsure = {path for path, each in texts.items() if len(each) > 1 or UNSURE in each}
         values = {
-            (path, value.content): value
-            for one in best
-            for path, value in one.version.files.items()
+            path: files.get((path, *each)) for path, each in texts.items() if path not in unsure
         }
-        found = {path: merges.outcomes(best, path) for path, _ in values}
-        unsure = {path for path, texts in found.items() if len(texts) > 1 or UNSURE in texts}
-        files = {
-            path: values[path, text]
-            for path, (text, *_) in found.items()
-            if path not in unsure and (path, text) in values
-        }
-        claims = {
-            path: tuple({**first.at(path), **last.at(path)}.items())
-            for first, last in [(best[0].version, best[-1].version)]
-            for path in {**first.claims, **last.claims}
-        }
-        return Version(files, claims), unsure
+        claims: dict[str, Place] = {}
+        for side in (best[0].version, best[-1].version):
+            for path, place in side.claims.items():
+                rows = (claims.get(path, Place()).rows() | place.rows()).values()
+                levels = (*(before for _, before in rows), None)
+                claims[path] = Place(levels, tuple(claim for claim, _ in rows))
+        return Version(claims).put(values), unsure
 
     def revert(self, commit: int, on: str) -> Commit:
-        target = self.commit_of(commit)
-        if not target.parents:
-            raise Skip
-        self._named(target, target.parents[0])
-        return self._pick(on, target.version, target.below, reverts=target)
+        return self._pick(on, found(self.made, commit), revert=True)
 
     def pick(self, commit: int, onto: str) -> Commit:
-        target = self.commit_of(commit)
-        if not target.parents:
-            raise Skip
-        self._named(target, target.parents[0])
-        return self._pick(onto, target.below, target.version)
+        return self._pick(onto, found(self.made, commit))
 
-    def _pick(self, name: str, base: Version, source: Version, **marks: Commit) -> Commit:
-        head = self.branch(name).head
-        version = merged(base, source, head.version, revert=bool(marks), strict=True)
-        if version.same(head.version):
-            raise Fails("NoChangesError")
-        self.move(name, self.make(version, head, **marks))
-        return self.branches[name].head
+    def _pick(self, name: str, change: Commit, *, revert: bool = False) -> Commit:
+        if not change.parents:
+            raise Fails(SKIP)
+        self._named(change, change.parents[0])
+        head = self.branch(name).head.version
+        if revert:
+            version = merged(change.version, change.below, head, how="revert")
+            return self._land(name, version, reverts=change)
+        version = merged(change.below, change.version, head, how="pick")
+        return self._land(name, version, hour=change.hour)
 
     def gc(self) -> None:
-        heads = {there.head for there in self.branches.values()}
         live = [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]
-        heads.update(run.head for run in live)
-        kept = {*heads, *(run.base for run in live)}
-        if self.keep_hours is None:
-            kept.update(*(head.ancestors for head in heads))
-        else:
-            kept.update(*(best_of([one], other) for one in heads for other in heads))
-            firsts = {commit.parents[0] for commit in self.commits if commit.parents}
-            merged_in = frozenset[Commit]().union(*(head.ancestors for head in heads)) - firsts
-            old = self.hour - self.keep_hours
-            for head in heads | {commit for commit in merged_in if commit.made > old}:
-                for commit in head.line():
-                    kept.add(commit)
-                    if commit.made <= old:
-                        break
+        heads = {there.head for there in self.branches.values()} | {run.head for run in live}
+        kept = {run.base for run in live}.union(
+            *(best_of(one, other) for one in heads for other in heads)
+        )
+        old = self.hour - self.keep_hours
+        limited = self.keep_hours < inf
+        firsts = {commit.parents[0] for commit in self.commits if limited and commit.parents}
+        merged_in = {commit for commit in ancestors(heads) - firsts if commit.made > old}
+        for head in heads | merged_in:
+            for commit in head.line():
+                kept.add(commit)
+                if commit.made <= old:
+                    break
         kept = (kept | self.needed()) - self.expired
-        trees = {tree(commit.version.files) for commit in kept}
-        named = {value for files in trees for _, value in files}
-        claims = [commit.version.claims for commit in kept]
+        versions = [Version(), *(commit.version for commit in kept)]
+        trees, claims = {one.tree for one in versions}, [one.claims for one in versions]
+        named = frozenset[tuple[str, Value]]().union(*trees)
         for commit in self.commits:
-            files = tree(commit.version.files)
-            if (files and files not in trees) or commit.version.claims not in [{}, *claims]:
+            tree = commit.version.tree
+            if tree not in trees or commit.version.claims not in claims:
                 self.expired.add(commit)
-            elif commit not in kept and commit.packed:
-                self.doubtful.add(commit)
-            self.lost.update({value for _, value in files} - named)
+            self.lost.update(value for _, value in tree - named)
+        self.doubtful |= {one for one in self.commits if one.packed} - kept - self.expired
 
     def needed(self) -> set[Commit]:
         return set()
@@ -422,13 +370,12 @@ class Lake:
     def restore(self) -> None:
         """Lose the records, and restore a dump of the refs."""
         root = self.make(Version())
-        known = frozenset[Commit]().union(*(one.head.ancestors for one in self.branches.values()))
+        known = ancestors(there.head for there in self.branches.values())
         self.made = {label: commit for label, commit in self.made.items() if commit in known}
-        self.runs, self.handles, self.tries = {}, {}, {}
-        self.moves = {}
+        self.runs, self.handles, self.tries, self.moves = {}, {}, {}, {"main": [root]}
         for name, there in self.branches.items():
             there.staged = {}
-            self.moves[name] = [root, there.head] if name == "main" else [there.head]
+            self.move(name, there.head)
 
     def new_lake(self) -> None:
         pass
@@ -438,104 +385,87 @@ class Lake:
 
     # runs
 
-    def _run(self, who: int) -> tuple[Run, Handle, bool]:
-        """Return the run of a handle, and whether the handle may work."""
-        if who not in self.handles:
-            raise Skip
-        handle = self.handles[who]
+    def _attempt(self, who: int) -> tuple[Run, str]:
+        """Return the run of a handle, and its state; "" if the attempt is over."""
+        handle = found(self.handles, who)
         run = self.runs[handle.key]
-        return run, handle, self._present(run, handle) and run.state == "OPEN"
+        return run, run.state if handle.attempt == run.attempt else ""
 
-    def _present(self, run: Run, handle: Handle) -> bool:
-        return handle.attempt == run.attempt and not run.ended
+    def _allowed(self, who: int, *states: str) -> Run:
+        """Return the run of a handle, if its attempt is the latest one and in one of these states."""
+        run, state = self._attempt(who)
+        if state not in states:
+            raise Fails("FencedError")
+        return run
 
     def _working(self, who: int) -> Run:
-        run, _, alive = self._run(who)
-        if not alive:
-            raise Fails("FencedError")
+        run = self._allowed(who, "OPEN")
         run.worked = self.hour
         if run.frozen:
             raise Fails("FencedError")
         return run
 
     def _park(self, run: Run, *, gone: bool = False) -> None:
-        if run.state != "PARKED":
-            run.parked = self.hour
+        run.parked = self.hour
         run.state = "REAPED" if gone else "PARKED"
 
     def _has_fork(self, run: Run) -> bool:
         """Return whether the target has the fork of a run, and the run's claims as then."""
         target = self.branches.get(run.into)
         return target is None or (
-            run.base in target.head.ancestors
-            and run.base.version.work(run.key) == target.head.version.work(run.key)
+            run.base in target.head.ancestors and run.work(run.base) == run.work(target.head)
         )
 
     def reap(self) -> None:
         for run in self.runs.values():
-            late = run.state == "OPEN" and self.hour > run.worked
-            if late or (run.state == "PARKED" and self.hour >= run.parked + TTL):
-                run.ended = True
-                self._park(run, gone=run.drop or run.state == "PARKED")
+            if run.state == "OPEN" and self.hour > run.worked:
+                self._park(run, gone=run.drop)
+            elif run.state == "PARKED" and self.hour >= run.parked + TTL:
+                self._park(run, gone=True)
 
     def open(self, key: str, into: str, drop: bool, owned: bool = False) -> Handle:
-        del owned  # by an owner of its own
         self.reap()
         target = self.branch(into).head
-        run = self.runs.get(key)
-        if run is None:
-            run = self.runs[key] = Run(key, into, target, target, state="NONE")
+        run = self.runs.setdefault(key, Run(key, into, target, target))
         resumes = run.state in ("OPEN", "PARKED") and self._has_fork(run)
         if resumes and run.into != into:
             raise Fails("InvalidInputError")
         if not resumes or run.head is run.base:
             run.base = run.head = target
-        run.into, run.state, run.drop, run.ended = into, "OPEN", drop, False
-        run.attempt += 1
-        run.worked, run.tries, run.frozen = self.hour, {}, False
+        run.into, run.state, run.drop, run.frozen = into, "OPEN", drop, False
+        run.attempt, run.worked, run.tries = run.attempt + 1, self.hour, {}
         return Handle(key, run.attempt)
 
     def begin(self, who: int, step: str) -> Try:
         run = self._working(who)
-        start = Draft(run.head.version)
-        start.withdraw_step(run.key, step)
-        self._check_bytes(start.version(), run.head.version)
-        return Try(self.handles[who], step, run.head.version, start.version())
+        head = run.head.version
+        start = head.withdraw(run.key, step)
+        self._check_bytes(start, head)
+        run.tries[step] = Try(who, step, head, start)
+        return run.tries[step]
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
-        if attempt not in self.tries:
-            raise Skip
-        work = self.tries[attempt]
-        run = self.runs[work.handle.key]
-        alive = self._present(run, work.handle) and run.state == "OPEN"
-        if not alive or run.frozen or run.tries.get(work.step) != attempt:
+        work = found(self.tries, attempt)
+        run = self._working(work.who)
+        if run.tries.get(work.step) is not work:
             raise Fails("FencedError")
-        run.worked = self.hour
-        del run.tries[work.step]
         return self._join(run, work, writes)
 
     def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
-        head = run.head.version
-        draft = Draft(work.start)
-        draft.known = work.fork.files
-        draft.write((run.key, work.step), writes)
-        dest = Draft(head)
-        dest.withdraw_step(run.key, work.step)
-        version = merged(work.start, draft.version(), dest.version(), join=True)
-        earlier = head.of(run.key, work.step)
-        if not earlier and version.same(head):
+        del run.tries[work.step]
+        writer, head = (run.key, work.step), run.head.version
+        made = work.start.write(writer, writes, work.fork.files)
+        version = merged(work.start, made, head.withdraw(*writer), how="join")
+        if version.same(head) and not head.work(*writer):
             return None
         run.head = self.make(version, run.head, hidden=True)
         return run.head
 
     def step(self, who: int, step: str, writes: Writes) -> Commit | None:
-        work = self.begin(who, step)
-        run = self.runs[work.handle.key]
-        run.tries.pop(step, None)
+        run, work = self._attempt(who)[0], self.begin(who, step)
         return self._join(run, work, writes)
 
     def failing_step(self, who: int, step: str, writes: Writes) -> None:
-        del writes
         self._working(who).tries.pop(step, None)
 
     def undo_step(self, who: int, step: str) -> Commit | None:
@@ -543,159 +473,107 @@ class Lake:
 
     def direct(self, who: int, writes: Writes) -> Commit:
         run = self._working(who)
-        draft = Draft(run.head.version)
-        draft.write((run.key, ""), writes)
-        version = draft.version()
         head = run.head.version
+        version = head.write((run.key, ""), writes, head.files)
         if version.same(head):
             raise Fails("NoChangesError")
         run.head = self.make(version, run.head, hidden=True)
         return run.head
 
     def publish(self, who: int, refuse: bool) -> Commit | None:
-        run, handle, alive = self._run(who)
-        if not alive:
-            if self._present(run, handle) and run.state == "PUBLISHED":
-                return run.publishes[-1].commit
+        run, state = self._attempt(who)
+        if state == "PUBLISHED":
+            return run.publishes[-1].commit
+        if state != "OPEN":
             raise Fails("FencedError|RunStateError")
         run.worked, run.frozen = self.hour, True
-        target = self.branch(run.into).head
-        try:
-            version = self._merged_run(run, target)
-        except Conflict:
-            self._park(run)
-            raise
-        differs = not version.same_files(target.version)
+        target = commit = self.branch(run.into).head
+        self._park(run)  # unless it passes
+        if not self._has_fork(run):
+            raise Fails(CONFLICT)
+        version = merged(run.base.version, run.head.version, target.version)
         if refuse:
-            self._park(run)
             raise Fails("GateFailedError")
-        commit = target
+        run.state = "OPEN"
         if run.head is not run.base:
-            commit = self.make(version, target, run.head, publishes=run.key)
-            self.move(run.into, commit)
-        changed = differs or version.work(run.key) != target.version.work(run.key)
-        publish = Publish(commit, run.into)
-        publish.on = publish if changed else self._standing(run, run.into, target)
-        run.publishes.append(publish)
+            made = self.make(version, target, run.head, publishes=run.key)
+            commit = self.move(run.into, made)
+        same = version.texts == target.version.texts and run.work(commit) == run.work(target)
+        run.publishes.append(Publish(commit, run.into, not same))
         run.state = "PUBLISHED"
         return commit if commit is not target else None
 
-    def _merged_run(self, run: Run, target: Commit) -> Version:
-        if not self._has_fork(run):
-            raise Conflict
-        return merged(run.base.version, run.head.version, target.version)
-
     def _standing(self, run: Run, into: str, head: Commit) -> Publish | None:
-        """Return the latest publish that changed a target, if it stands there."""
-        changed = [one for one in run.publishes if one.changed and one.into == into]
-        if not changed or changed[-1].commit.version.work(run.key) != head.version.work(run.key):
-            return None
-        return changed[-1]
+        """Return the latest publish that changed a target, if the run's work is as it left it."""
+        changed = [one for one in run.publishes if one.changed and one.into == into][-1:]
+        return next((one for one in changed if run.work(one.commit) == run.work(head)), None)
 
     def close(self, who: int) -> None:
-        run, handle, alive = self._run(who)
-        if alive or (self._present(run, handle) and run.state == "PARKED"):
+        run, state = self._attempt(who)
+        if state == "OPEN" or (state == "PARKED" and run.drop):
             self._park(run, gone=run.drop)
 
     def park(self, who: int) -> None:
-        run, handle, alive = self._run(who)
-        over = run.state in ("PARKED", "PUBLISHED", "ROLLED_BACK")
-        if not alive and not (handle.attempt == run.attempt and over):
-            raise Fails("FencedError")
-        if alive:
+        run = self._allowed(who, "OPEN", "PARKED", "PUBLISHED", "ROLLED_BACK")
+        if run.state == "OPEN":
             self._park(run)
 
     def renew(self, who: int) -> None:
-        run, handle, alive = self._run(who)
-        over = run.state in ("PUBLISHED", "ROLLED_BACK")
-        if not alive and not (self._present(run, handle) and over):
-            raise Fails("FencedError")
-        if alive:
+        run = self._allowed(who, "OPEN", "PUBLISHED", "ROLLED_BACK")
+        if run.state == "OPEN":
             run.worked = self.hour
 
     def abandon(self, key: str) -> None:
-        run = self._known(key)
+        run = found(self.runs, key, "RunNotFoundError")
         if run.state in ("PUBLISHED", "ROLLED_BACK"):
             raise Fails("RunStateError")
-        run.ended = True
         self._park(run, gone=True)
 
-    def _known(self, key: str) -> Run:
-        if key not in self.runs:
-            raise Fails("RunNotFoundError")
-        return self.runs[key]
-
     def rollback(self, key: str, into: str = "") -> Commit:
-        run = self._known(key)
+        return self._roll_back(found(self.runs, key, "RunNotFoundError"), into)
+
+    def rollback_commit(self, commit: int) -> Commit:
+        made = found(self.made, commit)
+        run = found(self.runs, made.publishes, "RunNotFoundError")
+        chosen = found({one.commit: one for one in reversed(run.publishes)}, made)
+        return self._roll_back(run, chosen.into, chosen)
+
+    def _roll_back(self, run: Run, into: str, chosen: Publish | None = None) -> Commit:
         mine = [publish for publish in run.publishes if into in ("", publish.into)]
         if not mine:
             raise Fails("RunStateError")
-        return self._roll_back(run, mine)
-
-    def rollback_commit(self, commit: int) -> Commit:
-        made = self.commit_of(commit)
-        if not made.publishes:
-            raise Fails("RunNotFoundError")
-        run = self._known(made.publishes)
-        chosen = next((one for one in run.publishes if one.commit is made), None)
-        if chosen is None:
-            raise Skip
-        mine = [publish for publish in run.publishes if publish.into == chosen.into]
-        return self._roll_back(run, mine, chosen)
-
-    def _roll_back(self, run: Run, mine: list[Publish], chosen: Publish | None = None) -> Commit:
         last = mine[-1]
         if last.into not in self.branches:
             raise Fails("RunStateError|RefNotFoundError|NoChangesError")
         head = self.branches[last.into].head
         standing = self._standing(run, last.into, head)
+        on = self._standing(run, last.into, last.commit)
+        publish = chosen or standing or on
         changed_before = any(one.changed and one.into == last.into for one in mine)
-        publish = chosen or standing or last.on
-        lost = last.commit not in head.ancestors
-        if (
-            (publish is None or publish is not standing)
-            and not last.changed
-            and (lost or (changed_before and not last.on))
-        ):
-            raise Skip  # a repeated rollback of what an earlier attempt published
+        lost = last.commit not in head.ancestors or (changed_before and not on)
+        if lost and not last.changed and not (publish and publish is standing):
+            raise Fails(SKIP)  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
             raise Fails("NoChangesError")
-        brought, now = publish.commit.version, head.version.work(run.key)
+        commit = None
         if publish is not standing:
             if publish.commit not in head.ancestors:
                 raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
-            reverts = standing_reverts(head)
-            if publish.commit in reverts:
-                self._note(run, publish, reverts[publish.commit])
-                return reverts[publish.commit]
-            if now != brought.work(run.key):
+            commit, now = standing_reverts(head).get(publish.commit), run.work(head)
+            if commit is None and now != run.work(publish.commit):
                 withdrawn = now == publish.commit.below.work(run.key)
-                raise Fails("RunStateError" if withdrawn else "MergeConflictError")
-        self._named(publish.commit, *publish.commit.parents[:1])
-        commit = self._pick(last.into, brought, publish.commit.below, reverts=publish.commit)
-        self._note(run, publish, commit)
+                raise Fails("RunStateError" if withdrawn else CONFLICT)
+        commit = commit or self._pick(last.into, publish.commit, revert=True)
+        last, note = run.publishes[-1], (commit, len(run.publishes))
+        if publish.noted != note:
+            publish.noted, run.parked = note, self.hour
+        is_left = self._standing(run, last.into, last.commit) is publish
+        if run.state == "PUBLISHED" and is_left and last.commit in commit.ancestors:
+            run.state = "ROLLED_BACK"
         return commit
 
-    def _note(self, run: Run, publish: Publish, commit: Commit) -> None:
-        now = commit, len(run.publishes)
-        if publish.noted == now:
-            return
-        publish.noted, run.parked, last = now, self.hour, run.publishes[-1]
-        stands = last is publish or (
-            last.commit.generation < commit.generation
-            and last.commit.version.work(run.key) == publish.commit.version.work(run.key)
-        )
-        if run.state == "PUBLISHED" and last.on is publish and stands:
-            run.state = "ROLLED_BACK"
 
-
-def best_of(several: list[Commit], other: Commit) -> list[Commit]:
-    common = other.ancestors.intersection(frozenset().union(*(one.ancestors for one in several)))
-    return sorted(
-        (
-            one
-            for one in common
-            if not any(one in two.ancestors for two in common if two is not one)
-        ),
-        key=lambda commit: commit.number,
-    )
+def found(those: Mapping[Any, T], name: object, error: str = SKIP) -> T:
+    if name not in those:
+        raise Fails(error)
+    return those[name]

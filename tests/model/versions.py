@@ -5,361 +5,265 @@ the value of the first writer in place. The claims of a path lie on each other i
 writes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
 Writer = tuple[str, str]
 """A run and its step, "" for work outside of steps; or "" and a branch."""
-
-
-class Value(NamedTuple):
-    """A content, or None for a deletion, and the number of the write that made it."""
-
-    content: str | None
-    number: int
-
-
-class Claim(NamedTuple):
-    """What a writer wrote at a path, and what stood there before; None is no file."""
-
-    value: Value | None
-    before: Value | None
-
-    def equals(self, value: Value | None) -> bool:
-        """Return whether a value has the content that was written."""
-        return content(self.value) == content(value)
-
-
-Files = Mapping[str, Value]
-Stack = tuple[tuple[Writer, Claim], ...]
-"""The claims of a path, the oldest first."""
+Writes = Mapping[str, str | None]
+"""Contents by path; None deletes."""
+CONFLICT = "MergeConflictError"
 _numbers = count(1)
 
 
-class Conflict(Exception):  # noqa: N818 - an outcome of the model
-    """Both sides changed these paths differently."""
+class Fails(Exception):  # noqa: N818 - an outcome of the model
+    """The operation fails with the error of this name, or of one of these."""
+
+
+class Value(NamedTuple):
+    """A content, and the number of the write that made it. No file is None."""
+
+    content: str
+    number: int
 
 
 def content(value: Value | None) -> str | None:
     """Return the content of a value."""
-    return None if value is None else value.content
+    return value and value.content
+
+
+def _new(text: str | None) -> Value | None:
+    return None if text is None else Value(text, next(_numbers))
+
+
+class Place(NamedTuple):
+    """A path: what its writers wrote, the oldest claim first, and what stood there.
+
+    The first level stood before the first claim, each next one came upon a claim, and the last is
+    the file.
+    """
+
+    levels: tuple[Value | None, ...] = (None,)
+    claims: tuple[tuple[Writer, Value | None], ...] = ()
+
+    @property
+    def value(self) -> Value | None:
+        """The file."""
+        return self.levels[-1]
+
+    def work(self) -> dict[Writer, str | None]:
+        """Return the contents that the writers claim."""
+        return {writer: content(value) for writer, value in self.claims}
+
+    def rows(self):
+        """Return the claims by writer, each with what stood before it."""
+        return {
+            one[0]: (one, before) for one, before in zip(self.claims, self.levels, strict=False)
+        }
+
+    def put(self, value: Value | None) -> "Place":
+        """Replace the file."""
+        return Place((*self.levels[:-1], value), self.claims)
+
+    def lowest(self, writers: Collection[Writer]) -> int:
+        """Return the position of the lowest claim of these writers, or that of the file."""
+        names = (at for at, (writer, _) in enumerate(self.claims) if writer in writers)
+        return next(names, len(self.claims))
+
+    def withdraw(self, writers: Collection[Writer]) -> "Place":
+        """Remove claims, the latest first. What stood before each returns, if it was not replaced."""
+        levels, claims = list(self.levels), list(self.claims)
+        for at, (writer, value) in reversed(list(enumerate(claims))):
+            if writer in writers:
+                replaced = levels[at + 1] != value
+                del claims[at], levels[at if replaced else at + 1]
+        return Place(tuple(levels), tuple(claims))
+
+    def insert(self, at: int, writer: Writer, value: Value | None, above: Value | None) -> "Place":
+        """Put a claim at a position, and above it what came upon it."""
+        before = self.levels[at]
+        claim = writer, before if content(value) == content(before) else value
+        above = before if content(above) == content(before) else above
+        levels = *self.levels[: at + 1], above, *self.levels[at + 1 :]
+        return Place(levels, (*self.claims[:at], claim, *self.claims[at:]))
+
+    def without(self, other: "Place") -> tuple[bool, Value | None]:
+        """Return whether another place has more claims, and the file without those that it has not."""
+        kept = dict(self.work().items() & other.work().items())
+        gone = self.withdraw(self.work().keys() - kept)
+        return kept != other.work(), gone.value
 
 
 @dataclass(frozen=True)
 class Version:
-    """What a commit has: files by path, and claims."""
+    """What a commit has: files and claims by path."""
 
-    files: Files = field(default_factory=dict)
-    claims: Mapping[str, Stack] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
 
-    def of(self, key: str, step: str | None = None) -> dict[tuple[Writer, str], Claim]:
-        """Return the claims of a run, or of one of its steps."""
+    @cached_property
+    def files(self) -> dict[str, Value]:
+        """The files by path."""
+        return {path: place.value for path, place in self.places.items() if place.value}
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The contents by path."""
+        return {path: value.content for path, value in self.files.items()}
+
+    @cached_property
+    def claims(self) -> dict[str, Place]:
+        """The claims by path."""
+        return {path: place.put(None) for path, place in self.places.items() if place.claims}
+
+    @property
+    def tree(self) -> frozenset[tuple[str, Value]]:
+        """What identifies the files."""
+        return frozenset(self.files.items())
+
+    def at(self, path: str) -> Place:
+        """Return a path."""
+        return self.places.get(path, Place())
+
+    def work(self, key: str = "", step: str = "") -> set[tuple[Writer, str, str | None]]:
+        """Return the claims of all, of a run, or of a step: writer, path and content."""
         return {
-            (writer, path): claim
-            for path, stack in self.claims.items()
-            for writer, claim in stack
-            if writer[0] == key and step in (None, writer[1])
+            (writer, path, text)
+            for path, place in self.places.items()
+            for writer, text in place.work().items()
+            if key in ("", writer[0]) and step in ("", writer[1])
         }
-
-    def work(self, key: str, step: str | None = None) -> dict[tuple[Writer, str], str | None]:
-        """Return what the claims of a run, or of one of its steps, have written."""
-        return {place: content(claim.value) for place, claim in self.of(key, step).items()}
-
-    def at(self, path: str) -> dict[Writer, Claim]:
-        """Return the claims at a path, the oldest first."""
-        return dict(self.claims.get(path, ()))
-
-    def place(self, path: str) -> "Place":
-        """Return a path, to change."""
-        return Place(self.files.get(path), self.claims.get(path, ()))
-
-    def writers(self) -> set[Writer]:
-        """Return all writers with claims."""
-        return {writer for stack in self.claims.values() for writer, _ in stack}
-
-    def changed(self, other: "Version", path: str) -> list[Writer]:
-        """Return the writers who claim another content of a path in another version."""
-        sides = self.at(path), other.at(path)
-        return sorted(
-            writer
-            for writer in sides[0].keys() | sides[1].keys()
-            if any(writer not in side for side in sides)
-            or not sides[0][writer].equals(sides[1][writer].value)
-        )
 
     def runs(self, other: "Version") -> set[str]:
         """Return the runs whose work differs in another version."""
-        keys = {writer[0] for writer in self.writers() | other.writers()} - {""}
-        return {key for key in keys if self.work(key) != other.work(key)}
+        return {key for (key, _), _, _ in self.work() ^ other.work()} - {""}
+
+    def changes(self, old: "Version") -> dict[str, str | None]:
+        """Return the contents that differ from another version; None is no file."""
+        paths = {path for path, _ in self.texts.items() ^ old.texts.items()}
+        return {path: self.texts.get(path) for path in sorted(paths)}
 
     def same(self, other: "Version") -> bool:
         """Return whether both have the same content and claims."""
-        sides = (
-            {
-                path: [
-                    (writer, *(value if content(value) else None for value in claim))
-                    for writer, claim in stack
-                ]
-                for path, stack in side.claims.items()
-            }
-            for side in (self, other)
-        )
-        return self.same_files(other) and next(sides) == next(sides)
+        return self.texts == other.texts and self.claims == other.claims
 
-    def same_files(self, other: "Version") -> bool:
-        """Return whether both have the same content."""
-        return contents(self.files) == contents(other.files)
+    def changed(self, places: Mapping[str, Place]) -> "Version":
+        every = {**self.places, **places}
+        return Version({path: place for path, place in every.items() if place != Place()})
 
+    def put(self, values: Mapping[str, Value | None]) -> "Version":
+        """Replace files, beside the claims."""
+        return self.changed({path: self.at(path).put(value) for path, value in values.items()})
 
-def contents(files: Files) -> dict[str, str]:
-    """Return the content by path."""
-    return {path: value.content for path, value in files.items() if value.content is not None}
+    def written(self, writes: Writes) -> "Version":
+        """Write as one who claims nothing. An equal content leaves the value."""
+        changed = {path: text for path, text in writes.items() if self.texts.get(path) != text}
+        return self.put({path: _new(text) for path, text in changed.items()})
 
-
-def tree(files: Files) -> frozenset[tuple[str, Value]]:
-    """Return the files without the deletions."""
-    return frozenset((path, value) for path, value in files.items() if value.content is not None)
-
-
-def written(files: Files, writes: Mapping[str, str | None]) -> Files:
-    """Return the files after writes; None deletes, and an equal content leaves the value."""
-    made = dict(files)
-    for path, text in writes.items():
-        if content(made.get(path)) != text:
-            made[path] = Value(text, next(_numbers))
-    return made
-
-
-class Place:
-    """A path: its value, and the claims beneath it, the oldest first."""
-
-    def __init__(self, value: Value | None, claims: Iterable[tuple[Writer, Claim]]) -> None:
-        self.value = value
-        self.claims = dict(claims)
-
-    def over(self, writer: Writer | None) -> list[Writer]:
-        """Return the writers whose claims lie above that of a writer."""
-        names = list(self.claims)
-        return names[names.index(writer) + 1 :] if writer else []
-
-    def before(self, over: Writer | None) -> Value | None:
-        """Return what stood before a claim, or the value."""
-        return self.claims[over].before if over else self.value
-
-    def above(self, writer: Writer) -> Value | None:
-        """Return what came upon a claim: what stood before the next one, or the value."""
-        return self.before(_first(self.over(writer)))
-
-    def set_before(self, over: Writer | None, value: Value | None) -> None:
-        """Set what stood before a claim, or the value."""
-        if over is None:
-            self.value = value
-        else:
-            self.claims[over] = self.claims[over]._replace(before=value)
-
-    def withdraw(self, writers: Iterable[Writer]) -> None:
-        """Remove claims, the latest first. What stood before each returns, if it was not replaced."""
-        names = set(writers)
-        for writer in [one for one in reversed(self.claims) if one in names]:
-            if _is_same(self.above(writer), self.claims[writer].value):
-                self.set_before(_first(self.over(writer)), self.claims[writer].before)
-            del self.claims[writer]
-
-    def insert(
-        self, writer: Writer, value: Value | None, above: Value | None, over: Writer | None = None
-    ) -> None:
-        """Put a claim on all others, or beneath one, and above it what came upon it."""
-        before = self.before(over)
-        later = {name: self.claims.pop(name) for name in ([over, *self.over(over)] if over else [])}
-        same = content(value) == content(before)
-        self.claims |= {writer: Claim(before if same else value, before)} | later
-        if content(above) != content(before):
-            self.set_before(over, above)
-
-    def without(self, other: "Place") -> tuple[bool, Value | None]:
-        """Return whether another place has more claims, and the value without those that it has not."""
-        kept = {
-            writer
-            for writer, claim in other.claims.items()
-            if writer in self.claims and self.claims[writer].equals(claim.value)
-        }
-        place = Place(self.value, self.claims.items())
-        place.withdraw(self.claims.keys() - kept)
-        return kept != other.claims.keys(), place.value
-
-
-def _first(writers: Iterable[Writer]) -> Writer | None:
-    return next(iter(writers), None)
-
-
-def _is_same(value: Value | None, other: Value | None) -> bool:
-    return value == other or content(value) is content(other) is None
-
-
-class Draft:
-    """A version that is being changed."""
-
-    def __init__(self, version: Version) -> None:
-        self.known = version.files
-        self.files = dict(version.files)
-        self.claims = dict(version.claims)
-
-    def version(self) -> Version:
-        """Return the result."""
-        return Version(self.files, self.claims)
-
-    def put(self, path: str, place: Place) -> None:
-        """Set the file and the claims at a path."""
-        self.files.pop(path, None)
-        self.claims.pop(path, None)
-        if place.value is not None:
-            self.files[path] = place.value
-        if place.claims:
-            self.claims[path] = tuple(place.claims.items())
-
-    def write(self, writer: Writer, writes: Mapping[str, str | None]) -> None:
-        """Let a writer write, and claim what it wrote."""
+    def write(self, writer: Writer, writes: Writes, known: Mapping[str, Value]) -> "Version":
+        """Let a writer write, and claim what it wrote; a known value is the same file again."""
+        places = {}
         for path, text in writes.items():
-            place, was = self.version().place(path), self.files.get(path)
-            mine = place.claims.get(writer)
-            if content(was) == text and (text is None or (mine and mine.value == was)):
+            place = self.at(path)
+            if content(place.value) == text and dict(place.claims).get(writer) == place.value:
                 continue
-            place.withdraw([writer])
-            value = written({path: place.value} if place.value else {}, {path: text}).get(path)
-            if text is not None and content(self.known.get(path)) == text != content(place.value):
-                value = self.known[path]  # the same file again
-            if text is not None or content(place.value) is not None:
-                place.insert(writer, value, value)
-            self.put(path, place)
+            place = place.withdraw([writer])
+            there = place.value, known.get(path)
+            value = next((one for one in there if content(one) == text), _new(text))
+            if place.value or value:
+                place = place.insert(len(place.claims), writer, value, value)
+            places[path] = place
+        return self.changed(places)
 
-    def claim_equal(self, writer: Writer, paths: Iterable[str]) -> None:
-        """Let a writer who is no run claim what stands at paths that runs claim, too."""
-        for path in paths:
-            place = self.version().place(path)
-            value, mine = place.value, place.claims.get(writer)
-            if content(value) is None or not place.claims.keys() - {writer}:
-                continue
-            if mine is None or mine.value != value:
-                place.withdraw([writer])
-                place.value = value
-                place.insert(writer, value, value)
-                self.put(path, place)
+    def claim_equal(self, writer: Writer, writes: Writes) -> "Version":
+        """Let a writer who is no run claim files that it writes again and that others claim, too."""
+        equal = {path: text for path, text in writes.items() if text == self.texts.get(path, "")}
+        both = {path: equal[path] for path in equal if self.at(path).work().keys() - {writer}}
+        return self.write(writer, both, self.files)
 
-    def withdraw_step(self, key: str, step: str) -> None:
+    def withdraw(self, key: str, step: str) -> "Version":
         """Remove the claims of a step, as its retry does."""
-        for writer, path in self.version().of(key, step):
-            place = self.version().place(path)
-            place.withdraw([writer])
-            self.put(path, place)
+        paths = {path for _, path, _ in self.work(key, step)}
+        return self.changed({path: self.at(path).withdraw([(key, step)]) for path in paths})
 
 
-def replay(
-    place: Place,
-    rows: set[Writer],
-    base: Place,
-    source: Place,
-    plain: Value | None,
-    *,
-    revert: bool,
-) -> bool:
-    """Do again at a path what a source did; return whether the path allows it.
+def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: bool) -> Place:
+    """Do again at a path what a source did, if the path allows it.
 
     The claims of the rows come from the source. Each lies beneath those that lie on it there. What a
     revert returns lies beneath equal claims that came later. All else lies on top.
     """
-    more, rest = base.without(place)
-    free = not more and content(rest) == content(place.value)
-    free = free or content(place.value) == content(base.value)
-    free = free or content(plain) == content(source.value)
-    more, rest = base.without(source)
-    place.withdraw(rows)
-    under = place.value
-    later = _first(
-        writer
-        for writer, claim in place.claims.items()
-        if revert and writer not in base.claims | source.claims and claim.equals(under)
-    )
-    for writer in [one for one in source.claims if one in rows]:
-        above = {one for one in source.over(writer) if one not in rows}
-        over = _first(one for one in place.claims if one in above) or later
-        place.insert(writer, source.claims[writer].value, source.above(writer), over)
-    if not more and content(rest) != content(source.value) != content(place.before(later)):
-        place.set_before(later, source.value)
-    return free or content(place.value) == content(under)
+    more, rest = was.without(now)
+    kept = was.value if more else rest
+    free = content(now.value) in (content(was.value), content(kept))
+    more, rest = was.without(new)
+    place = now.withdraw(rows)
+    under = content(place.value)
+    known = was.work() | new.work()
+    stack = place.work().items() if revert else ()
+    later = [one for one, text in stack if one not in known and text == under]
+    for at, (writer, value) in enumerate(new.claims):
+        if writer in rows:
+            above = {one for one, _ in new.claims[at + 1 :]} - rows
+            over = place.lowest(above if above & place.work().keys() else later)
+            place = place.insert(over, writer, value, new.levels[at + 1])
+    at = place.lowest(later)
+    if not more and content(rest) != content(new.value) != content(place.levels[at]):
+        levels = *place.levels[:at], new.value, *place.levels[at + 1 :]
+        place = Place(levels, place.claims)
+    if not free and content(place.value) != under:
+        raise Fails(CONFLICT)
+    return place
 
 
-def merged(  # noqa: C901 - one path after the other
-    base: Version,
-    source: Version,
-    dest: Version,
-    *,
-    unsure: Iterable[str] = (),
-    revert: bool = False,
-    strict: bool = False,
-    join: bool = False,
+def merged(
+    base: Version, source: Version, dest: Version, *, how: str = "", unsure: Collection[str] = ()
 ) -> Version:
     """Return the three-way merge by content, and of the claims beside it.
 
     Where both sides changed claims or files, what the source did is done again on the destination.
-    At the unsure paths the base is unlike both sides. The source of a revert is older than its base,
-    and that of a join is a step. A strict merge conflicts where the source only stopped claiming.
+    At the unsure paths the base is unlike both sides.
+
+    The source of a "revert" is older than its base, that of a "join" is a step, and that of a "pick"
+    is one commit. A revert or pick conflicts where the source only stopped claiming.
     """
-    draft, conflicts = Draft(dest), []
-    paths = {path for side in (base, source, dest) for path in side.files}
+    places = {}
     moved = base.runs(dest)
-    whole = set() if revert or join else moved & base.runs(source)
-    for writer in {one for one in source.writers() if one[0] in whole and one[1]}:
-        works = [side.work(*writer) for side in (base, source, dest)]
-        if works[2] and all(works.count(work) == 1 for work in works):
-            raise Conflict(writer)  # a step has worked on both sides
-    for path in sorted(paths.union(*(side.claims for side in (base, source, dest)))):
-        was, new, now = (side.files.get(path) for side in (base, source, dest))
-        changed = base.changed(source, path)
-        rows = {*changed, *(one for one in source.at(path) if one[0] in whole)}
-        same = was == now or content(was) is content(now) is None
-        same = (
-            same
-            and base.claims.get(path) == dest.claims.get(path)
-            and moved.isdisjoint(one[0] for one in rows)
-        )
-        if revert and any(_worked_since(one, base, source, dest) for one in rows):
-            rows = {one for one in rows if not _worked_since(one, base, source, dest)}
+    whole = set() if how in ("revert", "join") else moved & base.runs(source)
+    newer = {  # the steps that have other work now
+        writer
+        for writer, _, _ in dest.work()
+        if all(writer) and dest.work(*writer) not in (base.work(*writer), source.work(*writer))
+    }
+    for one in newer:
+        if one[0] in whole and source.work(*one) not in (base.work(*one), set()):
+            raise Fails(CONFLICT)  # a step has worked on both sides
+    for path in {**base.places, **source.places, **dest.places}:
+        was, new, now = (side.at(path) for side in (base, source, dest))
+        old, ours, theirs = (content(place.value) for place in (was, new, now))
+        changed = {writer for writer, _ in was.work().items() ^ new.work().items()}
+        rows = changed | {one for one in new.work() if one[0] in whole}
+        same = was == now and moved.isdisjoint(key for key, _ in rows)
+        if how == "revert" and rows:
+            rows -= newer
             if not rows:
                 continue  # a later work of the step stands there
-        plain = new if same or (content(new) == content(now) and now is None) else now
-        if content(new) == content(now):
-            pass
-        elif content(was) != content(new) or path in unsure:
-            clash = content(was) != content(now) or path in unsure
-            if clash and (strict or same or not rows or any(map(source.at(path).get, rows))):
-                conflicts.append(path)
-            plain = now if clash else new
-        there, ours = dest.at(path), source.at(path)
-        standing = {
+        brings = ours != theirs and (old != ours or path in unsure)
+        clash = brings and (old != theirs or path in unsure)
+        if clash and (how in ("revert", "pick") or same or not rows or rows & new.work().keys()):
+            raise Fails(CONFLICT)
+        on_top = not now.claims or now.value == now.claims[-1][1]
+        rows -= {
             one
-            for one in rows & there.keys() & ours.keys()
-            if ours[one].equals(there[one].value)
-            and (
-                one not in changed
-                or content(was) == content(new)
-                or _is_same(now, list(there.values())[-1].value)
-            )
+            for one, _ in new.work().items() & now.work().items()
+            if one not in changed or old == ours or on_top
         }
-        rows -= standing
-        place = Place(plain, (source if same else dest).claims.get(path, ()))
-        if not same and (rows or revert):
-            place.value = now
-            if not replay(place, rows, base.place(path), source.place(path), plain, revert=revert):
-                conflicts.append(path)
-        draft.put(path, place)
-    if conflicts:
-        raise Conflict(*conflicts)
-    return draft.version()
-
-
-def _worked_since(writer: Writer, base: Version, source: Version, dest: Version) -> bool:
-    """Return whether a step has other work now."""
-    works = [side.work(*writer) for side in (base, source, dest)]
-    return bool(writer[0] and writer[1] and works[2]) and works[2] not in works[:2]
+        if same:
+            places[path] = new
+        elif rows or how == "revert":
+            places[path] = _again(was, new, now, rows, revert=how == "revert")
+        elif brings and not clash:
+            places[path] = now.put(new.value)
+    return dest.changed(places)
