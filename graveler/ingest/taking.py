@@ -50,9 +50,7 @@ class Taking:
 
     def bring_up(self, head: Commit, target: Commit) -> None:
         """Take what others changed on the target, if the branch has work for it."""
-        if self.is_lost(head, target):
-            self._follow_back()
-        elif self._is_due(head, target):
+        if self.is_lost(head, target) or self._is_due(head, target):
             self.take()
 
     def _is_due(self, head: Commit, target: Commit) -> bool:
@@ -64,8 +62,11 @@ class Taking:
         return any(not staging.is_empty(token) for token in tokens) or bool(branch.unpublished())
 
     def take(self) -> bool:
-        """Merge the target's head into the branch; return whether the branch did not have it."""
+        """Take the target's head, or follow it back; return whether the branch did not have it."""
         branch, stores = self.branch, self.branch.stores
+        if self.is_lost(*branch.tips()):
+            self._follow_back()
+            return True
 
         def build(tip: Tip) -> BranchRecord | None:
             target = branch.target()

@@ -339,3 +339,19 @@ def test_an_undo_during_a_tick_is_not_taken_back(repo, monkeypatch):
     monkeypatch.setattr(Taking, "bring_up", then_undo)
     assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
     assert tree(repo.ref("main")) == {"path": "1", "mine": "0", "bad": "1"}
+
+
+def test_a_release_takes_no_write_of_an_undone_target_for_its_own(repo):
+    ingestion = repo.ingestion(on_conflict="target")
+    write(ingestion.branch, both="ours")
+    commit(repo, both="theirs")
+    publish(repo, "others", latest="1")
+    ingestion.tick(FIVE)
+    repo.undo("main")
+    commit(repo, latest="2")
+    ingestion.release(SHELF, strategy="dest-wins")
+    assert ingestion.quarantined() == ()
+    assert tree(repo.ref("main")) == {"both": "theirs", "latest": "2"}
+    write(ingestion.branch, next="1")
+    assert ingestion.tick(SIX).state is HourState.PUBLISHED
+    assert tree(repo.ref("main")) == {"both": "theirs", "latest": "2", "next": "1"}

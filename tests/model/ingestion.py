@@ -134,14 +134,16 @@ class Ingesting(Lake):
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
         head, target = self.branches[INGEST].head, self.target
         new = any(not one.lands for one in target.line() if one not in head.ancestors)
-        if any(one.takes and one.takes not in target.ancestors for one in self._line()):
-            self._follow_back()
-        elif new and (self.branches[INGEST].staged or self.points()):
+        if self._is_lost() or (new and (self.branches[INGEST].staged or self.points())):
             self._take()
         self._commit_hour(hour)
         self._publish(hold=on_refusal == "hold")
         record = self.hours[hour]
         return None if self._inside(record) else self._published(record)
+
+    def _is_lost(self) -> bool:
+        known = self.target.ancestors
+        return any(one.takes and one.takes not in known for one in self._line())
 
     def _follow_back(self) -> None:
         """Make the waiting changes again on the target, which has lost what they are on."""
@@ -167,6 +169,9 @@ class Ingesting(Lake):
 
     def _take(self) -> bool:
         """Merge the target into the branch; return whether the branch did not have it."""
+        if self._is_lost():
+            self._follow_back()
+            return True
         head, target = self.branches[INGEST].head, self.target
         if target in head.ancestors:
             return False
