@@ -27,6 +27,9 @@ PUBLISHED: Final = "graveler/published_as"
 UNPUBLISHED: Final = "allow_unpublished"
 """Name in the metadata of an input that may be read from the open branch of another run."""
 
+MISSING: Final = "allow_missing_partitions"
+"""Name in the metadata of an input of several partitions, some of which may be missing."""
+
 _BATCH: Final = 500
 _MOST_KNOWN: Final = 100_000
 _FEW_RUNS: Final = 16
@@ -170,6 +173,33 @@ def input_views(
         else:
             raise refusal(part_text(context.asset_key, partition), record)
     return views
+
+
+def check_none(graveler: "GravelerResource", context: dg.InputContext, partition: str) -> None:
+    """Refuse to read None for a partition without files that nobody has made.
+
+    Raises:
+        Failure: Dagster shows no materialization, or one that the target has lost.
+    """
+    instance, key, repository = context.step_context.instance, context.asset_key, graveler.repo()
+    if partition:
+        kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+        exists = bool(instance.get_latest_storage_id_by_partition(key, kind, {partition}))
+    else:
+        exists = bool(instance.fetch_materializations(key, limit=1).records)
+    one = newest(instance, key, [partition]).get(partition)
+    record = None if one is None else find_run(repository, one.run)
+    lost = one is not None and one.run != graveler.run_key(context)
+    if lost and record is not None:
+        lost = not (record.live or repository.runs.on_targets([record])[0].published)
+    if lost or not exists:
+        why = f"{one.run!r}, which made it, is not published" if one and lost else "nobody made it"
+        raise dg.Failure(
+            f"{part_text(key, partition)} has no files: {why}. None for input {context.name!r} would say "
+            "that it was made, and is empty: materialize it first, or give the input the metadata "
+            f"{MISSING!r}, which makes it None",
+            allow_retries=False,
+        )
 
 
 def own_parts(repository: Repository, view: Run | Ref, context: dg.InputContext) -> Collection[str]:

@@ -33,7 +33,13 @@ from dagster_graveler.io_managers.handlers import (
     unknown_type,
 )
 from dagster_graveler.io_managers.lineage import LINEAGE, derived_lineage, keep_input
-from dagster_graveler.materializations import COMMIT, input_views, run_marks
+from dagster_graveler.materializations import (
+    COMMIT,
+    MISSING,
+    check_none,
+    input_views,
+    run_marks,
+)
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice
@@ -45,7 +51,6 @@ from graveler.lake import Branch, Ref, Run
 from graveler.names import check_path
 
 _SHOWN: Final = 20
-_MISSING: Final = "allow_missing_partitions"
 _COLUMN: Final = "partition_expr"
 HANDLERS: Final = (*NAMES, "bytes", "text")
 """The names of graveler's handlers that ``load_as`` may choose."""
@@ -209,20 +214,20 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         else:
             views = dict.fromkeys(folders, self.graveler.at())
         if "" in folders:
-            return self._read(views[""], folders[""], context)[1]
+            return self._read(views[""], folders[""], context, "")[1]
         values = {}
         handler: TypeHandler = BytesHandler()
         metadata = context.definition_metadata or {}
-        if metadata.get(_MISSING):
+        if metadata.get(MISSING):
             present = _present(views, folders)
             folders = {key: folder for key, folder in folders.items() if folder in present}
         elif not folders and NoneType in _kinds(context.dagster_type.typing_type):
             return None
         for key, folder in folders.items():
-            handler, values[key] = self._read(views[key], folder, context)
+            handler, values[key] = self._read(views[key], folder, context, key)
         if _mapping_of(context):
             return values
-        if not folders and _MISSING not in metadata:
+        if not folders and MISSING not in metadata:
             return None  # as for the first partition of an asset that depends on itself
         if NoneType in _kinds(_value_annotation(context)):
             values = {key: value for key, value in values.items() if value is not None}
@@ -231,11 +236,13 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         return handler.combine(values) if len(folders) != 1 or not values else values.popitem()[1]
 
     def _read(
-        self, view: Run | Ref, folder: str, context: dg.InputContext
+        self, view: Run | Ref, folder: str, context: dg.InputContext, partition: str
     ) -> tuple[TypeHandler, Any]:
         table, kind = self._table(folder, context), value_type(context)
         is_optional = NoneType in _kinds(_value_annotation(context))
         if is_optional and next(table.entries(view), None) is None:
+            if is_in_run(context) and context.has_asset_key:
+                check_none(self.graveler, context, partition)
             return BytesHandler(), None
         handler = None if kind is Any else self._handler(kind)
         if handler is None:

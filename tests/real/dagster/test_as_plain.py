@@ -254,3 +254,55 @@ def test_a_manager_works_without_a_run(repo, resource):
     assert path == "parts/a/data.parquet"
     loads = dg.build_input_context(upstream_output=output, dagster_type=kind, **of_a)
     assert manager.load_input(loads).equals(frame)
+
+
+def totals(kind, **metadata):
+    """Return an asset that adds to its value of the day before."""
+
+    def total(total):
+        return "1" if total is None else f"{total}1"
+
+    total.__annotations__ = {"total": kind, "return": str}
+    before = dg.AssetIn(partition_mapping=BEFORE, metadata=metadata)
+    return dg.asset(partitions_def=DAYS, ins={"total": before})(total)
+
+
+@pytest.mark.parametrize("kind", [str | None, dict[str, str] | None], ids=str)
+def test_a_day_before_that_nobody_made_is_not_none(repo, run, kind):
+    failed = run([totals(kind)], "2013-01-02", raise_on_error=False)
+    assert not failed.success
+    (event,) = failed.get_step_failure_events()
+    if kind == str | None:
+        assert "total (2013-01-01) has no files: nobody made it" in str(event.event_specific_data)
+    assert on_main(repo) == []
+
+
+def test_a_day_before_that_was_rolled_back_is_not_none(repo, run):
+    run([totals(str | None)], "2013-01-01")
+    (record,) = repo.runs.list()
+    repo.runs.rollback(record.key)
+    failed = run([totals(str | None)], "2013-01-02", raise_on_error=False)
+    assert not failed.success
+    assert on_main(repo) == []
+    run([totals(str | None)], "2013-01-01")
+    run([totals(str | None)], "2013-01-02")
+    assert [repo.ref("main").get(path) for path in on_main(repo)] == [b"1", b"11"]
+
+
+def test_a_day_before_may_be_missing_if_the_input_says_so(repo, run):
+    run([totals(str | None, allow_missing_partitions=True)], "2013-01-02")
+    assert [repo.ref("main").get(path) for path in on_main(repo)] == [b"1"]
+
+
+def test_none_that_an_asset_returned_is_none(repo, run):
+    @dg.asset(partitions_def=DAYS)
+    def empty() -> str | None:
+        return None
+
+    @dg.asset(partitions_def=DAYS)
+    def after(empty: str | None) -> str:
+        return f"after {empty}"
+
+    run([empty], "2013-01-01")
+    run([dg.AssetSpec("empty", partitions_def=DAYS), after], "2013-01-01")
+    assert [repo.ref("main").get(path) for path in on_main(repo)] == [b"after None"]
