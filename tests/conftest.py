@@ -12,6 +12,8 @@ from tests.harness.servers.postgres import postgres_socket, postgres_url  # noqa
 from tests.harness.servers.s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
 from tests.harness.worlds import Points
 
+pytest.register_assert_rewrite("tests.kv.suite", "tests.objects.suite")
+
 FIRST = (
     "simulate/test_scenarios.py",
     "kit/test_simulate.py",

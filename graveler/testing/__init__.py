@@ -1,10 +1,9 @@
-"""Support for tests: suites that check the contract of each port, and a kit for pipelines.
+"""A kit for tests of pipelines.
 
-The kit is a pytest plugin (``graveler.testing.plugin``, which pytest loads automatically) and
+It is a pytest plugin (``graveler.testing.plugin``, which pytest loads automatically) and
 :func:`simulate`, which runs a pipeline through every possible crash.
 """
 
-import sys
 from typing import TYPE_CHECKING
 
 from graveler.exports import lazy_names
@@ -15,11 +14,5 @@ if TYPE_CHECKING:
     from graveler.testing.pipeline import SimulationError as SimulationError
     from graveler.testing.pipeline import simulate as simulate
     from graveler.testing.world import World as World
-
-if "pytest" in sys.modules:
-    import pytest
-
-    # a failing assert in a suite then shows its values
-    pytest.register_assert_rewrite("graveler.testing.kv_suite", "graveler.testing.objects_suite")
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -176,7 +176,7 @@ def input_views(
 
 
 def check_none(graveler: "GravelerResource", context: dg.InputContext, partition: str) -> None:
-    """Refuse to read None for a partition without files that nobody has made.
+    """Refuse to read None for a partition without files that was never made.
 
     Raises:
         Failure: Dagster shows no materialization, or one that the target has lost.
@@ -191,9 +191,12 @@ def check_none(graveler: "GravelerResource", context: dg.InputContext, partition
     record = None if one is None else find_run(repository, one.run)
     lost = one is not None and one.run != graveler.run_key(context)
     if lost and record is not None:
-        lost = not (record.live or repository.runs.on_targets([record])[0].published)
+        (present,) = repository.runs.on_targets([record])
+        lost = not (record.live or present.published)
     if lost or not exists:
-        why = f"{one.run!r}, which made it, is not published" if one and lost else "nobody made it"
+        why = (
+            f"{one.run!r}, which made it, is not published" if one and lost else "it was never made"
+        )
         raise dg.Failure(
             f"{part_text(key, partition)} has no files: {why}. None for input {context.name!r} would say "
             "that it was made, and is empty: materialize it first, or give the input the metadata "

@@ -9,18 +9,17 @@ LONGEST = 60
 
 
 def functions():
-    """Yield the files of tests and of the shipped suites, each with the names of its tests."""
-    for folder in ("tests", "graveler/testing"):
-        for file in (ROOT / folder).rglob("*.py"):
-            tree = ast.parse(file.read_text("utf-8"))
-            yield (
-                file.relative_to(ROOT),
-                [
-                    node.name
-                    for node in ast.walk(tree)
-                    if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-                ],
-            )
+    """Yield the files of tests, each with the names of its tests."""
+    for file in (ROOT / "tests").rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        yield (
+            file.relative_to(ROOT),
+            [
+                node.name
+                for node in ast.walk(tree)
+                if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+            ],
+        )
 
 
 def test_names_of_tests_have_at_most_sixty_characters():

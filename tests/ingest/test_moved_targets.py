@@ -341,7 +341,7 @@ def test_an_undo_during_a_tick_is_not_taken_back(repo, monkeypatch):
     assert tree(repo.ref("main")) == {"path": "1", "mine": "0", "bad": "1"}
 
 
-def test_a_release_takes_no_write_of_an_undone_target_for_its_own(repo):
+def test_a_release_takes_nothing_of_an_undone_target(repo):
     ingestion = repo.ingestion(on_conflict="target")
     write(ingestion.branch, both="ours")
     commit(repo, both="theirs")

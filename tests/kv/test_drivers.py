@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from graveler.kv import KVStore, open_kv
-from graveler.testing.kv_suite import KVStoreSuite
+from tests.kv.suite import KVStoreSuite
 
 
 class TestMemory(KVStoreSuite):

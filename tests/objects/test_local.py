@@ -11,7 +11,7 @@ from graveler.clock import SystemClock
 from graveler.errors import ObjectNotFoundError
 from graveler.objects.local import LocalStore
 from graveler.testing.clock import FakeClock
-from graveler.testing.objects_suite import ObjectStoreSuite
+from tests.objects.suite import ObjectStoreSuite
 
 
 class TestLocalStore(ObjectStoreSuite):

@@ -5,7 +5,7 @@ import pytest
 from graveler.errors import InvalidInputError
 from graveler.objects.memory import MemoryStore
 from graveler.testing.clock import FakeClock
-from graveler.testing.objects_suite import ObjectStoreSuite
+from tests.objects.suite import ObjectStoreSuite
 
 
 class TestMemoryStore(ObjectStoreSuite):

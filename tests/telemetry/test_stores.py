@@ -15,8 +15,8 @@ from graveler.kv.metered import MeteredKVStore
 from graveler.objects import ObjectStore, open_store
 from graveler.objects.metered import MeteredObjects
 from graveler.reads import view
-from graveler.testing.kv_suite import KVStoreSuite
-from graveler.testing.objects_suite import ObjectStoreSuite
+from tests.kv.suite import KVStoreSuite
+from tests.objects.suite import ObjectStoreSuite
 
 
 class TestMeteredKV(KVStoreSuite):

@@ -268,12 +268,14 @@ def totals(kind, **metadata):
 
 
 @pytest.mark.parametrize("kind", [str | None, dict[str, str] | None], ids=str)
-def test_a_day_before_that_nobody_made_is_not_none(repo, run, kind):
+def test_a_day_before_that_was_never_made_is_not_none(repo, run, kind):
     failed = run([totals(kind)], "2013-01-02", raise_on_error=False)
     assert not failed.success
     (event,) = failed.get_step_failure_events()
     if kind == str | None:
-        assert "total (2013-01-01) has no files: nobody made it" in str(event.event_specific_data)
+        assert "total (2013-01-01) has no files: it was never made" in str(
+            event.event_specific_data
+        )
     assert on_main(repo) == []
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from graveler.kv import KVStore, open_kv
-from graveler.testing.kv_suite import KVStoreSuite
+from tests.kv.suite import KVStoreSuite
 
 
 class TestPostgreSQL(KVStoreSuite):

@@ -1,7 +1,6 @@
 """The contract of a key-value store for concurrent threads, as tests."""
 
 # Each test is named by the sentence it checks.
-# ruff: noqa: D102
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Thread
@@ -11,7 +10,7 @@ import pytest
 
 from graveler.errors import PreconditionFailedError
 from graveler.kv.store import ABSENT, KVStore
-from graveler.testing.kv_suite.tools import THREADS, SuitePart, keys_of
+from tests.kv.suite.tools import THREADS, SuitePart, keys_of
 
 _INCREMENTS: Final = 20
 

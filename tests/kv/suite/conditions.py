@@ -1,7 +1,6 @@
 """The contract of conditional writes and of deletions of a key-value store, as tests."""
 
 # Each test is named by the sentence it checks.
-# ruff: noqa: D102
 
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, KVStore
-from graveler.testing.kv_suite.tools import SuitePart, fill, keys_of
+from tests.kv.suite.tools import SuitePart, fill, keys_of
 
 
 class ConditionsPart(SuitePart):

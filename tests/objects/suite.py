@@ -10,7 +10,6 @@ an empty store for each test::
 """
 
 # Each test is named by the sentence it checks.
-# ruff: noqa: D102
 
 import io
 import pickle
@@ -60,7 +59,7 @@ class ObjectStoreSuite:
 
     def test_a_pickled_store_reaches_the_same_objects(self, store: ObjectStore) -> None:
         store.put("a/b", b"1")
-        other = pickle.loads(pickle.dumps(store))  # noqa: S301 - of this test's own
+        other = pickle.loads(pickle.dumps(store))
         assert (other.root, other.get("a/b")) == (store.root, b"1")
         assert other.put_if_absent("a/c", b"2")
         assert store.get("a/c") == b"2"
@@ -292,7 +291,7 @@ class ObjectStoreSuite:
             store.get_range("a", 15, 5, Expected(20))
 
     def test_an_open_object_reads_and_seeks_like_a_file(self, store: ObjectStore) -> None:
-        content = random.Random(1).randbytes(3_000_000)  # noqa: S311 - the same bytes each time
+        content = random.Random(1).randbytes(3_000_000)
         store.put("a", content)
         with store.open("a") as file:
             assert file.readable()
@@ -330,7 +329,7 @@ class ObjectStoreSuite:
 
     def test_objects_are_listed_in_byte_order_of_their_keys(self, store: ObjectStore) -> None:
         shuffled = list(_IN_ORDER)
-        random.Random(1).shuffle(shuffled)  # noqa: S311 - the same order each time
+        random.Random(1).shuffle(shuffled)
         for key in shuffled:
             store.put(key, key.encode())
         listed = list(store.list())
@@ -400,7 +399,7 @@ class ObjectStoreSuite:
         assert list(store.list()) == []
 
     def test_any_history_gives_what_a_dict_gives(self, store: ObjectStore) -> None:
-        draw = random.Random(1)  # noqa: S311 - the same history each time
+        draw = random.Random(1)
         model: dict[str, bytes] = {}
         keys = ["a", "b/a", "b/b/a", "b/b.a", "b-b", "c/a"]
         for step in range(150):

@@ -13,7 +13,6 @@ whether the store supports turns and how many keys its tests write.
 """
 
 # Each test is named by the sentence it checks.
-# ruff: noqa: D102
 
 from collections.abc import Callable, Iterator
 
@@ -21,12 +20,12 @@ import pytest
 
 from graveler.errors import StateError
 from graveler.kv.store import KVStore
-from graveler.testing.kv_suite.conditions import ConditionsPart
-from graveler.testing.kv_suite.machine import compare_with_a_dict
-from graveler.testing.kv_suite.scans import ScansPart
-from graveler.testing.kv_suite.threads import ThreadsPart
-from graveler.testing.kv_suite.tools import SuitePart, calls, fill
-from graveler.testing.kv_suite.values import ValuesPart
+from tests.kv.suite.conditions import ConditionsPart
+from tests.kv.suite.machine import compare_with_a_dict
+from tests.kv.suite.scans import ScansPart
+from tests.kv.suite.threads import ThreadsPart
+from tests.kv.suite.tools import SuitePart, calls, fill
+from tests.kv.suite.values import ValuesPart
 
 __all__ = ["KVStoreSuite", "SuitePart"]
 

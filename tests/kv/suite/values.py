@@ -1,7 +1,6 @@
 """The contract of a key-value store for single keys, many keys and partitions, as tests."""
 
 # Each test is named by the sentence it checks.
-# ruff: noqa: D102
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, MAX_KEYS, MAX_VALUE_BYTES, PRESENT, KVStore
 from graveler.process import batches
-from graveler.testing.kv_suite.tools import (
+from tests.kv.suite.tools import (
     BAD_KEYS,
     BAD_PARTITIONS,
     TRICKY_NAMES,

@@ -1,12 +1,11 @@
 """The contract of the scans of a key-value store, as tests."""
 
 # Each test is named by the sentence it checks.
-# ruff: noqa: D102
 
 import pytest
 
 from graveler.kv.store import MAX_KEY_BYTES, KVStore
-from graveler.testing.kv_suite.tools import EVERY_BYTE, SuitePart, fill, keys_of
+from tests.kv.suite.tools import EVERY_BYTE, SuitePart, fill, keys_of
 
 
 class ScansPart(SuitePart):
