@@ -24,7 +24,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-chaos test-bench test-s3a test-delta test-lowest
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-lowest
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -58,6 +58,9 @@ test-connect: $(READY) ## the tests of test-spark that use a session, on Spark C
 # One process: the tests share one cluster. Its JVMs need 4 GB and two whole cores.
 test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
 	$(BIN)/python -m pytest tests/long/cluster $(ARGS)
+
+test-projects: $(READY) ## a project on Airflow and one on Dagster, compared row by row with plain programs
+	$(BIN)/python -m pytest tests/long/projects $(ARGS)
 
 test-chaos: WORKERS = 2
 test-chaos: $(READY) ## four hours of Airflow and of Dagster under chaos; chaos-airflow and chaos-dagster have hundreds

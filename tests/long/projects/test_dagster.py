@@ -12,7 +12,7 @@ from dagster_graveler.resource import forget_runs
 from graveler.clock import SystemClock
 from graveler.lake.shared import close_lakes
 from tests.real.dagster.daemon import daemon_of
-from tests.real.projects import plain_trams
+from tests.long.projects import plain_trams
 
 pytestmark = [
     pytest.mark.slow,
@@ -86,7 +86,7 @@ def backfill(daemon, days):
 
 def alone(daemon, day):
     """Run the job for one day, as `dagster job execute` does; return the steps that failed."""
-    trams = import_module("tests.real.projects.dagster_trams")  # its warnings are those of a test
+    trams = import_module("tests.long.projects.dagster_trams")  # its warnings are those of a test
     job = trams.defs.resolve_job_def("tickets_job")
     result = job.execute_in_process(
         instance=daemon.instance, partition_key=str(day), raise_on_error=False

@@ -11,7 +11,7 @@ import pytest
 import graveler.frames
 from tests.harness.wires import free_port
 from tests.real.airflow.home import AIRFLOW, Home
-from tests.real.projects import plain_meters
+from tests.long.projects import plain_meters
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("airflow")]
 SPRING = [date(2026, 3, 28) + timedelta(days=number) for number in range(2)]
