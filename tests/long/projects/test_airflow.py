@@ -10,8 +10,8 @@ import pytest
 
 import graveler.frames
 from tests.harness.wires import free_port
-from tests.real.airflow.home import AIRFLOW, Home
 from tests.long.projects import plain_meters
+from tests.real.airflow.home import AIRFLOW, Home
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("airflow")]
 SPRING = [date(2026, 3, 28) + timedelta(days=number) for number in range(2)]
