@@ -155,11 +155,11 @@ class Taking:
         changes = claim_changes(self.branch.stores.ranges, *sides)
         return sorted(one.path for one in changes if one.writer == self.branch.name and one.right)
 
-    def _changed(self, changes: Sequence[Commit]) -> set[bytes]:
-        """Return the paths at which commits of the branch differ from what they are based on."""
+    def _written(self, change: Commit) -> set[bytes]:
+        """Return the paths that a commit of the branch changed or asserted."""
         stores = self.branch.stores
-        trees = ((before(stores, one).metarange, one.metarange) for one in changes)
-        return {change.key for pair in trees for change in diff(stores.ranges, *pair)}
+        changes = diff(stores.ranges, before(stores, change).metarange, change.metarange)
+        return {one.key for one in changes}.union(self._asserted(change))
 
     def _merged(self, head: Commit, target: Commit, bases: Bases) -> Commit:
         """Return the merge of the target, and set aside the changes of the branch that it lacks."""
@@ -196,11 +196,11 @@ class Taking:
                 lost[key] = ours
         tree = apply(ranges, tree, kept, self.branch.stores.splitting).metarange if kept else tree
         self._keep(lost, head, tree, changes or (head,))
-        trees = (head.metarange, target.metarange)
+        written = {key: one.metarange for one in changes for key in self._written(one)}
         equal = [
             key
-            for key in sorted(asserted.keys() | self._changed(changes))
-            if same_content(*(get(ranges, side, key) for side in trees))
+            for key, own in sorted(written.items())
+            if same_content(*(get(ranges, side, key) for side in (own, target.metarange)))
         ]
         return self._mark(tree, (head, target), target, equal)
 

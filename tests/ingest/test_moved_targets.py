@@ -355,3 +355,16 @@ def test_a_release_takes_nothing_of_an_undone_target(repo):
     write(ingestion.branch, next="1")
     assert ingestion.tick(SIX).state is HourState.PUBLISHED
     assert tree(repo.ref("main")) == {"both": "theirs", "latest": "2", "next": "1"}
+
+
+def test_a_path_that_is_set_aside_is_not_claimed(repo):
+    ingestion = repo.ingestion(gates=[nothing_bad], on_conflict="target", on_refusal="hold")
+    write(ingestion.branch, both="bad")
+    ingestion.tick(FIVE)
+    publish(repo, "others", both="theirs")
+    ingestion.tick(SIX)
+    repo.undo("main")
+    commit(repo, other="1")
+    ingestion.tick(SEVEN)
+    repo.runs.rollback("others")
+    assert tree(repo.ref("main")) == {"other": "1"}
