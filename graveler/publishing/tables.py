@@ -19,8 +19,8 @@ from typing import Final
 from graveler.committed import StagedChange
 from graveler.committed.diff import diff
 from graveler.committed.metarange import prefix_end, scan
-from graveler.errors import GravelerError, SchemaChangedError
-from graveler.model import METADATA_BYTES, Commit, Entry
+from graveler.errors import GravelerError, MergeConflictError, SchemaChangedError
+from graveler.model import METADATA_BYTES, Commit, Conflict, Entry
 from graveler.parallel import thread_count
 from graveler.process import Threads
 from graveler.publishing.landing import CommitSpec
@@ -34,11 +34,16 @@ TABLES: Final = "graveler.tables"
 """Metadata of a commit: the tables that it writes, as JSON; for each, hashes of what its entries keep."""
 _FOREIGN: Final = ""
 """In place of a hash: Parquet files of other programs."""
+_OVERWRITTEN: Final = "="
+"""Beside the hashes: the commit overwrites the folder."""
+_OVERWRITES: Final = schemas.OVERWRITES.encode()
 _PARQUET: Final = b".parquet"
 _MOST: Final = METADATA_BYTES // 2
 _NEAR: Final = 100
 _FOLDERS: Final = 64
 _FOOTERS: Final = 16
+_SHOWN: Final = 5
+_KEPT: Final = 1_000
 
 Tables = Mapping[str, Collection[str]]
 """Tables by folder, each with the hashes of what its entries keep."""
@@ -52,6 +57,7 @@ class Watch:
     def __init__(self) -> None:
         self._kept: dict[str, dict[schemas.Kept, bytes]] = {}
         self._foreign: dict[str, bytes] = {}
+        self._overwritten: set[str] = set()
 
     def of(self, changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
         """Yield changes, and note the tables of their files."""
@@ -68,6 +74,10 @@ class Watch:
         elif key.endswith(_PARQUET) and len(self._foreign) < _FOLDERS:
             for folder in schemas.folders_of(key.decode()):
                 self._foreign.setdefault(folder, key)
+        if _OVERWRITES in value:
+            what = decode_entry(key, value).metadata.get(schemas.OVERWRITES)
+            own = f"{key.decode().rpartition('/')[0]}/"
+            self._overwritten.add(table[0] if what == schemas.WHOLE and table else own)
 
     def check(self, stores: Stores, head: Commit, tree: str) -> Tables:
         """Return the tables that a commit writes, after a comparison with its head.
@@ -86,6 +96,8 @@ class Watch:
             if folder in found or next(_near(stores, head.metarange, folder, key), None):
                 found.setdefault(folder, set()).add(_FOREIGN)
                 _compare(stores, folder, head, tree)
+        for folder in self._overwritten:
+            found.setdefault(folder, set()).add(_OVERWRITTEN)
         return found
 
 
@@ -106,7 +118,9 @@ def tables_outside(stores: Stores, start: Commit, other: Commit) -> Tables:
     return found
 
 
-def check_merged(stores: Stores, base: str, source: Commit, dest: Commit, tree: str) -> None:
+def check_merged(
+    stores: Stores, base: str, source: Commit, dest: Commit, tree: str, *, settled: bool = False
+) -> None:
     """Compare the tables that both sides of a merge have changed.
 
     Args:
@@ -115,15 +129,22 @@ def check_merged(stores: Stores, base: str, source: Commit, dest: Commit, tree: 
         source: The merged commit.
         dest: The head that it is merged into.
         tree: Metarange id of the result.
+        settled: Whether a strategy decides about conflicts.
 
     Raises:
         SchemaChangedError: A table would become unreadable.
+        MergeConflictError: The source overwrites a folder in which the destination has changed files.
     """
     if tree in (source.metarange, dest.metarange):
         return
     ours, theirs = (tables_outside(stores, *pair) for pair in ((source, dest), (dest, source)))
+    if not settled:
+        whole = sorted(folder for folder, hashes in ours.items() if _OVERWRITTEN in hashes)
+        _check_overwritten(stores, whole, source, dest, tree)
     for folder in sorted({*ours, *theirs}):
-        some, others = (set(tables.get(folder, ())) for tables in (ours, theirs))
+        some, others = ({*tables.get(folder, ())} - {_OVERWRITTEN} for tables in (ours, theirs))
+        if not (some or others):
+            continue
         if some and others and _FOREIGN not in some | others and (some <= others or others <= some):
             continue
         if all(
@@ -131,6 +152,30 @@ def check_merged(stores: Stores, base: str, source: Commit, dest: Commit, tree: 
             for hashes, side in ((some, source), (others, dest))
         ):
             _compare(stores, folder, dest, tree)
+
+
+def _check_overwritten(
+    stores: Stores, folders: Sequence[str], source: Commit, dest: Commit, tree: str
+) -> None:
+    """Refuse a result in which overwritten folders have files that the source does not have."""
+    conflicts = []
+    for folder in folders:
+        prefix = folder.encode()
+        for key, ours, now in diff(stores.ranges, source.metarange, tree, prefix=prefix):
+            name = key.removeprefix(prefix).decode()
+            if is_in_table(name) and not is_hidden(name):
+                new, other = (value and decode_entry(key, value) for value in (ours, now))
+                conflicts.append(Conflict(key.decode(), None, new or None, other or None))
+    if conflicts:
+        shown = ", ".join(repr(one.path) for one in conflicts[:_SHOWN])
+        more = f" and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
+        raise MergeConflictError(
+            f"commit {source.id[:12]} overwrites folders ({', '.join(map(repr, folders[:_SHOWN]))}) in which "
+            f"{dest.id[:12]} has changed files ({shown}{more}); nothing has landed: overwrite what is there "
+            "now, in a run that starts from the present head; or merge with a strategy",
+            tuple(conflicts[:_KEPT]),
+            len(conflicts),
+        )
 
 
 def _near(stores: Stores, tree: str, folder: str, key: bytes) -> Iterator[schemas.Kept]:

@@ -20,6 +20,9 @@ from graveler.values import decode_entry
 
 SCHEMA: Final = "graveler.schema"
 """Name in an entry's metadata: the columns of the file, as Spark's JSON."""
+OVERWRITES: Final = "graveler.overwrites"
+"""Name in an entry's metadata: the write replaces the whole table, or the folder of the file alone."""
+WHOLE: Final = "table"
 PARTITIONS: Final = "graveler.partitions"
 """Name in an entry's metadata: the partition columns of the write, as Spark's JSON."""
 

@@ -170,7 +170,10 @@ def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
     tree, claims = reconciled(
         stores, both, merged.metarange, what=spec.message, lines=(source, dest), claims=claims
     )
-    check_merged(stores, start.metarange, source, dest, tree)
+    plain = strategy is None or (
+        isinstance(strategy, Settlement) and not (strategy.word or strategy.resolve)
+    )
+    check_merged(stores, start.metarange, source, dest, tree, settled=not plain)
     claims = _kept(stores, start, source, dest, tree, claims)
     return make_commit(stores, tree=tree, parents=(dest, source), spec=spec, claims=claims)
 

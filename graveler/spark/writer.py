@@ -25,7 +25,7 @@ from graveler.process import Threads
 from graveler.reads.formats import check_format, refuse_delta
 from graveler.reads.partitions import is_hidden, is_in_table, partition_columns, table_entries
 from graveler.reads.ports import Target, View
-from graveler.reads.schemas import Kept
+from graveler.reads.schemas import OVERWRITES, WHOLE, Kept
 from graveler.spark.ports import spark_uri
 from graveler.spark.pruning import in_partitions_of
 from graveler.spark.reader import read
@@ -184,8 +184,15 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
         stay = [entry for entry in target._unrecorded.entries(folder) if entry.path not in owned]
         check_together(folder, stay, partition_by, [kept] if mode == "append" else ())
     lasting = mode == "overwrite" or owner
+    pairs = (
+        {} if mode == "append" else {OVERWRITES: WHOLE if whole or mode in _CAREFUL else "folder"}
+    )
     entries = [
-        replace(entry, path=folder + (_lasting(entry.path, mark) if lasting else entry.path))
+        replace(
+            entry,
+            path=folder + (_lasting(entry.path, mark) if lasting else entry.path),
+            metadata={**entry.metadata, **pairs},
+        )
         for entry in save(target, df, format=format, partition_by=partition_by, options=options)
     ]
     entries.sort(key=lambda entry: entry.path.encode())
