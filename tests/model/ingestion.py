@@ -205,7 +205,7 @@ class Ingesting(Lake):
         claimed = {
             path: text
             for path, text in writes.items()
-            if was.get(path) != text or _WRITER in version.at(path).work()
+            if was.get(path) != text or version.at(path) != parent.version.at(path)
         }
         return self.make(version, parent, hour=hour, writes=claimed)
 
