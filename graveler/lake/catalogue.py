@@ -151,15 +151,19 @@ class Catalogue:
         if found is not None and found[0].uid == uid:
             records.remove(name, found[1])
 
-    def discard(self, name: str) -> Sequence[RepositoryRecord]:
-        """Move a repository into the trash, also an unfinished one; return all of its name there."""
+    def discard(
+        self, name: str, chosen: Callable[[RepositoryRecord], bool]
+    ) -> Sequence[RepositoryRecord]:
+        """Move a repository into the trash, also an unfinished one; return what was moved."""
+        moved = []
         for prefix in (_PREFIX, _MAKING):
             records = self._records(name, prefix)
             found = records.find(name)
-            if found is not None:
+            if found is not None and chosen(found[0]):
                 self._records(name, _TRASH).write(f"{name}/{found[0].uid}", found[0])
                 records.remove(name, found[1])
-        return self.trash(name)
+                moved.append(found[0])
+        return moved
 
     def trash(self, name: str | None = None) -> Sequence[RepositoryRecord]:
         """Return the deleted repositories, or those of a name, the latest creation last."""

@@ -271,26 +271,43 @@ class Lake:
         self._catalogue.release(name, record.uid)
         return repository if added else None
 
-    def delete_repository(self, name: str, *, purge: bool = False) -> None:
+    def delete_repository(
+        self, name: str, *, purge: bool = False, storage: PathText | None = None
+    ) -> None:
         """Put a repository into the trash, or delete it; also one that was never finished.
 
         `undelete_repository` takes it out of the trash. Stop what uses the repository first.
 
         Args:
             name: Its name. Its name can be used again at once, its storage after a purge.
-            purge: Delete its records, and what graveler put into its storage, for good. This also
-                empties the trash of repositories of this name. Unknown files stay.
+            purge: Delete its records, and what graveler put into its storage, for good, also if it is
+                in the trash. Unknown files stay.
+            storage: Root URI of its objects. Without one it is the repository that is not in the
+                trash, or the only one of this name there.
 
         Raises:
-            RepositoryNotFoundError: No repository has this name, in the trash neither.
+            RepositoryNotFoundError: No repository has this name and storage, in the trash neither.
+            InvalidInputError: Several of this name are in the trash; the message has their storages.
         """
         flag(purge, "purge")
+        place = None if storage is None else absolute(storage_text(storage))
         from graveler.gc.lease import LEASE_SECONDS  # noqa: PLC0415 - only a purge needs it
 
-        trash = self._catalogue.discard(check_repository(text(name, "name")))
-        if not trash:
-            raise RepositoryNotFoundError(f"no repository {name!r}, in the trash neither")
-        for record in trash if purge else ():
+        def chosen(record: RepositoryRecord) -> bool:
+            return place in (None, self._storages.of(name, record))
+
+        moved = self._catalogue.discard(check_repository(text(name, "name")), chosen)
+        found = moved or [*filter(chosen, self._catalogue.trash(name))]
+        if not found:
+            at = f" at {place}" if place else ""
+            raise RepositoryNotFoundError(f"no repository {name!r}{at}, in the trash neither")
+        if purge and not (moved or place or len(found) == 1):
+            places = ", ".join(self._storages.of(name, record) for record in found)
+            raise InvalidInputError(
+                f"repository {name!r}: the trash has several, at {places}: name one by its storage: "
+                f"`graveler repo delete {name} --purge --storage URI`"
+            )
+        for record in found if purge else ():
             outlast = partial(self._clock.sleep, LEASE_SECONDS)
             self._storages.clear(self._storages.of(name, record), record, outlast)
             for kind in PARTITIONS:

@@ -103,7 +103,8 @@ class Storages:
         if marker.owner.uid in {record.uid for record in self._catalogue.trash()}:
             raise InvalidInputError(
                 f"{storage} belongs to the deleted repository {marker.owner.name!r}: `graveler repo "
-                f"undelete {marker.owner.name}` or `graveler repo delete --purge` it"
+                f"undelete {marker.owner.name}` or `graveler repo delete {marker.owner.name} --purge "
+                f"--storage {storage}`"
             )
         if not take_over:
             raise KVOutdatedError(

@@ -102,9 +102,12 @@ def _delete(
     purge: Annotated[
         bool, typer.Option("--purge", help="Delete its records and files now, and for good.")
     ] = False,
+    storage: Annotated[
+        str, typer.Option(metavar="URI", help="Its storage, to choose one in the trash.")
+    ] = "",
 ) -> None:
     """Put a repository into the trash; also one that was never finished."""
-    session.lake.delete_repository(name, purge=purge)
+    session.lake.delete_repository(name, purge=purge, storage=storage or None)
     text = (
         f"deleted {name}" if purge else f"{name} is in the trash: `graveler repo undelete {name}`"
     )

@@ -138,6 +138,50 @@ def test_a_deleted_repository_comes_back_until_it_is_purged(folder):
         assert MARKER in keys(repo)
 
 
+def deleted_twice(lake, folder):
+    """Return two deleted repositories of one name; the lake's default storage is that of the first."""
+    repos = []
+    for number, storage in enumerate([None, folder / "second"]):
+        repos.append(lake.create_repository("flights", storage=storage))
+        commit(repos[-1], "main", a=str(number))
+        lake.delete_repository("flights")
+    return repos
+
+
+def test_a_purge_leaves_the_trash_of_its_name_alone(folder, tmp_path):
+    with graveler.open(folder) as lake:
+        repos = deleted_twice(lake, tmp_path)
+        live = lake.create_repository("flights", storage=tmp_path / "third")
+        before = [keys(repo) for repo in repos]
+        lake.delete_repository("flights", purge=True)
+        assert [keys(repo) for repo in (*repos, live)] == [*before, set()]
+        assert lake.undelete_repository("flights").ref("main").get("a") == b"1"
+
+
+def test_a_purge_of_several_in_the_trash_names_one(folder, tmp_path):
+    with graveler.open(folder) as lake:
+        first, second = deleted_twice(lake, tmp_path)
+        before = keys(second)
+        with pytest.raises(
+            InvalidInputError, match=f"{first.storage}, {second.storage}: .*storage"
+        ):
+            lake.delete_repository("flights", purge=True)
+        assert keys(first)
+        assert keys(second) == before
+        live = lake.create_repository("flights", storage=tmp_path / "third")
+        with pytest.raises(InvalidInputError, match="repo delete flights --purge --storage"):
+            lake.create_repository("other", storage=first.storage)
+        lake.delete_repository("flights", purge=True, storage=first.storage)
+        assert (keys(first), keys(second)) == (set(), before)
+        assert lake.repositories() == ["flights"]
+        with pytest.raises(RepositoryNotFoundError, match="trash neither"):
+            lake.delete_repository("flights", storage=first.storage)
+        lake.delete_repository("flights", purge=True, storage=tmp_path / "third")
+        assert (keys(live), lake.repositories()) == (set(), [])
+        lake.delete_repository("flights", purge=True)
+        assert keys(second) == set()
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("act", ["discard", "undelete", "purge"])
 def test_a_deletion_is_repeated_after_a_fault_at_any_call(act, fault):
