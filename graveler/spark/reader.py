@@ -430,7 +430,7 @@ class Source:
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
         """Return a frame of each group, with the same types of the partition columns."""
         groups = [replace(group, uris=uris) for group in groups for uris in read_apart(group.uris)]
-        frames = [self._frame(group) for group in groups]
+        frames = [self._frame(group, columns) for group in groups]
         found = {name: {frame.schema[name].dataType for frame in frames} for name in columns}
         known = {} if self.schema else {field.name: field.dataType for field in self.known}
         kinds = {
@@ -441,7 +441,7 @@ class Source:
         if not kinds:
             return frames
         typed = zip(groups, (_retyped(frame.schema, kinds) for frame in frames), strict=True)
-        return [self._frame(replace(group, schema=schema)) for group, schema in typed]
+        return [self._frame(replace(group, schema=schema), columns) for group, schema in typed]
 
     def guessed(self, files: Sequence[DataFile], columns: tuple[str, ...]) -> "StructType":
         """Return the columns that Spark guesses from all files together, without partition columns.
@@ -484,16 +484,28 @@ class Source:
             for group in groups
         ]
 
-    def _frame(self, group: FileGroup) -> "DataFrame":
+    def _frame(self, group: FileGroup, columns: tuple[str, ...]) -> "DataFrame":
         from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
+        from pyspark.sql.types import DecimalType, StringType  # noqa: PLC0415 - as above
 
         if group.computed:
             return self._computed(group)
-        frame = self.load(group, group.schema or self.schema)
+        schema = group.schema or self.schema
+        # Spark's vectorized readers take the digits of a folder for those of the schema: 2.5 is 0.25
+        decimals = {
+            field.name: field.dataType
+            for field in (schema if group.base and schema else ())
+            if field.name in columns and isinstance(field.dataType, DecimalType)
+        }
+        if schema and decimals:
+            schema = _retyped(schema, dict.fromkeys(decimals, StringType()))
+        frame = self.load(group, schema)
         if is_remote(self.spark):
             # a server of Spark Connect plans the frame again for every action with the then current
             # settings, so the schema that was found now is fixed
             frame = self.load(group, frame.schema)
+        for name, kind in decimals.items():
+            frame = frame.withColumn(name, frame[_quoted(name)].cast(kind))
         for name, value in group.constants:
             constant = lit(value).cast(
                 frame.schema[name].dataType if name in frame.columns else "string"

@@ -114,6 +114,38 @@ def test_partition_columns_keep_their_type(write, read):
     assert rows(read()) == [(1, "01")]
 
 
+@pytest.mark.parametrize(
+    ("values", "whole"),
+    [
+        (("cast(1.50 as decimal(5,2))", "cast(2.5 as decimal(5,1))"), "decimal(6,2)"),
+        (("cast(2.55 as decimal(5,2))", "cast(null as decimal(5,2))", "7L"), "decimal(22,2)"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("most", "name", "kind"), [(0, "p", "parquet"), (16, "p`q %", "parquet"), (16, "p", "orc")]
+)
+def test_partitions_of_decimals_are_read_right(
+    branch, write, read, spark, monkeypatch, values, whole, most, name, kind
+):
+    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", most)
+    quoted = "`{}`".format(name.replace("`", "``"))
+    for value in values:
+        write(f"select 'a' c, {value} {quoted}", format=kind, partition_by=[name])
+    wanted = {spark.sql(f"select {value}").first()[0] for value in values}
+    frame = read(format=kind)
+    assert frame.dtypes == [("c", "string"), (name, whole)]
+    assert {row[name] for row in frame.collect()} == wanted
+    for value in wanted - {None}:
+        for found in (read(format=kind, where={name: value}), frame.where(f"{quoted} = {value}")):
+            assert [row[name] for row in found.collect()] == [value]
+    given = read(format=kind, schema=f"{quoted} decimal(30,4), c string")
+    assert {row[name] for row in given.collect()} == wanted
+    again = f"select 'b' c, cast({values[0]} as decimal(9,4)) {quoted}"
+    write(again, format=kind, partition_by=[name], mode="overwrite")
+    assert len([*branch.entries()]) == len(values)
+    assert {row[name] for row in read(format=kind).collect()} == wanted
+
+
 def test_entries_of_two_types_are_read_each_by_its_own(branch, repo, write, read):
     write("select 1L n, 'a' more")
     branch.commit("numbers")
