@@ -579,6 +579,7 @@ class Repository:
             NoChangesError: The branch has all these changes.
             InvalidInputError: The commit is a merge that needs `parent`.
             RunStateError: The commit belongs to a run that was not published.
+            SchemaChangedError: A table would become unreadable.
         """
         commit = ref_text(commit, "commit", within=self.stores)
         onto = branch_text(onto, "onto", within=self.stores)

@@ -178,6 +178,27 @@ def _check_overwritten(
         )
 
 
+def check_picked(stores: Stores, base: Commit, source: Commit, dest: Commit, tree: str) -> Tables:
+    """Return the tables that a commit has written, after a comparison with the head it is picked onto.
+
+    Args:
+        stores: The repository.
+        base: The parent with which the commit is compared.
+        source: The commit.
+        dest: The head that it is picked onto.
+        tree: Metarange id of the result.
+
+    Raises:
+        SchemaChangedError: A table would become unreadable.
+    """
+    found = tables_outside(stores, source, base)
+    for folder in sorted({*found, *tables_outside(stores, dest, source)}):
+        prefix = folder.encode()
+        if next(diff(stores.ranges, base.metarange, source.metarange, prefix=prefix), None):
+            _compare(stores, folder, dest, tree)
+    return found
+
+
 def _near(stores: Stores, tree: str, folder: str, key: bytes) -> Iterator[schemas.Kept]:
     """Yield what the first entries of a table keep, those after a key first."""
     start = folder.encode()

@@ -13,6 +13,7 @@ from graveler.committed import same_records
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.model import REVERT, BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.tables import check_picked, noted
 from graveler.reads.stores import Stores
 from graveler.refs import log
 from graveler.repository.merges import merge_trees, reconciled
@@ -94,6 +95,7 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
         ProtectedBranchError: The branch accepts no cherry-picks.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
+        SchemaChangedError: A table would become unreadable.
     """
     commit = pick.commit
     before = _parent(stores, pick, "cherry-pick")
@@ -185,7 +187,9 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
         same = all(same_records(stores.ranges, *pair) for pair in pairs)
         if same and not pick.allow_empty:
             raise NoChangesError(f"{what}: it would change nothing")
-        made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
+        tables = {} if returns else check_picked(stores, base, source, tip.head, tree)
+        said = noted(spec, tables)
+        made = make_commit(stores, tree=tree, parents=(tip.head,), spec=said, claims=claims)
         return tip.at(made)
 
     with settling(stores, pick.strategy, base.id, source.id, name) as settled:

@@ -136,6 +136,46 @@ def test_a_merge_is_compared_with_its_head(repo, pair):
     assert branches[2].head.id == head.id
 
 
+def test_a_pick_is_compared_with_its_head(repo, pair):
+    first, second, said = pair
+    one, two = (repo.create_branch(name) for name in ("one", "two"))
+    first(one)
+    head = one.commit("rows")
+    second(two)
+    picked = two.commit("rows")
+    with pytest.raises(SchemaChangedError, match=said):
+        repo.cherry_pick(picked, onto="one")
+    assert one.head.id == head.id
+
+
+def test_a_pick_is_compared_without_what_it_leaves(repo):
+    one, two = (repo.create_branch(name) for name in ("one", "two"))
+    for branch in (one, two):
+        spark(branch, f"t/{branch.name}.parquet", TEXT)
+        branch.commit("text")
+    two.delete("t/two.parquet")
+    two.commit("nothing")
+    spark(two, "t/b.parquet", INT)
+    picked = two.commit("numbers")
+    with pytest.raises(SchemaChangedError, match="'x' is int"):
+        repo.cherry_pick(picked, onto="one")
+    repo.create_branch("three")
+    repo.cherry_pick(picked, onto="three")
+    assert paths(repo.branch("three")) == ["t/b.parquet"]
+
+
+def test_picked_tables_are_known_at_a_merge(repo):
+    for name, columns in {"one": INT, "two": TEXT}.items():
+        branch = repo.create_branch(name)
+        repo.create_branch(f"pick-{name}")
+        spark(branch, f"t/{name}.parquet", columns)
+        repo.cherry_pick(branch.commit("rows"), onto=f"pick-{name}")
+    repo.merge("pick-one", into="main")
+    with pytest.raises(SchemaChangedError, match="'x' is string"):
+        repo.merge("pick-two", into="main")
+    assert paths(repo.branch("pick-two")) == ["t/two.parquet"]
+
+
 def test_a_publish_is_compared_with_its_head(repo, pair):
     first, second, said = pair
     runs = [repo.runs.open(key) for key in ("one", "two")]
