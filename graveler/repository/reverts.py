@@ -16,7 +16,7 @@ from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import log
 from graveler.repository.merges import merge_trees, reconciled
-from graveler.repository.origins import refuse_unpublished
+from graveler.repository.origins import refuse_candidates, refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 
@@ -164,7 +164,9 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
     def build(tip: Tip) -> BranchRecord:
         pick.accepts(tip.head)
         for commit in (base, source):
-            if not published:
+            if published:
+                refuse_candidates(stores, (pick.commit,))
+            else:
                 refuse_unpublished(stores, commit, tip.head)
             stores.refs.expired.check_nameable(commit.id)
         lines = (None, tip.head)
