@@ -33,7 +33,6 @@ from graveler.ingest.release import Releases
 from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import (
     INGEST,
-    QUARANTINE,
     TARGET,
     IngestBranch,
     Point,
@@ -187,9 +186,8 @@ class Ticker:
                 return
             held = self.hold and standing.held is not None
             point = joined(points) if held else points[0]
-            for change in point.changes:
-                if QUARANTINE in change.metadata:  # the branch was made of a quarantine
-                    refuse_unpublished(self.branch.stores, change, self.branch.target())
+            if not all(map(self._is_ours, point.changes)):  # the branch may be made of a run
+                refuse_unpublished(self.branch.stores, point.commit, self.branch.target())
             self._remember(point)
             spec = self._spec(point)
             wanted = partial(self._is_present, point)
@@ -211,6 +209,10 @@ class Ticker:
         raise ThrottledError(
             f"branch {self.branch.name!r}: other processes keep publishing it; try again"
         )
+
+    def _is_ours(self, change: Commit) -> bool:
+        """Return whether a tick of this branch made a commit."""
+        return change.metadata.get(INGEST) == self.branch.name and TARGET in change.metadata
 
     def _is_present(self, point: Point, target: Commit) -> bool:
         """Return whether every change of the point is on the branch, and the target has its base."""

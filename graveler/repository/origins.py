@@ -3,12 +3,20 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
+from itertools import takewhile
+from typing import Final
 
+from graveler.clock import unix_us
 from graveler.errors import InvalidInputError, NotFoundError, RunStateError
-from graveler.model import Commit, Entry
+from graveler.model import Commit, Entry, Move
 from graveler.names import is_of_run, run_branch
 from graveler.reads.stores import Stores
-from graveler.refs import line_outside, moves_ago
+from graveler.refs import is_ancestor, line_outside, moves_ago
+
+_OF_BRANCH: Final = frozenset(
+    f"graveler.{name}" for name in ("target", "caught-up", "taken-off", "quarantine")
+)
+_DAY_US: Final = 86_400_000_000
 
 
 def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str = "") -> None:
@@ -16,14 +24,18 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str =
 
     Gates have not judged the former and have refused the latter. The source's own line is searched,
     down to the first commit that the destination contains. A merge into the line was checked when
-    it was made. A run's own work is not refused on its branch, which `into` names.
+    it was made. A run's own work is not refused on its branch, which `into` names. A candidate that
+    was never published is refused, too.
     """
     taken_off: set[str] = set()
+    candidates: list[Commit] = []
     for commit in line_outside(stores.refs.commits, source.id, dest.id):
         taken_off.update(commit.metadata.get("graveler.taken-off", "").split(","))
         key = commit.metadata.get("graveler.run")
         own = key is not None and f"{into}.".startswith(f"{run_branch(key)}.")
-        if key is not None and not own and "graveler.published" not in commit.metadata:
+        if _was_candidate(commit) and not own:
+            candidates.append(commit)
+        elif key is not None and not own:
             raise RunStateError(
                 f"commit {commit.id[:12]} is work of run {key!r}, which is not published: "
                 "publish it through a new attempt of the run"
@@ -37,6 +49,64 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str =
                 f"commit {commit.id[:12]} was refused by gates and is in quarantine: correct branch "
                 f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
             )
+    refuse_candidates(stores, candidates)
+
+
+def refuse_candidates(stores: Stores, commits: Iterable[Commit]) -> None:
+    """Refuse candidates of runs and of ingestion that were never published; accept other commits.
+
+    The commits are on one line, the newest first. What the default branch has is published. For the
+    rest, the logs of the branches decide. They include what was undone or reset away. A restore
+    loses the logs. The history of a restored ref then decides.
+
+    Raises:
+        RunStateError: A candidate was never published.
+    """
+    waiting = {commit.id: commit for commit in commits if _was_candidate(commit)}
+    refs = stores.refs
+    main = refs.branches.find(stores.default_branch) if waiting else None
+    if main is not None:
+        line = line_outside(refs.commits, next(iter(waiting)), main.commit_id)
+        outside = {commit.id for commit in line}
+        waiting = {name: commit for name, commit in waiting.items() if name in outside}
+    if not waiting:
+        return
+    since = min(unix_us(commit.created) for commit in waiting.values()) - _DAY_US
+    for move in _moves(stores, since):
+        if move.action == "publish":
+            waiting.pop(move.commit, None)
+        elif move.action == "restore":
+            held = [name for name in waiting if is_ancestor(refs.commits, name, move.commit)]
+            for name in held:
+                del waiting[name]
+        if not waiting:
+            return
+    first = next(iter(waiting.values()))
+    key = first.metadata.get("graveler.run")
+    what = f"branch {first.metadata.get('graveler.ingest')!r}" if key is None else f"run {key!r}"
+    raise RunStateError(
+        f"commit {first.id[:12]} is a candidate of {what}, which is not published: correct the work "
+        "there, then publish it"
+    )
+
+
+def _was_candidate(commit: Commit) -> bool:
+    """Return whether a commit was made to be published, by a run or by an ingestion."""
+    pairs = commit.metadata
+    ingested = "graveler.ingest" in pairs and pairs.keys().isdisjoint(_OF_BRANCH)
+    return ingested or "graveler.published" in pairs
+
+
+def _moves(stores: Stores, since_us: int) -> Iterator[Move]:
+    """Yield the moves since a time of the branches of users, then of deleted ones, then of tags."""
+    moves = stores.refs.moves
+    for record in stores.refs.branches.list(runs=False):
+        yield from takewhile(lambda move: move.at_us >= since_us, moves.of(record))
+    for name, lives in moves.all_lives().items():
+        for life in lives if not is_of_run(name) else ():
+            yield from takewhile(lambda move: move.at_us >= since_us, moves.of_life(name, life))
+    for tag in moves.tags():
+        yield from moves.of_tag(tag)
 
 
 def note_refused(stores: Stores, commits: Iterable[str], shelf: str) -> None:

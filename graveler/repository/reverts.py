@@ -15,9 +15,9 @@ from graveler.model import REVERT, BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.publishing.tables import check_picked, noted
 from graveler.reads.stores import Stores
-from graveler.refs import log
+from graveler.refs import is_ancestor, log
 from graveler.repository.merges import merge_trees, reconciled
-from graveler.repository.origins import refuse_unpublished
+from graveler.repository.origins import refuse_candidates, refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 
@@ -160,11 +160,13 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
 ) -> Commit:
     """Merge `source` over `base` into the branch."""
     what = f"{action} on {name}"
-    # a publish and what lies before it were checked when it landed
+    # what lies before a publish was checked when it landed
     published = PUBLISHED in pick.commit.metadata and pick.commit.parents[0] in (base.id, source.id)
 
     def build(tip: Tip) -> BranchRecord:
         pick.accepts(tip.head)
+        if published and not is_ancestor(stores.refs.commits, pick.commit.id, tip.head.id):
+            refuse_candidates(stores, (pick.commit,))
         for commit in (base, source):
             if not published:
                 refuse_unpublished(stores, commit, tip.head)

@@ -172,13 +172,17 @@ def by_resolver(repo, refused):
 
 
 def by_cp(repo, refused, *, transaction=False):
+    cp_from(repo, refused.name, transaction=transaction)
+
+
+def cp_from(repo, ref, *, transaction=False):
     fs = GravelerFileSystem(repo.stores.location)
     try:
         if transaction:
             with fs.transaction:
-                fs.cp(f"flights/{refused.name}/out/a", "flights/main/out/a")
+                fs.cp(f"flights/{ref}/out/a", "flights/main/out/a")
         else:
-            fs.cp(f"flights/{refused.name}/out", "flights/main/out", recursive=True)
+            fs.cp(f"flights/{ref}/out", "flights/main/out", recursive=True)
     except PermissionError as error:
         raise error.__cause__ or error from None
 
@@ -212,6 +216,15 @@ DOORS = {
 def test_refused_work_stays_out_by_every_door(repo, refused, door):
     with pytest.raises(RunStateError, match="not published"):
         DOORS[door](repo, refused)
+    assert "out/a" not in tree(repo.branch("main"))
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+@pytest.mark.usefixtures("refused")
+def test_the_filesystem_copies_no_refused_candidate(repo, transaction):
+    (judgement,) = repo.gates.judgements()
+    with pytest.raises(RunStateError, match="not published"):
+        cp_from(repo, judgement.commit, transaction=transaction)
     assert "out/a" not in tree(repo.branch("main"))
 
 
