@@ -366,7 +366,8 @@ class Ingesting(Lake):
         else:
             version = target.claim_equal(_WRITER, writes)
             version = version.written(writes if strategy == "source-wins" else {})
-        shelf.released = self._publish_point(head, version, shelf.hour)
+        landed = [one for one in self.target.line() if head in one.parents[1:]]
+        shelf.released = (landed or [self._publish_point(head, version, shelf.hour)])[0]
         self._take()
         self.delete(name)
         return shelf.released
