@@ -53,6 +53,21 @@ REFERS = checks.refers_to("o/", "z", "d/")
 
 CASES = {
     # gate, files, and a part of the reason, or "" if it passes
+    "times of a CSV, one in another form": (
+        checks.in_range("o/", "z", at_most=date(2026, 1, 1)),
+        {"o/a.csv": csv("2025-01-01", "2027-06-01", "01/02/2025")},
+        "'01/02/2025', which is no ISO 8601 time",
+    ),
+    "times of a CSV, one with five digits": (
+        checks.in_range("o/", "z", at_most="2026-01-01"),
+        {"o/a.csv": csv("10000-01-01")},
+        "'10000-01-01', which is no ISO 8601 time",
+    ),
+    "times of a CSV, with zones and without": (
+        checks.in_range("o/", "z", at_most=datetime(2026, 1, 2, tzinfo=UTC)),
+        {"o/a.csv": csv("2026-01-01T23:30:00-05:00", "2026-01-01")},
+        "2026-01-02 04:30:00+00:00, more than",
+    ),
     "NaN of a CSV": (RANGE, {"o/a.csv": csv(1.5, "nan")}, "1 values that are NaN"),
     "NaN of a CSV, spelled as pandas reads it": (
         RANGE,

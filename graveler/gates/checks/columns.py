@@ -1,5 +1,6 @@
 """Checks of the values of columns: nulls, ranges, uniqueness, references."""
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -25,6 +26,7 @@ from graveler.model import Entry
 from graveler.names import read_hour
 from graveler.reads.partitions import folder_values
 
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _WITH_NAN: Final = frozenset({"FLOAT", "DOUBLE", "Float16"})
 """Types whose bounds in a footer leave out NaN."""
 
@@ -104,7 +106,8 @@ def in_range(  # noqa: PLR0913 - the parameters of the check
         prefix: Start of the paths.
         column: Name of the column.
         at_least: Smallest value: a number, a text, or a time, which may be ISO 8601 text. A time
-            without a zone is in UTC, in a file as in a bound.
+            without a zone is in UTC, in a file as in a bound. If the bounds are times, texts in a CSV
+            file must be times.
         at_most: Largest value.
         nan: Whether NaN is allowed.
         scope: ``changes`` or ``all``.
@@ -120,10 +123,13 @@ def in_range(  # noqa: PLR0913 - the parameters of the check
     if at_least == inf or at_most == -inf:
         raise InvalidInputError(f"{bounds}: no finite value lies between them: give a finite one")
     text = isinstance(at_least, str) or isinstance(at_most, str)
+    times = all(_TIME.match(str(bound)) for bound in (at_least, at_most) if bound is not None)
 
     def problems(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
-            least, greatest, nans = column_bounds(candidate, entry, column, nan=nan, text=text)
+            least, greatest, nans = column_bounds(
+                candidate, entry, column, nan=nan, text=text, times=times
+            )
             if nans and not nan:
                 yield f"{entry.path!r}: column {column!r} has {nans} values that are NaN"
             if _compare(least, at_least, column) < 0:
@@ -292,7 +298,7 @@ def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
 
 
 def column_bounds(
-    files: Files, entry: Entry, name: str, *, nan: bool, text: bool = False
+    files: Files, entry: Entry, name: str, *, nan: bool, text: bool = False, times: bool = False
 ) -> tuple[Any, Any, int]:
     """Return the least and greatest value of a column in a file, and the number of NaN values.
 
@@ -302,6 +308,7 @@ def column_bounds(
         name: Name of the column.
         nan: Whether NaN is ignored, so that footers suffice for floating-point columns.
         text: Whether the column of a CSV file is text unless it has dates or times.
+        times: Whether every text in the column of a CSV file must be a time.
     """
     stats = _column_of(files, entry, name)
     if stats is not None and (nan or stats.type not in _WITH_NAN):
@@ -312,6 +319,9 @@ def column_bounds(
     import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
     import pyarrow.compute  # noqa: PLC0415
 
+    if times and stats is None and pa.types.is_string(values.type):
+        found = [_time(value, name) for value in values.to_pylist()]
+        return min(found, default=None), max(found, default=None), 0
     if text and not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
         values = table(files, entry, [name], text=True).column(name).drop_null()
     nans = 0
@@ -327,6 +337,16 @@ def column_bounds(
             f"column {name!r} is {values.type}, whose values have no order: name another"
         ) from error
     return bounds["min"], bounds["max"], nans
+
+
+def _time(value: str, column: str) -> datetime:
+    try:
+        return in_utc(datetime.fromisoformat(value))
+    except ValueError:
+        raise InvalidInputError(
+            f"column {column!r} has {value!r}, which is no ISO 8601 time, and the bounds are times: correct "
+            "the file, or write its times as ISO 8601"
+        ) from None
 
 
 def in_utc(time: date) -> datetime:
