@@ -1,6 +1,7 @@
 """Frames: several partitions as one frame, and Dagster's metadata of frames."""
 
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import dagster as dg
@@ -21,6 +22,7 @@ from graveler.model import Entry
 from graveler.reads.partitions import table_entries
 from graveler.spark import read, write
 
+_MARK: Final = 16
 _FILE: Final = "data.parquet"
 _MOST_FOOTERS: Final = 64
 _LINEAGE: Final = "dagster/column_lineage"
@@ -65,9 +67,12 @@ class ParquetHandler(FrameHandler):
         self._parquet = library
 
     def write(self, step: Step, table: Table, obj: Any) -> None:
-        """Write a frame."""
+        """Write a frame; in mode ``append``, beside the rows of other owners or runs."""
+        name = _FILE
+        if table.mode == "append":
+            name = f"data-{sha256((table.owner or step.name).encode()).hexdigest()[:_MARK]}{SUFFIX}"
         with self._parquet.parquet(obj) as file:
-            put(step, table, _FILE, file, kind=self.name, content_type=PARQUET)
+            put(step, table, name, file, kind=self.name, content_type=PARQUET)
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
         """Return the rows of all Parquet files of the table, from any writer.

@@ -1,6 +1,8 @@
 """Values of assets as folders of the lake."""
 
 import dagster as dg
+import pandas as pd
+import polars as pl
 import pytest
 
 from dagster_graveler import (
@@ -9,6 +11,7 @@ from dagster_graveler import (
     graveler_definitions,
 )
 from dagster_graveler.context import partition_folder
+from graveler import frames
 from graveler.errors import InvalidInputError
 from graveler.spark import read, write
 
@@ -92,6 +95,29 @@ def test_appending_to_an_hour_again_replaces_the_earlier_append(spark, repo, res
     for _ in range(2):
         assert materialize([numbers], manager, "x").success
     assert rows(read(repo.ref("main"), "numbers/x/", spark=spark)) == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_frames_in_memory_are_appended_too(repo, resource, materialize, library):
+    numbers = iter(range(9))
+
+    @dg.asset(retry_policy=dg.RetryPolicy(max_retries=1))
+    def runs(context: dg.AssetExecutionContext):
+        yield dg.Output(library({"n": [next(numbers)]}))
+        if context.retry_number == 0:
+            raise ConnectionError("lost after writing")
+
+    @dg.asset(partitions_def=parts)
+    def hour():
+        return library({"n": [next(numbers)]})
+
+    manager = GravelerIOManager(graveler=resource, mode="append")
+    for _ in range(2):
+        assert materialize([runs], manager).success
+    assert sorted(frames.read(repo.ref("main"), "runs/", pd.DataFrame)["n"]) == [1, 3]
+    for _ in range(2):
+        assert materialize([hour], manager, "x").success
+    assert list(frames.read(repo.ref("main"), "hour/x/", pd.DataFrame)["n"]) == [5]
 
 
 @pytest.fixture
