@@ -16,7 +16,7 @@ from graveler.errors import (
     ObjectNotFoundError,
     PreconditionFailedError,
 )
-from graveler.objects.s3_client import PastTheEndError, S3Client, S3Settings, s3_errors
+from graveler.objects.s3_client import PastTheEndError, S3Client, S3Settings, reply_field, s3_errors
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
 from graveler.objects.store import (
     ANYTHING,
@@ -201,7 +201,7 @@ class S3Store(ObjectStore):
             yield from page.get("CommonPrefixes", ())
             if not page.get("IsTruncated"):
                 return
-            token = _field(page, "NextContinuationToken", what)
+            token = reply_field(page, "NextContinuationToken", what)
             page = self._retrier.run(what, partial(ask, ContinuationToken=token))
 
     def _range(self, key: str, start: int, length: int, expected: Expected) -> bytes:
@@ -260,20 +260,12 @@ class S3Store(ObjectStore):
 
 
 def _listed_info(key: str, item: dict[str, Any]) -> ObjectInfo:
-    etag, size = _field(item, "ETag", key), _field(item, "Size", key)
-    return ObjectInfo(key, size, etag, _field(item, "LastModified", key).astimezone(UTC))
-
-
-def _field(reply: dict[str, Any], name: str, what: str) -> Any:
-    if name not in reply:
-        raise BackendUnavailableError(
-            f"{what}: the store's reply has no {name}, which S3 always sends: a proxy may remove it"
-        )
-    return reply[name]
+    etag, size = reply_field(item, "ETag", key), reply_field(item, "Size", key)
+    return ObjectInfo(key, size, etag, reply_field(item, "LastModified", key).astimezone(UTC))
 
 
 def _info_of(key: str, response: dict[str, Any]) -> ObjectInfo:
     """Return the properties of the whole object from a reply, also if it has only a part of it."""
     _, _, whole = str(response.get("ContentRange", "")).rpartition("/")
-    size = int(whole) if whole.isdecimal() else _field(response, "ContentLength", key)
+    size = int(whole) if whole.isdecimal() else reply_field(response, "ContentLength", key)
     return _listed_info(key, {**response, "Size": size})

@@ -287,6 +287,20 @@ def s3_errors(what: str) -> Iterator[None]:
         raise BackendUnavailableError(
             f"{what}: {error}; check endpoint_url and the network, and repeat"
         ) from error
+    except RecursionError as error:  # the library follows each redirect in a deeper call
+        raise BackendUnavailableError(
+            f"{what}: the endpoint redirects every request; check endpoint_url and region"
+        ) from error
+
+
+def reply_field(reply: Mapping[str, Any], name: str, what: str) -> Any:
+    """Return a field of a reply, or raise BackendUnavailableError."""
+    if name not in reply:
+        raise BackendUnavailableError(
+            f"{what}: the store's reply has no {name}, which S3 always sends: a proxy may remove it, or "
+            "endpoint_url is no S3 endpoint"
+        )
+    return reply[name]
 
 
 def _refused(error: boto.ClientError, what: str) -> GravelerError:

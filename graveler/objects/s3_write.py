@@ -17,7 +17,7 @@ from graveler.errors import (
     RetryableError,
     ThrottledError,
 )
-from graveler.objects.s3_client import S3Client, lost_reply, may_have_landed
+from graveler.objects.s3_client import S3Client, lost_reply, may_have_landed, reply_field
 from graveler.objects.store import Body, BodyReader
 from graveler.retries import Retrier
 
@@ -95,7 +95,7 @@ class Writer:
 
     def _write_parts(self, first: bytes, reader: BodyReader) -> str:
         start = partial(self._call, "create_multipart_upload", Metadata={_WRITE_ID: self.write_id})
-        upload = self._run(start)["UploadId"]
+        upload = reply_field(self._run(start), "UploadId", self.uri)
         try:
             parts: list[dict[str, Any]] = []
             piece = first
@@ -109,7 +109,9 @@ class Writer:
                     Body=piece,
                     ContentMD5=_md5(piece),
                 )
-                parts.append({"PartNumber": number, "ETag": self._run(send)["ETag"]})
+                parts.append(
+                    {"PartNumber": number, "ETag": reply_field(self._run(send), "ETag", self.uri)}
+                )
                 piece = reader.read(part_bytes(number + 1, len(first)))
             return self._settled(
                 partial(
@@ -142,7 +144,7 @@ class Writer:
         def attempt() -> str:
             nonlocal landed, lost
             try:
-                return str(send()["ETag"])
+                return str(reply_field(send(), "ETag", self.uri))
             except BackendUnavailableError as error:
                 landed = landed or may_have_landed(error)
                 lost = lost or lost_reply(error)
@@ -173,7 +175,8 @@ class Writer:
             head = self._call("head_object")
         except ObjectNotFoundError:
             return ""
-        return str(head["ETag"]) if head["Metadata"].get(_WRITE_ID) == self.write_id else ""
+        own = head.get("Metadata", {}).get(_WRITE_ID) == self.write_id
+        return str(reply_field(head, "ETag", self.uri)) if own else ""
 
     def _call(self, operation: str, **parameters: Any) -> Any:
         if "Body" in parameters:  # a stream: bytes would have to be sent within the time of silence

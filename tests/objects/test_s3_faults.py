@@ -1,6 +1,8 @@
 """S3 or the network fails once or always: a retry succeeds, or a typed error is raised."""
 
 import io
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -240,6 +242,32 @@ def test_an_endpoint_that_is_not_there_is_named(s3_options):
     with pytest.raises(BackendUnavailableError, match=r"127\.0\.0\.1:9"):
         store.put_if_absent("a", b"")
     store.close()
+
+
+@pytest.mark.parametrize("status", [200, 301, 302])
+def test_an_endpoint_that_is_no_s3_is_named(s3_options, status):
+    """A page of a login, or a proxy, answers without an ETag or redirects each request."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_PUT(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_HEAD = do_PUT  # noqa: N815 - names of the base class
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
+        Thread(target=page.serve_forever, daemon=True).start()
+        options = {**s3_options, "endpoint_url": f"http://127.0.0.1:{page.server_address[1]}"}
+        store = open_store("s3://bucket/p", options, clock=FakeClock(), ids=SequenceIds())
+        with pytest.raises((BackendUnavailableError, OutcomeUnknownError)):
+            store.put("a", b"1")
+        store.close()
+        page.shutdown()
 
 
 def test_waits_grow_are_spread_and_end():
