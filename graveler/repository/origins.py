@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
-from itertools import takewhile
 from typing import Final
 
-from graveler.clock import unix_us
 from graveler.errors import InvalidInputError, NotFoundError, RunStateError
 from graveler.model import Commit, Entry, Move
 from graveler.names import is_of_run, run_branch
@@ -16,7 +14,6 @@ from graveler.refs import is_ancestor, line_outside, moves_ago
 _OF_BRANCH: Final = frozenset(
     f"graveler.{name}" for name in ("target", "caught-up", "taken-off", "quarantine")
 )
-_DAY_US: Final = 86_400_000_000
 
 
 def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str = "") -> None:
@@ -71,8 +68,7 @@ def refuse_candidates(stores: Stores, commits: Iterable[Commit]) -> None:
         waiting = {name: commit for name, commit in waiting.items() if name in outside}
     if not waiting:
         return
-    since = min(unix_us(commit.created) for commit in waiting.values()) - _DAY_US
-    for move in _moves(stores, since):
+    for move in _moves(stores):
         if move.action == "publish":
             waiting.pop(move.commit, None)
         elif move.action == "restore":
@@ -97,16 +93,24 @@ def _was_candidate(commit: Commit) -> bool:
     return ingested or "graveler.published" in pairs
 
 
-def _moves(stores: Stores, since_us: int) -> Iterator[Move]:
-    """Yield the moves since a time of the branches of users, then of deleted ones, then of tags."""
-    moves = stores.refs.moves
+def _moves(stores: Stores) -> Iterator[Move]:
+    """Yield the moves of the branches of users, then of deleted ones, of tags, and of the default branch.
+
+    Their times say nothing, because clocks may jump.
+    """
+    moves, main = stores.refs.moves, []
     for record in stores.refs.branches.list(runs=False):
-        yield from takewhile(lambda move: move.at_us >= since_us, moves.of(record))
+        if record.name == stores.default_branch:
+            main.append(record)
+        else:
+            yield from moves.of(record)
     for name, lives in moves.all_lives().items():
         for life in lives if not is_of_run(name) else ():
-            yield from takewhile(lambda move: move.at_us >= since_us, moves.of_life(name, life))
+            yield from moves.of_life(name, life)
     for tag in moves.tags():
         yield from moves.of_tag(tag)
+    for record in main:
+        yield from moves.of(record)
 
 
 def note_refused(stores: Stores, commits: Iterable[str], shelf: str) -> None:
