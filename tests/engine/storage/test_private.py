@@ -83,10 +83,9 @@ def works(folder, user, kv):
     return output_of("engine.storage.programs.shared_lake", folder, user, GROUP, kv)
 
 
-@pytest.fixture(params=[0o000, 0o022], ids=["umask 000", "umask 022"])
-def groups_folder(request):
+@pytest.fixture
+def groups_folder():
     """A folder of the group. Pytest's own folders are private again when another pytest starts."""
-    before = os.umask(request.param)
     with TemporaryDirectory() as above:
         Path(above).chmod(0o711)
         folder = Path(above) / "lake"
@@ -94,7 +93,6 @@ def groups_folder(request):
         if os.geteuid() == 0:
             os.chown(folder, 10_001, GROUP)
         yield folder
-    os.umask(before)
 
 
 @pytest.mark.parametrize("kv", ["sqlite://kv.sqlite3", "rocksdb://kv"])
