@@ -50,8 +50,10 @@ class Taking:
 
     def bring_up(self, head: Commit, target: Commit) -> None:
         """Take what others changed on the target, if the branch has work for it."""
-        if self.is_lost(head, target) or self._is_due(head, target):
-            self.take()
+        if self.is_lost(head, target):
+            self._follow_back()
+        elif self._is_due(head, target):
+            self._merge()
 
     def _is_due(self, head: Commit, target: Commit) -> bool:
         branch = self.branch
@@ -63,10 +65,14 @@ class Taking:
 
     def take(self) -> bool:
         """Take the target's head, or follow it back; return whether the branch did not have it."""
-        branch, stores = self.branch, self.branch.stores
-        if self.is_lost(*branch.tips()):
+        if self.is_lost(*self.branch.tips()):
             self._follow_back()
             return True
+        return self._merge()
+
+    def _merge(self) -> bool:
+        """Merge the target's head into the branch; return whether the branch did not have it."""
+        branch, stores = self.branch, self.branch.stores
 
         def build(tip: Tip) -> BranchRecord | None:
             target = branch.target()

@@ -36,7 +36,8 @@ _TOO_MANY: Final = 39
 MARK: Final = b"graveler."
 """Bytes of every entry that keeps columns or partition columns."""
 _NAMES: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-_SPARK: Final = b"org.apache.spark.sql.parquet.row.metadata"
+SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+"""Name in the metadata of a Parquet file: the columns, as Spark wrote them."""
 _ARROW: Final = dict(
     pair.split(":")
     for pair in [
@@ -190,7 +191,7 @@ def parquet_file(stores: FilePlaces, entry: Entry) -> Any:
 def parquet_fields(stores: FilePlaces, entry: Entry) -> Sequence[Field]:
     """Return the columns in the footer of a Parquet file, without those of unclear type."""
     with parquet_file(stores, entry) as file:
-        own = (file.metadata.metadata or {}).get(_SPARK)
+        own = (file.metadata.metadata or {}).get(SPARK_SCHEMA)
         if own:
             return fields_of(own.decode())
         kinds = ((each.name, _ARROW.get(str(each.type))) for each in file.schema_arrow)

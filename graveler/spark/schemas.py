@@ -22,6 +22,7 @@ from graveler.reads.partitions import Files, partition_columns
 from graveler.reads.schemas import (
     PARTITIONS,
     SCHEMA,
+    SPARK_SCHEMA,
     Field,
     Kept,
     encoded,
@@ -44,7 +45,6 @@ PARQUET: Final = "parquet"
 TYPED: Final = (PARQUET, "orc")
 """Spark's names of the formats whose files have types; entries of others have partition columns only."""
 
-_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _MOST: Final = METADATA_BYTES // 2
 """Largest schema that is stored, in bytes; a reader gets a larger one from a footer."""
 
@@ -100,7 +100,7 @@ def _columns(stores: "Stores", entry: Entry) -> tuple[object, ...]:
     """Return the parts of a footer from which Spark finds a schema."""
     with parquet_file(stores, entry) as file:
         kept = file.metadata.metadata or {}
-        return file.schema, file.schema_arrow, kept.get(_SPARK_SCHEMA)
+        return file.schema, file.schema_arrow, kept.get(SPARK_SCHEMA)
 
 
 def kept_by(schema: "StructType", partitions: Sequence[str], format: str) -> Kept:  # noqa: A002

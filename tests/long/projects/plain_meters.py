@@ -1,13 +1,12 @@
 """The deliveries of the meters, and the calculation of `airflow_meters.py` in plain Python, without graveler."""
 
 import csv
-from datetime import UTC, date, datetime, timedelta
-from hashlib import sha256
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
-BERLIN = ZoneInfo("Europe/Berlin")
+from tests.long.projects.berlin import BERLIN, hours, number
+
 HOUSEHOLDS = {"Abel": ["m-01", "m-02"], "Brandt": ["m-03"], "Celik": ["m-04", "m-05"]}
 COLUMNS = {
     "costs": ["meter", "hour", "watt_hours", "cost"],
@@ -16,21 +15,6 @@ COLUMNS = {
 }
 
 Rows = list[tuple[Any, ...]]
-
-
-def hours(day: date) -> list[str]:
-    """Return the hours of a day with the offset of Berlin."""
-    moment = datetime(day.year, day.month, day.day, tzinfo=BERLIN).astimezone(UTC)
-    found = []
-    while moment.astimezone(BERLIN).date() == day:
-        found.append(moment.astimezone(BERLIN).isoformat())
-        moment += timedelta(hours=1)
-    return found
-
-
-def number(*words: object, below: int) -> int:
-    """Return a number that looks random and is always the same for the same words."""
-    return int.from_bytes(sha256(repr(words).encode()).digest()[:6]) % below
 
 
 def deliver(landing: Path, day: date, *, lacks: str = "") -> None:

@@ -2,33 +2,17 @@
 
 import json
 from collections import defaultdict
-from datetime import UTC, date, datetime, timedelta
-from hashlib import sha256
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
-BERLIN = ZoneInfo("Europe/Berlin")
+from tests.long.projects.berlin import hours, number
+
 CAPACITY = {"M1": 31, "M4": 52, "M10": 44, "12": 18}
 PRICES = {"single": 320, "ten": 2400, "month": 8600}
 RIDES = {"single": 1, "ten": 10, "month": 60}
 
 Rows = list[tuple[Any, ...]]
-
-
-def hours(day: date) -> list[str]:
-    """Return the hours of a day with the offset of Berlin."""
-    moment = datetime(day.year, day.month, day.day, tzinfo=BERLIN).astimezone(UTC)
-    found = []
-    while moment.astimezone(BERLIN).date() == day:
-        found.append(moment.astimezone(BERLIN).isoformat())
-        moment += timedelta(hours=1)
-    return found
-
-
-def number(*words: object, below: int) -> int:
-    """Return a number that looks random and is always the same for the same words."""
-    return int.from_bytes(sha256(repr(words).encode()).digest()[:6]) % below
 
 
 def deliver(landing: Path, day: date, *, lacks: int | None = None, crowded: bool = False) -> None:
