@@ -8,7 +8,7 @@ compare-and-set.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -44,8 +44,7 @@ class HourRecord:
         published: The commit that published the last of them to the target; "" until it is seen.
         line: The line of the target that has it, see `graveler.model.BranchRecord.line`.
         behind: If nothing was staged, the newest commit that waited to be published then, or "".
-        shelves: Quarantines to which conflicting writes of the hour were set aside.
-        aside: The first paths that were set aside, at most a hundred.
+        aside: Paths that were set aside, at most a hundred, each with its quarantine.
         ticked: Whether a tick of the hour has committed, or found nothing staged.
         nonce: Unique to every write.
     """
@@ -56,8 +55,7 @@ class HourRecord:
     published: str = ""
     line: str = ""
     behind: str = ""
-    shelves: tuple[str, ...] = ()
-    aside: tuple[str, ...] = ()
+    aside: dict[str, str] = field(default_factory=dict)
     ticked: bool = True
     nonce: str = ""
 
@@ -238,8 +236,7 @@ def decode_hour(raw: bytes) -> HourRecord:
         published=fields.digest("published", ""),
         line=fields.text("line", ""),
         behind=fields.digest("behind", ""),
-        shelves=fields.texts("shelves", ()),
-        aside=fields.texts("aside", ()),
+        aside=dict(fields.pairs("aside", {})),
         ticked=fields.flag("ticked", True),
         nonce=fields.text("nonce"),
     )

@@ -11,6 +11,7 @@ without its latest version cannot be appended to.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from graveler.committed import StagedChange, get
@@ -73,13 +74,14 @@ class Shelves:
     def waiting(self, record: HourRecord) -> dict[str, Quarantine]:
         """Return the paths of an hour that are set aside still, with their quarantines."""
         ranges, waiting = self.branch.stores.ranges, {}
-        for quarantine, head in filter(None, map(self._find, record.shelves)):
-            base = shelf_base(self.branch.stores.refs.commits, head)
-            for path in record.aside:
-                key = path.encode()
-                values = (get(ranges, tree.metarange, key) for tree in (base, head))
+        for name in sorted(set(record.aside.values())):
+            if (found := self._find(name)) is None:
+                continue
+            base = shelf_base(self.branch.stores.refs.commits, found[1])
+            for path in (path for path, shelf in record.aside.items() if shelf == name):
+                values = (get(ranges, tree.metarange, path.encode()) for tree in (base, found[1]))
                 if not same_content(*values):
-                    waiting[path] = quarantine
+                    waiting[path] = found[0]
         return waiting
 
     def return_lost(self, target: Commit) -> None:
@@ -213,13 +215,12 @@ class Shelves:
         return name
 
     def _note(self, hour: str, name: str, keys: Sequence[bytes]) -> None:
-        paths = tuple(key.decode("utf-8", "backslashreplace") for key in keys[:_NAMED])
+        paths = [key.decode("utf-8", "backslashreplace") for key in keys[:_NAMED]]
 
         def change(record: HourRecord) -> HourRecord:
             return replace(
                 record,
-                shelves=tuple(dict.fromkeys((*record.shelves, name))),
-                aside=tuple(dict.fromkeys((*record.aside, *paths)))[:_NAMED],
+                aside=dict(islice((record.aside | dict.fromkeys(paths, name)).items(), _NAMED)),
                 ticked=record.ticked and record.nonce != "",
             )
 

@@ -368,3 +368,20 @@ def test_a_path_that_is_set_aside_is_not_claimed(repo):
     ingestion.tick(SEVEN)
     repo.runs.rollback("others")
     assert tree(repo.ref("main")) == {"other": "1"}
+
+
+def test_a_path_on_two_shelves_names_the_one_with_the_write(repo):
+    ingestion = repo.ingestion(on_conflict="target")
+    write(ingestion.branch, both="1", last="1")
+    before = commit(repo, both="theirs", last="theirs")
+    ingestion.tick(FIVE)
+    ingestion.release(SHELF, strategy="source-wins")
+    write(ingestion.branch, both="2")
+    commit(repo, both="later")
+    ingestion.tick(SIX)
+    repo.branch("main").reset(before.id)  # the next tick brings the first shelf back
+    ingestion.tick("2013-01-01T06:30Z")
+    write(ingestion.branch, both="3", last="3")
+    other = "quarantine-2013-01-01T06-00"
+    assert ingestion.tick(SEVEN).quarantined == (SHELF, other)
+    assert (tree(repo.ref(SHELF))["last"], tree(repo.ref(other))["both"]) == ("3", "3")

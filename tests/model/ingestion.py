@@ -406,11 +406,11 @@ class Ingesting(Lake):
         record = self.hours.get(hour, Hour())
         inside, published = self._inside(record), self._published(record)
         rows = [] if inside else [(path, name) for each, path, name in self.aside if each == hour]
+        shelves = self._shelves()
         aside = {
             path: name
-            for _, name in rows
-            if name in self._shelves()
-            for path in self._changes_on(name).keys() & dict(rows).keys()
+            for path, name in dict(rows).items()
+            if name in shelves and path in self._changes_on(name)
         }
         last = (record.commits or record.behind)[-1:]
         if inside:
