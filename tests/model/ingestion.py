@@ -63,8 +63,8 @@ class Ingesting(Lake):
         super().__init__()
         self.hours: dict[str, Hour] = {}
         self.quarantines: dict[str, Quarantine] = {}
-        self.aside: list[tuple[str, str, str]] = []
-        """Each hour and path that was set aside, with the shelf."""
+        self.aside: dict[str, dict[str, str]] = {}
+        """The paths of each hour that were set aside, with the shelf."""
         self.shelves: dict[str, None] = {}
         self.held = False
         self.since = self.target
@@ -338,7 +338,8 @@ class Ingesting(Lake):
             self.shelves = {name: None}
             self.move(name, target)
         shelf, there = self.quarantines[name], self.branches[name].head
-        self.aside += [(*row, name) for row in sorted(rows)]
+        for hour, path in rows:
+            self.aside.setdefault(hour, {})[path] = name
         version = target.version.written({**self._changes_on(name), **writes})
         if shelf.base is not target or version.texts != there.version.texts:
             shelf.hour = latest
@@ -399,17 +400,15 @@ class Ingesting(Lake):
 
     def states(self) -> dict[str, tuple[object, ...]]:
         """Return the state of each hour, its late hours, its paths aside, and its quarantines."""
-        hours = {*self.hours, *(hour for hour, _, _ in self.aside)}
-        return {hour: self._state(hour) for hour in sorted(hours)}
+        return {hour: self._state(hour) for hour in sorted({*self.hours, *self.aside})}
 
     def _state(self, hour: str) -> tuple[object, ...]:
         record = self.hours.get(hour, Hour())
         inside, published = self._inside(record), self._published(record)
-        rows = [] if inside else [(path, name) for each, path, name in self.aside if each == hour]
-        shelves = self._shelves()
+        shelves = [] if inside else self._shelves()
         aside = {
             path: name
-            for path, name in dict(rows).items()
+            for path, name in self.aside.get(hour, {}).items()
             if name in shelves and path in self._changes_on(name)
         }
         last = (record.commits or record.behind)[-1:]
@@ -445,7 +444,7 @@ class Ingesting(Lake):
 
     def restore(self) -> None:
         super().restore()
-        self.hours, self.aside, self.held = {}, [], False
+        self.hours, self.aside, self.held = {}, {}, False
         self.quarantines = dict(sorted(self._open().items()))
         self.shelves = dict.fromkeys(self.quarantines)
         if INGEST in self.branches:
