@@ -18,7 +18,6 @@ from airflow.sdk.exceptions import (
 )
 
 from graveler.arguments import duration
-from graveler.clock import Clock
 from graveler.errors import (
     GateFailedError,
     GravelerError,
@@ -127,7 +126,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         self._check_alone(context, repository.name)
         if self.depends_on_past:
             self._await_predecessor(repository, context)
-        ours = deployment(repository.stores.clock)
+        ours = deployment(repository)
 
         def accepts(record: RunRecord | None) -> None:
             theirs = ours if record is None else record.metadata.get(_DEPLOYMENT, ours)
@@ -214,20 +213,23 @@ class GravelerOpenRunOperator(GravelerOperator):
                 )
 
 
-def deployment(clock: Clock) -> str:
+def deployment(repository: Repository) -> str:
     """Return the id of this deployment of Airflow: that of the settings, else that of a Variable.
 
-    The first caller makes the Variable. Two first callers may do so at the same moment, so the value
-    is read again after a second.
+    The first caller makes the Variable. Airflow replaces a Variable that exists, so first callers
+    take turns at the repository. Those of two repositories may make it at the same moment, so the
+    value is read again after a second.
     """
     if given := conf.get("graveler", "deployment", fallback=""):
         return str(given)
-    known = Variable.get(_VARIABLE, default=None)
-    if known is None:
-        Variable.set(_VARIABLE, uuid4().hex, "The id of this deployment in the runs of graveler")
-        clock.sleep(1)
-        known = Variable.get(_VARIABLE)
-    return str(known)
+    if known := Variable.get(_VARIABLE, default=None):
+        return str(known)
+    with repository.stores.refs.turn(_VARIABLE):
+        if Variable.get(_VARIABLE, default=None) is None:
+            made = uuid4().hex
+            Variable.set(_VARIABLE, made, "The id of this deployment in the runs of graveler")
+            repository.stores.clock.sleep(1)
+        return str(Variable.get(_VARIABLE))
 
 
 class GravelerPublishRunOperator(GravelerRunOperator):

@@ -146,8 +146,8 @@ def test_the_run_of_another_deployment_is_refused(results):
 
 
 def test_two_first_tasks_agree_on_the_id_of_their_deployment(results):
-    assert results["the ids of two first"] == ["b", "b"]
-    assert results["set"] == 2  # by both tasks of the first call
+    assert len(set(results["the ids of two first"])) == 1
+    assert results["set"] == 1
 
 
 @pytest.mark.parametrize("how", ["published", "abandoned", "given up", "skipped"])

@@ -5,8 +5,10 @@
 import json
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
+from threading import Event
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -260,15 +262,24 @@ with graveler.open(folder, create=True) as lake:
             return super().get(key, default)
 
         def set(self, key, value, description):
+            sets.append(value)
+            if len(sets) == 1:
+                ended.wait(3)  # unless the other first task waits for this one
             self[key] = value
-            self.setdefault("set", []).append(value)
 
-    variables = Variables()
-    others = SimpleNamespace(sleep=lambda seconds: variables.set("graveler_deployment", "b", ""))
+    def first(_):
+        found = deployment(d.repo)
+        ended.set()
+        return found
+
+    variables, sets, ended = Variables(), [], Event()
     os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = ""
-    with patch("graveler_airflow.operators.runs.Variable", variables):
-        results["the ids of two first"] = [deployment(others), deployment(others)]
-    results["set"] = len(variables["set"])
+    with (
+        patch("graveler_airflow.operators.runs.Variable", variables),
+        ThreadPoolExecutor(2) as pool,
+    ):
+        results["the ids of two first"] = list(pool.map(first, range(2)))
+    results["set"] = len(sets)
     os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = "programs"
 
     numbers = count()

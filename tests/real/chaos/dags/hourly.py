@@ -97,7 +97,7 @@ with an_hour("timed") as timed, graveler_run("hours", **terms) as run:
     late = TimeDeltaSensor(task_id="wait", delta=timedelta(seconds=1), deferrable=True)
     late >> steps(run)
 # set after the block, so that the run reads it without a warning
-timed.dagrun_timeout = timedelta(seconds=60)
+timed.dagrun_timeout = timedelta(seconds=100)
 for operator in timed.tasks:
     if operator.execution_timeout == LIMIT:
         operator.execution_timeout = timedelta(seconds=300)
