@@ -95,19 +95,17 @@ class FaultInjector:
         plain = Driver.set_if
         counts = dict.fromkeys(waiting, 0)
 
-        def counting(store: Driver, partition: str, key: bytes, *args: Any) -> Any:
-            due = []
+        def strike(key: bytes, *, after: bool) -> None:
             for fault in waiting:
-                if key.startswith(fault.on.encode()):
+                if fault.after is after and key.startswith(fault.on.encode()):
                     counts[fault] += 1
-                    due += [fault] if counts[fault] == fault.number else []
-            for fault in due:
-                if not fault.after:
-                    self._strike(fault, None)
+                    if counts[fault] == fault.number:
+                        self._strike(fault, None)
+
+        def counting(store: Driver, partition: str, key: bytes, *args: Any) -> Any:
+            strike(key, after=False)
             written = plain(store, partition, key, *args)
-            for fault in due:
-                if fault.after:
-                    self._strike(fault, None)
+            strike(key, after=True)  # not after a write that lost its race
             return written
 
         setattr(Driver, "set_if", counting)  # noqa: B010 - in this process alone
