@@ -146,7 +146,7 @@ AIRFLOW: dict[str, Kind] = {
     ),
     "execution_timeout": _strike("hang", seconds=90, times=2, zombie=True),
     "SIGTERM": _strike("term", times=2),
-    "dagrun_timeout": _strike("hang", seconds=200, zombie=True),
+    "dagrun_timeout": _strike("hang", seconds=400, zombie=True),
     "mark task failed": _do("fail task"),
     "mark task success while it writes": _do("pass task"),
     "mark run failed": _do("fail run"),

@@ -97,10 +97,10 @@ with an_hour("timed") as timed, graveler_run("hours", **terms) as run:
     late = TimeDeltaSensor(task_id="wait", delta=timedelta(seconds=1), deferrable=True)
     late >> steps(run)
 # set after the block, so that the run reads it without a warning
-timed.dagrun_timeout = timedelta(seconds=100)
+timed.dagrun_timeout = timedelta(seconds=180)
 for operator in timed.tasks:
     if operator.execution_timeout == LIMIT:
-        operator.execution_timeout = timedelta(seconds=300)
+        operator.execution_timeout = timedelta(seconds=600)
 
 with an_hour("parent") as parent, graveler_run("hours", **terms) as run:
     ingest, curate = (work.override(task_id=name)(run, name) for name in ("ingest", "curate"))
