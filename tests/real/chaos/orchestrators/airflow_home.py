@@ -150,7 +150,7 @@ class Airflow:
             try:
                 return self.api.call(method, path, body)
             except AssertionError as refused:
-                if ": 500 " not in str(refused):
+                if ": 500 " not in str(refused) and ": 503 " not in str(refused):
                     raise
                 SystemClock().sleep(1)
         return self.api.call(method, path, body)
