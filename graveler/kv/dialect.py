@@ -1,131 +1,13 @@
-"""SQL dialects: statements, options, errors, and the locks of a server for turns.
+"""SQL dialects: statements, options and errors."""
 
-A lock belongs to a session of the server and ends with it.
-"""
-
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from threading import Lock
-from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Engine, TextClause, text
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import TextClause, text
 
 from graveler.errors import GravelerError
-from graveler.kv.turns import Turns
-from graveler.process import abandon, held_off, watch
-
-
-class SessionLocks(NamedTuple):
-    """How a kind of server locks a name for a session.
-
-    Attributes:
-        lock: Waits for at most the given seconds. Returns whether it has the lock.
-        unlock: Releases the lock.
-    """
-
-    lock: Callable[[Connection, str, float], bool]
-    unlock: Callable[[Connection, str], object]
-
-
-class ServerTurns:
-    """Turns of the threads of all processes that use the server.
-
-    In each process, one thread at a time requests a name from the server. Turns have their own
-    connections. Otherwise the holder of a turn could wait for a connection of a thread that waits
-    for the turn.
-
-    Args:
-        connect: Makes the engine for the first turn. If its pool is exhausted, the block runs
-            without the turn.
-        locks: The locks of the server.
-    """
-
-    def __init__(self, connect: Callable[[], Engine], locks: SessionLocks) -> None:
-        self._connect = connect
-        self._locks = locks
-        self._threads = Turns()
-        self._making = Lock()
-        self._engine: Engine | None = None
-        self._closed = False
-        watch(self)
-
-    @contextmanager
-    def take(self, name: str, patience: float) -> Iterator[bool]:
-        """Hold the turn at `name` during the block, or run it without after `patience` seconds.
-
-        The block also runs without the turn if the server does not answer.
-        """
-        deadline = monotonic() + patience
-        with self._threads.take(name, patience) as first:
-            engine = self._engine_made()
-            connection = self._lock(engine, name, deadline) if first else None
-            try:
-                yield connection is not None
-            finally:
-                if connection is not None:
-                    self._unlock(engine, connection, name)
-
-    def close(self) -> None:
-        """Close the connections without a turn. The others close when their turn ends."""
-        with self._making:
-            self._closed = True
-            if self._engine is not None:
-                self._engine.dispose()
-
-    def after_fork_in_child(self) -> None:
-        """Discard the parent's connections without closing them."""
-        if self._engine is not None:
-            abandon(self._engine)
-        self._engine = None
-        self._making = Lock()
-
-    def _engine_made(self) -> Engine:
-        with self._making:
-            if self._engine is None:
-                self._engine = self._connect()
-            return self._engine
-
-    def _lock(self, engine: Engine, name: str, deadline: float) -> Connection | None:
-        connection = None
-        locked = False
-        try:
-            with held_off:
-                connection = engine.connect()
-            locked = self._locks.lock(connection, name, max(deadline - monotonic(), 0.0))
-        except SQLAlchemyError:
-            pass  # turns are optional: without the server's lock the block runs without the turn
-        finally:
-            if connection is not None and not locked:
-                _hang_up(connection)
-        return connection if locked else None
-
-    def _unlock(self, engine: Engine, connection: Connection, name: str) -> None:
-        if engine is not self._engine:  # in a forked child: the parent unlocks
-            abandon(connection)
-            return
-        unlocked = False
-        try:
-            self._locks.unlock(connection, name)
-            unlocked = True
-        except SQLAlchemyError:
-            pass  # the end of the session also unlocks
-        finally:
-            if unlocked and not self._closed:
-                connection.close()
-            else:
-                _hang_up(connection)  # the pool that would close it may be gone
-
-
-def _hang_up(connection: Connection) -> None:
-    with suppress(SQLAlchemyError):
-        connection.invalidate()
-        connection.close()
-
 
 # The statements consist of constants.
 # ruff: noqa: S608
@@ -147,7 +29,9 @@ class Statements:
     drop: TextClause
 
 
-def statements(*, quote: str, insert: str, upsert: str, absent: str, drop: str) -> Statements:
+def statements(
+    *, quote: str, insert: str, upsert: str, absent: str, drop: str, settings: str = ""
+) -> Statements:
     """Return the statements of a dialect.
 
     Args:
@@ -156,11 +40,12 @@ def statements(*, quote: str, insert: str, upsert: str, absent: str, drop: str) 
         upsert: The suffix of `insert` that replaces an existing row.
         absent: The suffix of `insert` that keeps an existing row.
         drop: Removes the first rows of a partition.
+        settings: A derived table that sets what holds for the transaction of a write.
     """
     partition, key = f"{quote}partition{quote}", f"{quote}key{quote}"
     where = f" WHERE {partition} = :partition AND {key} = :key"
-    update = f"UPDATE graveler_kv SET value = :value{where}"
-    delete = f"DELETE FROM graveler_kv{where}"
+    update = f"UPDATE graveler_kv SET value = :value{settings and ' FROM ' + settings}{where}"
+    delete = f"DELETE FROM graveler_kv{settings and ' USING ' + settings}{where}"
     return Statements(
         get=text(f"SELECT value FROM graveler_kv{where}"),
         set=text(insert + upsert),
@@ -200,9 +85,8 @@ class Dialect:
         driver: SQLAlchemy's name of the database and the library.
         options: The options that the query of a URL may have.
         quote: The quotation mark for column names that are reserved words.
-        sql: Its statements.
-        locks: The server's locks for turns.
         needs_database: Whether a URL must name a database.
+        engine: Arguments of SQLAlchemy's engine.
     """
 
     name: str
@@ -210,9 +94,8 @@ class Dialect:
     driver: str
     options: Collection[str]
     quote: str
-    sql: Statements
-    locks: SessionLocks
     needs_database: bool = False
+    engine: Mapping[str, Any] = field(default_factory=dict)
 
     def get_many(self, count: int) -> TextClause:
         """Return the statement that reads `count` keys, the parameters ``p0``, ``k0``, ``p1`` …."""
@@ -228,9 +111,11 @@ class Failure(NamedTuple):
         repeat: Whether repeating the statement may help, and is harmless.
         lost: Whether the connection is lost or was never made, so that the outcome of the
             statement is unknown.
+        elsewhere: Whether another server takes the statement now: the kept connections are closed.
     """
 
     kind: type[GravelerError]
     way_out: str = ""
     repeat: bool = False
     lost: bool = False
+    elsewhere: bool = False

@@ -21,8 +21,8 @@ from graveler.errors import (
 )
 from graveler.kv.drivers import Driver
 from graveler.kv.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
+from graveler.kv.queues import QueueTurns
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, Predicate
-from graveler.kv.turns import Turns
 from graveler.process import batches
 from graveler.retries import NO_PROGRESS_S
 
@@ -69,8 +69,7 @@ class DynamoDBKVStore(Driver):
         self._table = Table.parse(uri)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
-        # Only for threads of this process: the service has no locks that end with their owner.
-        self._turns = Turns()
+        self._turns = QueueTurns(self, self._clock, self._ids)
         self._closed = False
         self._client = DynamoDBClient(self._table, self._clock, self._ids, no_progress_s)
         try:

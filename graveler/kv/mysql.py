@@ -3,7 +3,6 @@
 import select
 from collections.abc import Mapping
 from contextlib import suppress
-from hashlib import sha256
 from inspect import signature
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ try:
     from sqlalchemy.engine import Connection
     from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
 
-    from graveler.kv.dialect import Dialect, Failure, SessionLocks, statements
+    from graveler.kv.dialect import Dialect, Failure, Statements, statements
     from graveler.kv.sql import SQLKVStore
     from graveler.kv.store import MAX_VALUE_BYTES
 except ImportError as error:
@@ -48,7 +47,6 @@ _SESSION: Final = (
 )
 _BOUND_MARIADB: Final = "SET SESSION max_statement_time = {statement:g}"
 _BOUND_MYSQL: Final = "SET SESSION max_execution_time = {milliseconds:.0f}"  # reads; writes: locks
-_LONGEST_TURN_WAIT: Final = 20.0  # below the bounds above
 
 # The rows are stored in key order, so a scan reads adjacent rows. The key's 2,048 bytes are within
 # the 3,072 bytes that InnoDB indexes. VARBINARY compares all bytes.
@@ -77,8 +75,6 @@ _SETTINGS: Final = text(
     "SELECT @@global.innodb_flush_log_at_trx_commit,"
     " IF(@@global.log_bin, @@global.sync_binlog, 1), @@global.innodb_doublewrite"
 )
-_TAKE_TURN: Final = text("SELECT GET_LOCK(CONCAT(:name, MD5(DATABASE())), :seconds)")
-_GIVE_TURN: Final = text("SELECT RELEASE_LOCK(CONCAT(:name, MD5(DATABASE())))")
 
 _LATER: Final = Failure(BackendUnavailableError, repeat=True)
 _GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
@@ -128,20 +124,6 @@ _SQL: Final = statements(
 )
 
 
-def _take_turn(connection: Connection, name: str, patience: float) -> bool:
-    parameters = {"name": _short(name), "seconds": min(patience, _LONGEST_TURN_WAIT)}
-    return bool(connection.execute(_TAKE_TURN, parameters).scalar_one() == 1)
-
-
-def _give_turn(connection: Connection, name: str) -> None:
-    connection.execute(_GIVE_TURN, {"name": _short(name)})
-
-
-def _short(name: str) -> str:
-    # A lock name of the server has 64 characters. The name of the database takes 32 of them.
-    return sha256(name.encode()).hexdigest()[:32]
-
-
 class MySQLKVStore(SQLKVStore):
     """A key-value store in the table ``graveler_kv`` of MySQL 8 or MariaDB 10.5 and later.
 
@@ -165,10 +147,11 @@ class MySQLKVStore(SQLKVStore):
         driver="mysql+pymysql",
         options=_OPTIONS,
         quote="`",
-        sql=_SQL,
-        locks=SessionLocks(_take_turn, _give_turn),
         needs_database=True,
     )
+
+    def _statements(self) -> Statements:
+        return _SQL
 
     def _arguments(self) -> dict[str, Any]:
         silence, limit = self._retrier.try_s, self._retrier.limit_s

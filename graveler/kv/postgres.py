@@ -1,5 +1,8 @@
 """PostgreSQL through SQLAlchemy and psycopg: many hosts can share a lake."""
 
+# The statements consist of constants.
+# ruff: noqa: S608
+
 import re
 from collections.abc import Generator
 from time import monotonic
@@ -20,10 +23,9 @@ from graveler.retries import NO_PROGRESS_S
 try:
     import psycopg
     from sqlalchemy import Engine, event, text
-    from sqlalchemy.engine import Connection
     from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-    from graveler.kv.dialect import Dialect, Failure, SessionLocks, statements
+    from graveler.kv.dialect import Dialect, Failure, Statements, statements
     from graveler.kv.sql import SQLKVStore
 except ImportError as error:
     raise MissingDependencyError(
@@ -31,16 +33,15 @@ except ImportError as error:
     ) from error
 
 
-_CREATION_LOCK: Final = 0x67726176656C6572  # "graveler", for pg_advisory_xact_lock
-_SESSION: Final = (
-    "SELECT set_config('statement_timeout', '{statement:.0f}ms', false),"
-    " set_config('lock_timeout', '{lock:.0f}ms', false)"
-)
+# A write sets these for its own transaction, in the same statement: a pooler gives each transaction
+# another session. PostgreSQL keeps a derived table with functions that have effects.
+_SETTINGS: Final = "(SELECT set_config('lock_timeout', '{lock:.0f}ms', true){waiting}) AS setting"
 # Overrides the settings of the database and the role: a commit is acknowledged once it is on disk.
 _WAITING: Final = (
     ", set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
-    " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
+    " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)"
 )
+_SESSION: Final = "SELECT pg_backend_pid()"
 # The server ends a session that was idle for a minute (PostgreSQL 14 and later), so that pools shrink.
 _IDLE: Final = (
     "SELECT set_config(name, '60s', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
@@ -58,23 +59,17 @@ _UNSAFE: Final = text(
     "SELECT name, setting FROM pg_settings"
     " WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"
 )
-_LOCK: Final = text("SELECT pg_advisory_xact_lock(:lock)")
 # A single table. Measured with 200,000 rows, 16 or 100 hash partitions make a page of a scan 1.6 to
 # 5 times slower, and nothing faster.
 _CREATE: Final = text(
     'CREATE TABLE IF NOT EXISTS graveler_kv (partition text COLLATE "C" NOT NULL,'
     " key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (partition, key))"
 )
-_SET_MANY: Final = text(
+_SET_MANY: Final = (
     "INSERT INTO graveler_kv SELECT :partition, key, value"
     " FROM unnest(CAST(:keys AS bytea[]), CAST(:values AS bytea[])) AS item (key, value)"
-    " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
 )
-_TURN: Final = "hashtextextended(:name, CAST('graveler_kv'::regclass AS bigint))"
-_TAKE_TURN: Final = text(
-    f"SELECT set_config('lock_timeout', :milliseconds, false), pg_advisory_lock({_TURN})"
-)
-_GIVE_TURN: Final = text(f"SELECT pg_advisory_unlock({_TURN})")
+_UPSERT: Final = " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
 
 _NO_ROOM: Final = Failure(StorageFullError, "free space on the server's disk and repeat")
 _KINDS: Final = {
@@ -83,11 +78,18 @@ _KINDS: Final = {
     "XX001": Failure(CorruptionError, "restore the database from a backup"),
     "XX002": Failure(CorruptionError, "rebuild the index of graveler_kv"),
     "42501": Failure(PermissionDeniedError, "grant it to the role"),
-    "25006": Failure(InvalidInputError, "give the URL of the server that takes writes"),
+    "25006": Failure(
+        InvalidInputError,
+        "give the URL of the server that takes writes",
+        repeat=True,
+        elsewhere=True,
+    ),
     # Serialization failure, deadlock, lock timeout: nothing was executed.
     "40001": Failure(BackendUnavailableError, repeat=True),
     "40P01": Failure(BackendUnavailableError, repeat=True),
     "55P03": Failure(BackendUnavailableError, repeat=True),
+    # Another process has made the table at the same moment.
+    "23505": Failure(BackendUnavailableError, repeat=True),
 }
 _GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
 _TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the system
@@ -152,29 +154,6 @@ class _Connection(psycopg.Connection[Any]):
             return end.value
 
 
-_SQL: Final = statements(
-    quote="",
-    insert="INSERT INTO graveler_kv VALUES (:partition, :key, :value)",
-    upsert=" ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value",
-    absent=" ON CONFLICT DO NOTHING",
-    drop=(
-        "DELETE FROM graveler_kv WHERE partition = :partition AND key IN (SELECT key"
-        " FROM graveler_kv WHERE partition = :partition ORDER BY key LIMIT :limit)"
-    ),
-)
-
-
-def _take_turn(connection: Connection, name: str, patience: float) -> bool:
-    # at least 1, because 0 switches the timeout off
-    milliseconds = str(max(round(patience * 1000), 1))
-    connection.execute(_TAKE_TURN, {"name": name, "milliseconds": milliseconds})
-    return True
-
-
-def _give_turn(connection: Connection, name: str) -> None:
-    connection.execute(_GIVE_TURN, {"name": name})
-
-
 class PostgresKVStore(SQLKVStore):
     """A key-value store in the table ``graveler_kv``, which is created if missing.
 
@@ -198,48 +177,53 @@ class PostgresKVStore(SQLKVStore):
         driver="postgresql+psycopg",
         options=_OPTIONS,
         quote="",
-        sql=_SQL,
-        locks=SessionLocks(_take_turn, _give_turn),
+        engine={"use_native_hstore": False},  # it would need a transaction block
     )
+
+    def _statements(self) -> Statements:
+        lock, waiting = 1000 * self._retrier.try_s, _WAITING if self._durable else ""
+        settings = _SETTINGS.format(lock=lock, waiting=waiting)
+        self._set_rows = text(f"{_SET_MANY}, {settings}{_UPSERT}")
+        return statements(
+            quote="",
+            insert=f"INSERT INTO graveler_kv SELECT :partition, :key, :value FROM {settings}",
+            upsert=_UPSERT,
+            absent=" ON CONFLICT DO NOTHING",
+            drop=(
+                f"DELETE FROM graveler_kv USING {settings} WHERE partition = :partition AND key IN"
+                " (SELECT key FROM graveler_kv WHERE partition = :partition ORDER BY key LIMIT :limit)"
+            ),
+            settings=settings,
+        )
 
     def _arguments(self) -> dict[str, Any]:
         seconds = max(2, round(self._retrier.try_s))  # the minimum of libpq is 2
         return {**_CONNECT, "connect_timeout": seconds, "cursor_factory": _BinaryCursor}
 
     def _configure(self, engine: Engine) -> None:
-        limit = self._retrier.limit_s
-        session = _SESSION.format(statement=800 * limit, lock=1000 * self._retrier.try_s)
-        session += _WAITING if self._durable else ""
-
         def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
-            made = _Connection.connect(*arguments, **options)
-            made.answer_s = limit
+            made = _Connection.connect(*arguments, autocommit=True, **options)
+            made.answer_s = self._retrier.limit_s
+            session = made.execute(_SESSION).fetchone()
+            if session == (made.info.backend_pid,):
+                made.execute(_IDLE)
+            else:  # a pooler, whose sessions others use, too
+                made.prepare_threshold = None
             return made
 
         event.listen(engine, "do_connect", connect)
-        event.listen(engine, "connect", lambda made, _record: made.execute(session))
-        event.listen(engine, "connect", lambda made, _record: made.execute(_IDLE))
         event.listen(engine, "checkout", _on_checkout)
 
     def _prepare(self) -> None:
         unsafe = self._run(lambda c: c.execute(_UNSAFE).all()) if self._durable else ()
         if unsafe:
             raise self._not_durable(f"{row[0]} is {row[1]}, not on" for row in unsafe)
-        if self._run(lambda c: c.execute(_EXISTS).scalar_one()):
-            return
-
-        def create(connection: Connection) -> None:
-            # If two processes open an empty database, the second waits and then finds the table.
-            transactional = connection.execution_options(isolation_level="READ COMMITTED")
-            with transactional.begin():
-                transactional.execute(_LOCK, {"lock": _CREATION_LOCK})
-                transactional.execute(_CREATE)
-
-        self._run(create)
+        if not self._run(lambda c: c.execute(_EXISTS).scalar_one()):
+            self._run(lambda c: c.execute(_CREATE).rowcount)
 
     def _write_rows(self, partition: Any, rows: list[tuple[bytes, bytes]]) -> None:
         keys, values = [key for key, _ in rows], [value for _, value in rows]
-        self._write(_SET_MANY, partition=partition, keys=keys, values=values)
+        self._write(self._set_rows, partition=partition, keys=keys, values=values)
 
     def _failure(self, error: DBAPIError) -> Failure:
         state = getattr(error.orig, "sqlstate", None) or ""

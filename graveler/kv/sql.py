@@ -25,8 +25,9 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.dialect import Dialect, Failure, ServerTurns
+from graveler.kv.dialect import Dialect, Failure, Statements
 from graveler.kv.drivers import Driver
+from graveler.kv.queues import QueueTurns
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.process import abandon, held_off, watch
 from graveler.retries import NO_PROGRESS_S, Retrier
@@ -54,7 +55,6 @@ class SQLKVStore(Driver):
     """
 
     _dialect: Dialect
-    _turns: ServerTurns
 
     def __init__(
         self,
@@ -64,7 +64,6 @@ class SQLKVStore(Driver):
         ids: IdSource | None = None,
         no_progress_s: float = NO_PROGRESS_S,
     ) -> None:
-        self._sql = self._dialect.sql
         self._url = self._read_url(url)
         host = self._url.host or self._url.query.get("host", "localhost")
         self._name = f"{self._dialect.scheme}://{host}/{self._url.database or ''}"
@@ -79,11 +78,12 @@ class SQLKVStore(Driver):
             first_wait_s=_FIRST_PAUSE,
             whole=True,
         )
+        self._sql = self._statements()
         try:
-            self._engine = self._new_engine(no_progress_s)
+            self._engine = self._new_engine()
         except (AttributeError, TypeError, ValueError) as error:
             raise self._bad_option(error) from None
-        self._turns = ServerTurns(lambda: self._new_engine(0), self._dialect.locks)
+        self._turns = QueueTurns(self, self._clock, self._ids)
         try:
             self._prepare()
         except BaseException:
@@ -165,12 +165,11 @@ class SQLKVStore(Driver):
     def close(self) -> None:
         self._closed = True
         self._engine.dispose()
-        self._turns.close()
 
     def after_fork_in_child(self) -> None:
         """Discard the parent's connections without closing them."""
         abandon(self._engine)
-        self._engine = self._new_engine(self._retrier.limit_s)
+        self._engine = self._new_engine()
 
     def _read_url(self, given: str) -> URL:
         dialect = self._dialect
@@ -218,18 +217,22 @@ class SQLKVStore(Driver):
             f"{_AS_CONFIGURED} into the query of the URI"
         )
 
-    def _new_engine(self, patience: float) -> Engine:
-        """Return an engine whose pool lets a thread wait that many seconds for a connection."""
+    def _new_engine(self) -> Engine:
         arguments = self._arguments()
         engine = create_engine(
             self._url,
             isolation_level="AUTOCOMMIT",
-            pool_timeout=patience,
+            pool_timeout=self._retrier.limit_s,
             connect_args={k: v for k, v in arguments.items() if k not in self._url.query},
             **_POOL,
+            **self._dialect.engine,
         )
         self._configure(engine)
         return engine
+
+    @abstractmethod
+    def _statements(self) -> Statements:
+        """Return the statements."""
 
     @abstractmethod
     def _arguments(self) -> dict[str, Any]:
@@ -299,6 +302,8 @@ class SQLKVStore(Driver):
                     raise OutcomeUnknownError(
                         f"{message}: the reply was lost, read back"
                     ) from error
+                if failure.elsewhere:
+                    self._engine.dispose()
                 if not failure.repeat or not attempts.again(error.orig or error):
                     way_out = f": {failure.way_out}" if failure.way_out else ""
                     raise failure.kind(message + way_out) from error

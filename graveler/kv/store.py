@@ -97,7 +97,7 @@ class KVStore(ABC):
         Callers that take turns do not lose races to each other, and get the turn roughly in the
         order of their calls. Correctness must not depend on turns: after `patience` seconds the
         block runs without the turn, and a driver may have no turns. The turn of a process that
-        dies is free at once.
+        dies is free at once, or after some seconds.
 
         Args:
             name: Name of the turn, any text.

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -13,6 +13,8 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+
+from graveler.kv.store import ABSENT, PRESENT, KVStore
 
 _numbers = count(1)
 _AS_IT_IS = "&durability=server"
@@ -89,6 +91,42 @@ def schema(host: Path) -> Iterator[str]:
 def for_libpq(url: str) -> str:
     """Return the URL of a schema in the form for other clients."""
     return url.replace(_AS_IT_IS, "")
+
+
+@contextmanager
+def noted_waits(url: str) -> Iterator[Callable[[], dict[str, set[str]]]]:
+    """Note how the writes to the table wait for the disk; yield a function that returns it by kind."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE waits (kind text, wait text);"
+            " CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO waits"
+            " VALUES (TG_OP, current_setting('synchronous_commit')); RETURN NULL; END $$;"
+            " CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON graveler_kv"
+            " FOR EACH ROW EXECUTE FUNCTION note()"
+        )
+
+        def waits() -> dict[str, set[str]]:
+            found: dict[str, set[str]] = {}
+            for kind, wait in connection.execute("SELECT DISTINCT kind, wait FROM waits"):
+                found.setdefault(kind, set()).add(wait)
+            return found
+
+        yield waits
+        connection.execute("DROP TRIGGER note ON graveler_kv; DROP FUNCTION note; DROP TABLE waits")
+
+
+def every_write(store: KVStore) -> None:
+    """Write by each method of a store."""
+    store.set("p", b"k", b"1")
+    store.set("p", b"k", b"2")
+    store.set_if("p", b"l", b"1", ABSENT)
+    store.set_if("p", b"l", b"2", PRESENT)
+    store.set_if("p", b"l", b"3", b"2")
+    store.set_many("p", [(b"m", b"1"), (b"n", b"1")])
+    store.delete("p", b"k")
+    store.delete_if("p", b"l", b"3")
+    store.delete_many("p", [b"m", b"o"])
+    store.drop("p")
 
 
 @pytest.fixture(scope="session")

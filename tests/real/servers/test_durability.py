@@ -14,7 +14,12 @@ from graveler.kv.mysql import MySQLKVStore
 from graveler.kv.postgres import PostgresKVStore
 from graveler.kv.store import ABSENT
 from tests.harness.servers.mysql import mysql_server
-from tests.harness.servers.postgres import postgres_server, socket_of
+from tests.harness.servers.postgres import (
+    every_write,
+    noted_waits,
+    postgres_server,
+    socket_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +72,17 @@ def test_acknowledged_writes_survive_a_server_told_not_to_wait(server: Any) -> N
         ("off", "&durability=server", "off"),
     ],
 )
-def test_each_session_waits_for_the_disk(
+def test_each_write_waits_for_the_disk(
     server: Any, configured: str, query: str, holds: str
 ) -> None:
     _admin(server, f"ALTER DATABASE postgres SET synchronous_commit = {configured}")
     try:
-        with PostgresKVStore(_url(server) + query) as store, store._engine.connect() as connection:
-            assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == holds
+        with PostgresKVStore(_url(server) + query) as store, noted_waits(_url(server)) as waits:
+            every_write(store)
+            assert waits() == dict.fromkeys(("INSERT", "UPDATE", "DELETE"), {holds})
+            with store._engine.connect() as connection:
+                setting = connection.execute(text("SHOW synchronous_commit")).scalar_one()
+            assert setting == configured  # the session has what it had
     finally:
         _admin(server, "ALTER DATABASE postgres RESET synchronous_commit")
 
