@@ -91,13 +91,15 @@ test-lowest: $(LOWEST_READY) ## tests with the lowest version of each dependency
 faults: $(READY) ## faults and other processes at every call of an operation, not only at every sixteenth
 	$(PYTEST) --every-point $(ARGS)
 
-# Installs Debian's package with sst_dump, which is RocksDB's own check of our tables. Without apt-get
-# or without root, the tests that start it are skipped and name the package.
+# Installs Debian's packages with sst_dump, which is RocksDB's own check of our tables, and with PgBouncer.
+# Without apt-get or without root, the tests that start them are skipped and name the package.
+PROGRAMS := rocksdb-tools pgbouncer
 tools: ## install programs for tests from Debian's packages, as root on Debian
-	@command -v sst_dump >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" -ne 0 ] || { \
+	@{ command -v sst_dump && PATH="$$PATH:/usr/sbin" command -v pgbouncer; } >/dev/null || \
+	  ! command -v apt-get >/dev/null || [ "$$(id -u)" -ne 0 ] || { \
 	  apt-get -qq update && \
-	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends rocksdb-tools >/dev/null || \
-	  echo "apt-get could not install rocksdb-tools: the tests that start sst_dump are skipped" >&2; }
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(PROGRAMS) >/dev/null || \
+	  echo "apt-get could not install $(PROGRAMS): the tests that start them are skipped" >&2; }
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)

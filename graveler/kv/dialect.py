@@ -111,11 +111,9 @@ class Failure(NamedTuple):
         repeat: Whether repeating the statement may help, and is harmless.
         lost: Whether the connection is lost or was never made, so that the outcome of the
             statement is unknown.
-        elsewhere: Whether another server takes the statement now: the kept connections are closed.
     """
 
     kind: type[GravelerError]
     way_out: str = ""
     repeat: bool = False
     lost: bool = False
-    elsewhere: bool = False

@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Generator
+from contextlib import ExitStack
 from time import monotonic
 from typing import Any, Final
 
@@ -71,6 +72,7 @@ _SET_MANY: Final = (
 )
 _UPSERT: Final = " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
 
+_READ_ONLY: Final = "25006"
 _NO_ROOM: Final = Failure(StorageFullError, "free space on the server's disk and repeat")
 _KINDS: Final = {
     "53100": _NO_ROOM,
@@ -78,11 +80,8 @@ _KINDS: Final = {
     "XX001": Failure(CorruptionError, "restore the database from a backup"),
     "XX002": Failure(CorruptionError, "rebuild the index of graveler_kv"),
     "42501": Failure(PermissionDeniedError, "grant it to the role"),
-    "25006": Failure(
-        InvalidInputError,
-        "give the URL of the server that takes writes",
-        repeat=True,
-        elsewhere=True,
+    _READ_ONLY: Failure(
+        InvalidInputError, "give the URL of the server that takes writes", repeat=True
     ),
     # Serialization failure, deadlock, lock timeout: nothing was executed.
     "40001": Failure(BackendUnavailableError, repeat=True),
@@ -204,15 +203,19 @@ class PostgresKVStore(SQLKVStore):
         def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
             made = _Connection.connect(*arguments, autocommit=True, **options)
             made.answer_s = self._retrier.limit_s
-            session = made.execute(_SESSION).fetchone()
-            if session == (made.info.backend_pid,):
-                made.execute(_IDLE)
-            else:  # a pooler, whose sessions others use, too
-                made.prepare_threshold = None
+            with ExitStack() as failed:
+                failed.callback(made.close)
+                session = made.execute(_SESSION).fetchone()
+                if session == (made.info.backend_pid,):
+                    made.execute(_IDLE)
+                else:  # a pooler, whose sessions others use, too
+                    made.prepare_threshold = None
+                failed.pop_all()
             return made
 
         event.listen(engine, "do_connect", connect)
         event.listen(engine, "checkout", _on_checkout)
+        event.listen(engine, "handle_error", _on_error)
 
     def _prepare(self) -> None:
         unsafe = self._run(lambda c: c.execute(_UNSAFE).all()) if self._durable else ()
@@ -243,6 +246,12 @@ class PostgresKVStore(SQLKVStore):
 
 def _refusal(message: str) -> Failure | None:
     return next((failure for pattern, failure in _REFUSALS if pattern.search(message)), None)
+
+
+def _on_error(context: Any) -> None:
+    # After a fail-over, another server takes writes: no kept connection is used again.
+    if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+        context.is_disconnect = True
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import GravelerError
@@ -31,8 +31,8 @@ Queue = tuple[str, ...]
 class QueueTurns:
     """Turns of the threads of all processes that use a store, roughly in the order of requests.
 
-    In each process, one thread at a time requests a name from the store. A turn that nobody else
-    wants costs two round trips. After a request that timed out, the process takes no turns at this
+    In each process, one thread at a time requests a name from the store. A turn that no other
+    process wants costs two round trips. After a request that timed out, the process takes no turns at this
     name for a minute.
 
     Args:
@@ -42,7 +42,7 @@ class QueueTurns:
     """
 
     def __init__(self, store: KVStore, clock: Clock, ids: IdSource) -> None:
-        self._queues: RecordStore[str, Queue] = RecordStore(
+        self._queues: RecordStore[str, Any] = RecordStore(
             store, PARTITION, key=_key, encode=_encoded, decode=_decoded
         )
         self._clock = clock
@@ -59,7 +59,7 @@ class QueueTurns:
         deadline = monotonic() + patience
         ticket, process, joined = self._ids.unique(), os.getpid(), None
         with self._threads.take(name, patience) as first:
-            if first and self._without.get(name, 0.0) < monotonic():
+            if first and self._without.get(name, 0.0) <= monotonic():
                 with suppress(GravelerError):  # turns are optional
                     joined = self._join(name, ticket, deadline)
             try:
@@ -96,7 +96,7 @@ class QueueTurns:
             joined = self._change(
                 name, lambda there: there if there == mine else _less(there, ticket)
             )
-            if ticket not in joined.record:
+            if ticket not in (joined.record or ()):
                 return
 
     def _change(
@@ -104,7 +104,7 @@ class QueueTurns:
     ) -> Version:
         return self._queues.updated(
             name,
-            lambda queue: change(queue or ()),
+            lambda queue: change(queue or ()) or queue,  # an empty queue is removed, not written
             what=f"turn {name!r}",
             clock=self._clock,
             ids=self._ids,

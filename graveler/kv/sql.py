@@ -302,8 +302,6 @@ class SQLKVStore(Driver):
                     raise OutcomeUnknownError(
                         f"{message}: the reply was lost, read back"
                     ) from error
-                if failure.elsewhere:
-                    self._engine.dispose()
                 if not failure.repeat or not attempts.again(error.orig or error):
                     way_out = f": {failure.way_out}" if failure.way_out else ""
                     raise failure.kind(message + way_out) from error

@@ -94,8 +94,10 @@ def for_libpq(url: str) -> str:
 
 
 @contextmanager
-def noted_waits(url: str) -> Iterator[Callable[[], dict[str, set[str]]]]:
-    """Note how the writes to the table wait for the disk; yield a function that returns it by kind."""
+def noted_waits(url: str) -> Iterator[Callable[[], list[Any]]]:
+    """Note how the writes to the table wait for the disk; yield a function that returns each
+    kind of write with each of its settings.
+    """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "CREATE TABLE waits (kind text, wait text);"
@@ -105,11 +107,8 @@ def noted_waits(url: str) -> Iterator[Callable[[], dict[str, set[str]]]]:
             " FOR EACH ROW EXECUTE FUNCTION note()"
         )
 
-        def waits() -> dict[str, set[str]]:
-            found: dict[str, set[str]] = {}
-            for kind, wait in connection.execute("SELECT DISTINCT kind, wait FROM waits"):
-                found.setdefault(kind, set()).add(wait)
-            return found
+        def waits() -> list[Any]:
+            return connection.execute("SELECT DISTINCT kind, wait FROM waits ORDER BY 1").fetchall()
 
         yield waits
         connection.execute("DROP TRIGGER note ON graveler_kv; DROP FUNCTION note; DROP TABLE waits")

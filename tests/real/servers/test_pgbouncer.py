@@ -69,7 +69,7 @@ def test_each_write_waits_for_the_disk_in_every_mode(server: Any, mode: str) -> 
                 assert had
             assert list(store.scan("p")) == []
             store.get_many([("p", b"%d" % number), ("p", b"k")])
-        assert waits() == dict.fromkeys(("INSERT", "UPDATE", "DELETE"), {"on"})
+        assert waits() == [(kind, "on") for kind in ("DELETE", "INSERT", "UPDATE")]
         with psycopg.connect(_direct(server)) as connection:
             assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
 
@@ -106,4 +106,4 @@ def test_forty_publishers_share_five_sessions(server: Any, tmp_path: Path) -> No
             names = {entry.path for entry in repo.branch("main").list()}
         assert len(names) == PROCESSES * THREADS * RUNS
         assert list(store.scan(PARTITION)) == []
-        assert waits() == dict.fromkeys(("INSERT", "UPDATE", "DELETE"), {"on"})
+        assert waits() == [(kind, "on") for kind in ("DELETE", "INSERT", "UPDATE")]

@@ -134,9 +134,7 @@ def test_partitions_compare_bytewise_whatever_the_database_does(store: PostgresK
     assert collation == "C"
 
 
-def test_a_turn_whose_reply_is_lost_is_held_and_freed(
-    wired: PostgresKVStore, wire: Wire
-) -> None:
+def test_a_turn_whose_reply_is_lost_is_held_and_freed(wired: PostgresKVStore, wire: Wire) -> None:
     for lost in (True, False):
         wire.replies_to_lose = int(lost)
         with wired.turn("main", 60) as had:
