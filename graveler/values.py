@@ -79,6 +79,8 @@ _LIVE_BYTE: Final = 1
 _REPLACING: Final = b"\x02"
 _BORROWED: Final = b"\x03"
 _EPOCH_END: Final = 9
+UNKNOWN: Final = (1 << 64) - 1
+"""The epoch of a borrowing write whose bytes were not found. No sweep has this number."""
 VOID: Final = b"\x04\x00"
 """Replaces a staged write: older writes of its path do not count, and the path is as in the head.
 It has two bytes, so that a reader of kinds 0 to 3 requires a newer graveler."""

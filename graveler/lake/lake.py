@@ -144,7 +144,8 @@ class Lake:
         """Accept the current state of both stores of a repository, although one has lost data.
 
         Use it after a key-value store was restored from an old backup, or a storage lost files. The
-        commits that lost parts of their trees expire.
+        commits that lost parts of their trees expire. A commit of staged writes that lost their bytes
+        will be refused.
 
         Args:
             name: Name of the repository.

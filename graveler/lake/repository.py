@@ -658,6 +658,8 @@ class Repository:
     def expire_missing(self, *, missing: int | None = None) -> "Wholeness":
         """Record commits whose trees are incomplete as expired, and those that are whole again as kept.
 
+        A commit of staged writes whose bytes are missing will be refused, unless they come back.
+
         Args:
             missing: How many may be incomplete; by default 5 % of them, and none that a branch or a
                 tag names.

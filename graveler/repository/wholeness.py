@@ -2,25 +2,29 @@
 
 Each metarange, each range and each own address of an entry is looked up once, in the storage. A
 commit that lacks one of them is recorded as expired. The record is removed when all are there again.
+A staged write that lacks its bytes becomes one that borrows them, so that its commit looks them up.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
 from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE
-from graveler.committed.references import addresses_of, ranges_of
+from graveler.committed.references import addresses_of, own_addresses, ranges_of
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.kv.store import ABSENT
 from graveler.model import Commit
+from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.refs.commits import MISSING, Expired
 from graveler.refs.dump import heads_of, reachable
 from graveler.refs.settings import UNSOUND
 from graveler.repository.links import look_up
+from graveler.values import UNKNOWN, stage_value, staged_value
 
 _FEW: Final = 20
+_CHUNK: Final = 1_000
 
 
 class Wholeness(NamedTuple):
@@ -29,10 +33,12 @@ class Wholeness(NamedTuple):
     Attributes:
         missing: Commits whose trees are incomplete and that no record calls expired.
         returned: Commits that were recorded as missing and whose trees are complete.
+        staged: Staged writes without their bytes, as ``branch:path``. They are not committed.
     """
 
     missing: tuple[str, ...]
     returned: tuple[str, ...] = ()
+    staged: tuple[str, ...] = ()
 
 
 def whole_commits(stores: Stores) -> Callable[[Commit], bool]:
@@ -109,7 +115,34 @@ def record_missing(stores: Stores, found: Wholeness) -> None:
 
 
 def check_refs(stores: Stores, *, missing: int | None) -> Wholeness:
-    """Check the commits that branches and tags reach; see `check_commits`."""
+    """Check the commits that branches and tags reach, see `check_commits`, and staged writes.
+
+    Only staged writes are changed: those without their bytes.
+    """
     heads = heads_of(stores.refs)
     commits = map(stores.refs.commits.get, reachable(stores.refs, heads))
-    return check_commits(stores, commits, heads, missing=missing)
+    found = check_commits(stores, commits, heads, missing=missing)
+    staged = (
+        f"{record.name}:{key.decode()}"
+        for record in list(stores.refs.branches.list())
+        for token in (record.staging_token, *record.sealed_tokens)
+        for key in _doubted(stores, token)
+    )
+    return found._replace(staged=tuple(dict.fromkeys(staged)))
+
+
+def _doubted(stores: Stores, token: str) -> Iterator[bytes]:
+    """Let the commit of each staged write whose bytes are missing look them up; yield the keys."""
+    for rows in batches(stores.staging.scan([token]), _CHUNK):
+        values = [(key, write, staged_value(write)) for key, write in rows]
+        own = [
+            (key, write, value, address.decode("utf-8", "surrogatepass"))
+            for key, write, value in values
+            if value is not None
+            for address in own_addresses(key, value)
+        ]
+        found = look_up(stores.objects, {address for *_, address in own})
+        for key, write, value, address in own:
+            if address not in found:
+                stores.staging.withdraw(token, key, write, stage_value(key, value, epoch=UNKNOWN))
+                yield key

@@ -125,8 +125,8 @@ class StagingArea:
         self._kv.set_many(self._prefix + token, items)
         self._fill(token)
 
-    def withdraw(self, token: str, key: bytes, value: bytes) -> None:
-        """Remove a staged write unless another one has replaced it.
+    def withdraw(self, token: str, key: bytes, value: bytes, new: bytes | None = None) -> None:
+        """Remove a staged write, or put `new` in its place, unless another one has replaced it.
 
         Raises:
             OutcomeUnknownError: The reply was lost.
@@ -136,7 +136,10 @@ class StagingArea:
         if stored is None or stored.value != value:
             return
         with suppress(PreconditionFailedError):
-            self._kv.delete_if(self._prefix + token, key, stored.predicate)
+            if new is None:
+                self._kv.delete_if(self._prefix + token, key, stored.predicate)
+            else:
+                self._kv.set_if(self._prefix + token, key, new, stored.predicate)
 
     def remove_many(self, token: str, keys: Iterable[bytes]) -> None:
         """Remove staged writes under a sealed token, in as few round trips as possible."""

@@ -171,3 +171,57 @@ def test_a_dump_with_such_a_head_restores_the_other_refs(headless):
     restored = lost.by_dump()
     assert restored.branch("whole").get("a") == b"whole"
     assert restored.fsck().sound
+
+
+@pytest.fixture
+def staged(tmp_path):
+    """A lake whose key-value store has staged writes of which a sweep has deleted the bytes."""
+    folder = tmp_path / "lake"
+    with graveler.init(folder) as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", a="1")
+        for path in ("gone", "kept"):
+            repo.create_branch("dev", exist_ok=True).put(path, path.encode())
+        repo.create_branch("copies", "main").put("other", b"other")
+    shutil.copyfile(folder / "kv.sqlite3", tmp_path / "backup")
+    with graveler.open(folder) as lake:
+        repo = lake.repository("flights")
+        held = {key: repo.stores.objects.get(key) for key in keys(repo)}
+        repo.branch("dev").delete("gone")
+        collect(repo)
+        gone = held.keys() - keys(repo)
+        assert len(gone) == 1
+    shutil.copyfile(tmp_path / "backup", folder / "kv.sqlite3")
+    return graveler.open(folder), {key: held[key] for key in gone}
+
+
+COMMITS = {
+    "commit": lambda dev: dev.commit("c"),
+    "commit of paths": lambda dev: dev.commit("c", paths=["gone"]),
+}
+
+
+@pytest.mark.parametrize("way", COMMITS)
+@pytest.mark.parametrize("accept", ["accept", "expire_missing"])
+def test_no_commit_names_staged_bytes_that_are_gone(staged, way, accept):
+    lake, _ = staged
+    repo = lake.accept("flights")
+    if accept == "expire_missing":
+        assert repo.expire_missing().staged == ("dev:gone",)
+    dev = repo.branch("dev")
+    with pytest.raises(ExpiredError, match="'gone'"):
+        COMMITS[way](dev)
+    for branch, path in (("dev", "kept"), ("copies", "other")):
+        repo.branch(branch).commit("the rest")
+        assert [change.path for change in repo.diff("main", branch)] == [path]
+    check_sound(repo)
+
+
+def test_staged_bytes_that_return_are_committed(staged):
+    lake, gone = staged
+    repo = lake.accept("flights")
+    for key, body in gone.items():
+        repo.stores.objects.put(key, body)
+    repo.branch("dev").commit("c")
+    assert repo.branch("dev").get("gone") == b"gone"
+    check_sound(repo)
