@@ -153,6 +153,7 @@ class Lake:
 
         Raises:
             ObjectNotFoundError: More is missing than is accepted.
+            CorruptionError: A table of a commit is damaged, not missing.
             StorageMismatchError: The storage belongs to another repository or is elsewhere, which
                 is a mistake in the settings.
         """

@@ -666,6 +666,7 @@ class Repository:
 
         Raises:
             ObjectNotFoundError: More are incomplete. Nothing was written.
+            CorruptionError: A part is damaged, not missing. Nothing was written.
         """
         from graveler.repository import wholeness  # noqa: PLC0415 - rarely needed
 

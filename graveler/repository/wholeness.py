@@ -7,7 +7,7 @@ A staged write that lacks its bytes becomes one that borrows them, so that its c
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE
@@ -22,6 +22,8 @@ from graveler.refs.dump import heads_of, reachable
 from graveler.refs.settings import UNSOUND
 from graveler.repository.links import look_up
 from graveler.values import UNKNOWN, stage_value, staged_value
+
+T = TypeVar("T")
 
 _FEW: Final = 20
 _CHUNK: Final = 1_000
@@ -42,25 +44,40 @@ class Wholeness(NamedTuple):
 
 
 def whole_commits(stores: Stores) -> Callable[[Commit], bool]:
-    """Return a function that tells whether a commit is whole; it looks each part up once."""
+    """Return a function that tells whether a commit is whole; it looks each part up once.
+
+    The function raises CorruptionError for a damaged table, which a backup may have.
+    """
 
     @cache
     def has_range(identifier: bytes, at: int) -> bool:
         if at:  # of claims, which need no files
             return stores.ranges.is_stored(identifier)
-        own = addresses_of(stores.ranges, identifier)
-        keys = {key.decode("utf-8", "surrogatepass") for key in own}
-        return look_up(stores.objects, keys).keys() == keys
+        own = _read(lambda: list(addresses_of(stores.ranges, identifier)))
+        keys = {key.decode("utf-8", "surrogatepass") for key in own or ()}
+        return own is not None and look_up(stores.objects, keys).keys() == keys
 
     @cache
     def has_tree(tree: str, at: int) -> bool:
-        try:
-            infos = [] if tree == EMPTY_METARANGE else ranges_of(stores.ranges, bytes.fromhex(tree))
-            return all(has_range(info.id, at) for info in infos)
-        except CorruptionError:
-            return False
+        if tree == EMPTY_METARANGE:
+            return True
+        infos = _read(lambda: ranges_of(stores.ranges, bytes.fromhex(tree)))
+        return infos is not None and all(has_range(info.id, at) for info in infos)
 
     return lambda commit: all(has_tree(tree, at) for at, tree in enumerate(commit.trees))
+
+
+def _read(table: Callable[[], list[T]]) -> list[T] | None:
+    """Return the records of a table, or None if it is missing."""
+    try:
+        return table()
+    except CorruptionError as error:
+        if isinstance(error.__cause__, ObjectNotFoundError):
+            return None
+        raise error.saying(
+            f"{error}; it is damaged, not missing: restore it from a backup; without one, delete it, "
+            "so that it counts as missing"
+        ) from error
 
 
 def check_commits(
@@ -76,6 +93,7 @@ def check_commits(
 
     Raises:
         ObjectNotFoundError: More are incomplete.
+        CorruptionError: A table is damaged, not missing.
     """
     is_whole = whole_commits(stores)
     known = dict(stores.refs.expired.list())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import graveler
+from graveler.committed.metarange import read
 from graveler.errors import CorruptionError, ExpiredError, ObjectNotFoundError, StateError
 from tests.harness.gc_lakes import NOW, check_sound, collect, commit, keys
 
@@ -225,3 +226,27 @@ def test_staged_bytes_that_return_are_committed(staged):
     repo.branch("dev").commit("c")
     assert repo.branch("dev").get("gone") == b"gone"
     check_sound(repo)
+
+
+@pytest.mark.parametrize("kind", ["metarange", "range"])
+def test_a_damaged_table_is_not_missing(lost, kind):
+    with graveler.open(lost.folder) as lake:
+        repo = lake.repository("flights")
+        tree = repo.ref(lost.second).commit.metarange
+        (info,) = read(repo.stores.ranges, tree)
+    key = f"_graveler/{tree if kind == 'metarange' else info.id.hex()}"
+    table = Path(repo.stores.uri(key).removeprefix("file://"))
+    whole = table.read_bytes()
+    table.write_bytes(whole[:-5] + b"wrong")
+    ways = [
+        lambda: graveler.open(lost.folder).repository("flights").expire_missing(missing=HOURS),
+        lambda: lost.by_copy(missing=HOURS),
+    ]
+    for way in ways:
+        with pytest.raises(CorruptionError, match=rf"{key}.*damaged.*delete it"):
+            way()
+    table.write_bytes(whole)
+    repo = lost.by_copy()
+    assert repo.ref(lost.second).get("a") == b"1"
+    table.unlink()
+    assert lost.second in repo.expire_missing(missing=HOURS).missing
