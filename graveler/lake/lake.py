@@ -202,7 +202,8 @@ class Lake:
             splitting: Its first splitting policy; by default the lake's setting.
             take_over: Take over the storage of a repository that this lake does not know. A lake
                 that still uses it gets an error when it moves its next ref.
-            adopt: Accept a storage that has no owner and holds something, which is left alone.
+            adopt: Accept a storage that has no owner and holds something, which is left alone. It may
+                not hold tables of a repository.
             known_id: The id of the storage, if it has lost its marker; see `Stores.storage_id`.
 
         Raises:
@@ -249,6 +250,8 @@ class Lake:
             marker = self._storages.check_free(
                 place, name, uid=record.uid, take_over=take_over, adopt=adopt
             )
+            if marker is None and adopt and wanted.storage_id == storage_id(wanted.uid):
+                self._storages.check_no_tables(place)
             kept = record.storage_id if marker is None else marker.owner.storage_id
             record = replace(record, storage_id=kept, nonce=self._ids.unique())
             repository = self._open(name, record, check=False)
@@ -384,7 +387,7 @@ class Lake:
                 splitting=Splitting.read(Fields(dict(header.splitting), "splitting of the dump")),
                 take_over=take_over,
                 adopt=True,
-                known_id=header.storage_id,
+                known_id=header.storage_id or storage_id(self._ids.unique(), old=True),
             )
         else:
             repository = self.repository(name)

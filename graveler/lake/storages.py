@@ -114,6 +114,19 @@ class Storages:
             )
         return marker
 
+    def check_no_tables(self, storage: str) -> None:
+        """Refuse a storage without a marker for a new repository, which would collect its tables.
+
+        Raises:
+            InvalidInputError: It holds tables.
+        """
+        for info in self._open_store(storage).list("_graveler/") if self._marked else ():
+            if is_table(info.key):
+                raise InvalidInputError(
+                    f"{storage} has no marker, and holds {info.key!r} of a repository: restore that "
+                    "one with `graveler refs restore`, or give another storage"
+                )
+
     def check_unowned(self, storage: str) -> None:
         """Refuse to restore refs over a storage that may be in use.
 

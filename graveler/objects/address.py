@@ -23,10 +23,17 @@ from graveler.objects.store import check_key, is_key
 DATA: Final = "data/"
 """The folder of the files of entries in a repository's storage."""
 
-_UNIQUE: Final = re.compile(r"[0-9a-f]{32}(\.[0-9a-z.]+|/.+)?", re.DOTALL)
-_TABLE: Final = re.compile(r"_graveler/[0-9a-f]{64}")
+LONGEST_SUFFIX: Final = 24
+"""The maximum length of the extensions in the key of a file."""
+
+_UNIQUE: Final = re.compile(
+    rf"[0-9a-f]{{32}}((?=.{{0,{LONGEST_SUFFIX}}}\Z)(\.[0-9a-z]*){{0,2}}|/.+)", re.DOTALL
+)
+_TABLE: Final = re.compile(
+    r"_graveler/([0-9a-f]{64}|gc/[^/]+/(clock|addresses/[0-9a-f]{64}|[^/]+/[a-z]+-[0-9]{6,}))"
+)
 _OLD: Final = "o"
-_OF_A_STORAGE: Final = ("/_graveler/", "/data/")
+_OF_A_STORAGE: Final = re.compile(r"/(_graveler/|data/([os][0-9a-f]{16}/)?[0-9a-f]{32})")
 _FILE: Final = "file://"
 _ALIASES: Final = {"s3a": "s3", "s3n": "s3"}
 _LOCAL_HOST: Final = "localhost/"
@@ -58,20 +65,18 @@ def is_made_for(identifier: str, key: str) -> bool:
 
 def is_table(key: str) -> bool:
     """Return whether a key is that of a table, or of a file of garbage collection."""
-    return _TABLE.fullmatch(key) is not None or key.startswith("_graveler/gc/")
+    return _TABLE.fullmatch(key) is not None
 
 
 def is_old(key: str) -> bool:
     """Return whether a key has the form in which version 0.2 named the files of all storages."""
-    return (
-        key.startswith(DATA)
-        and _is_unique(key, len(DATA))
-        and not any(part in key[len(DATA) :] for part in _OF_A_STORAGE)
-    )
+    return key.startswith(DATA) and _is_unique(key, len(DATA))
 
 
 def _is_unique(key: str, start: int) -> bool:
-    return _UNIQUE.fullmatch(key, start) is not None and is_key(key)
+    """Return whether the rest of a key is unique, and not in a storage below the file's folder."""
+    unique = _UNIQUE.fullmatch(key, start) is not None
+    return unique and _OF_A_STORAGE.search(key) is None and is_key(key)
 
 
 def is_own(address: str | bytes) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 from graveler.errors import ThrottledError
 from graveler.model import Entry, seal_of
 from graveler.names import check_pairs, check_path, path_key
-from graveler.objects.address import DATA
+from graveler.objects.address import DATA, LONGEST_SUFFIX
 from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
@@ -33,7 +33,6 @@ CHUNK: Final = 20_000
 """The number of rows that are staged in one round trip."""
 _LOOK_UP: Final = 100_000
 _FRESH: Final = timedelta(seconds=1)
-_LONGEST_SUFFIX: Final = 24
 
 
 class StagedWrites:
@@ -228,7 +227,7 @@ def _suffix(path: str) -> str:
     """Return the extensions of a path, by which other programs recognize the format."""
     suffix = "".join(PurePosixPath(path).suffixes[-2:]).lower()
     plain = suffix.replace(".", "")
-    return suffix if plain.isascii() and plain.isalnum() and len(suffix) <= _LONGEST_SUFFIX else ""
+    return suffix if plain.isascii() and plain.isalnum() and len(suffix) <= LONGEST_SUFFIX else ""
 
 
 @contextmanager

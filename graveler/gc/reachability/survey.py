@@ -16,14 +16,14 @@ from graveler.committed import EMPTY_METARANGE
 from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import PermissionDeniedError, ReadOnlyError, StateError
 from graveler.gc.adoption import ADOPTION
-from graveler.gc.marks import FOLDER, Kind, Tally, store_now
+from graveler.gc.marks import Kind, Tally, store_now
 from graveler.gc.reachability.graph import CommitGraph
 from graveler.gc.reachability.retention import Line, kept_commits
 from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
 from graveler.gc.reachability.trees import Trees
 from graveler.gc.rules import Keep, Retention
-from graveler.objects.address import DATA, is_made_for, is_old, is_old_storage
+from graveler.objects.address import DATA, is_made_for, is_old, is_old_storage, is_table
 from graveler.process import Progress, no_progress
 from graveler.reads import Stores
 from graveler.refs import Refs
@@ -269,7 +269,7 @@ class Survey:
                     "another repository"
                 )
             return True
-        return key.startswith(f"{FOLDER}/")  # the folder may be that of an earlier owner
+        return is_table(key)  # also of an earlier owner
 
     def _lines(self, rules: Retention) -> Iterator[Line]:
         by_rule: dict[Keep, set[str]] = {}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -91,18 +92,56 @@ def test_a_new_address_has_the_id_of_the_storage(repo):
     assert f"data/{identifier}/" in repo.branch("main").new_address()
 
 
-def test_files_of_others_below_data_stay(repo):
+ODD = [
+    "notes.txt",
+    f"{HEX}.a.b.c",
+    f"{HEX}.CSV",
+    f"{HEX}.{'x' * 24}",
+    f"{HEX}a",
+    f"{HEX}/lake/flights/_graveler/{HEX * 2}",
+    f"{HEX}/lake/flights/data/{HEX}.csv",
+    f"{HEX}/lake/flights/data/s0000000000000000/{HEX}.csv",
+]
+"""Names below the folder of graveler's own files that graveler does not give."""
+
+ODD_OF_GC = ["_graveler/gc/notes.txt", "_graveler/gc/u/m/notes.txt", f"_graveler/{HEX}"]
+
+
+def purge(repo):
+    with graveler.open(repo.stores.location) as lake:
+        lake.delete_repository("flights", purge=True)
+
+
+@pytest.mark.parametrize("end", [collect, purge])
+def test_files_of_others_stay(repo, end):
     drop(repo)
-    own = keys(repo, f"data/{repo.stores.storage_id}/")
-    for key in [*FOREIGN, f"data/{repo.stores.storage_id}/notes.txt"]:
+    own = keys(repo, "data/")
+    others = {*FOREIGN, *ODD_OF_GC, *(f"data/{repo.stores.storage_id}/{name}" for name in ODD)}
+    for key in others:
         repo.stores.objects.put(key, b"of others")
-    mark = collect(repo)
-    assert mark.unknown == len(FOREIGN) + 1
-    assert {*FOREIGN, f"data/{repo.stores.storage_id}/notes.txt"} == set(mark.unknown_keys)
-    assert mark.freed[Kind.DATA].count == len(own) == 2
-    assert {*FOREIGN} <= keys(repo)
-    assert not own & keys(repo)
-    check_sound(repo)
+    mark = end(repo)
+    there = {info.key for info in repo.stores.objects.list()}
+    assert others <= there
+    assert not own & there
+    if mark is not None:
+        assert (others, len(others)) == (set(mark.unknown_keys), mark.unknown)
+        assert mark.freed[Kind.DATA].count == len(own) == 2
+        check_sound(repo)
+
+
+@pytest.mark.parametrize("suffix", ["", ".csv", ".tar.gz", "..b", ".x1.", "/part-0", "/data/0.csv"])
+def test_files_that_graveler_named_go(repo, suffix):
+    repo.stores.objects.put(f"data/{repo.stores.storage_id}/{HEX}{suffix}", b"garbage")
+    assert collect(repo).freed[Kind.DATA].count == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "a.csv", "A.TAR.GZ", "a..b", "a.b.", "x.y.z.w", ".a", "a.ä", "a." + "b" * 30]
+)
+def test_every_name_that_is_given_is_recognized(repo, path):
+    repo.branch("main").put(path, b"1")
+    repo.branch("main").reset()
+    assert collect(repo).freed[Kind.DATA].count == 1
 
 
 @pytest.mark.parametrize("name", [b"odd\xffname", b"back\\slash", b"line\nbreak", b"x" * 200])
@@ -137,6 +176,21 @@ def test_a_new_repository_refuses_a_storage_that_holds_something(lake, tmp_path)
     drop(repo)
     collect(repo)
     assert (tmp_path / "x" / "data" / "customers.csv").read_bytes() == b"mine"
+
+
+def test_tables_without_a_marker_are_not_adopted(lake, repo, tmp_path):
+    commit(repo, "main", a="1")
+    commit(repo, "main", a="2")
+    repo.dump_refs(tmp_path / "dump")
+    copy = tmp_path / "copy"
+    shutil.copytree(folder(repo), copy)
+    (copy / MARKER).unlink()
+    with pytest.raises(InvalidInputError, match=r"_graveler/.*refs restore"):
+        lake.create_repository("second", storage=copy, adopt=True)
+    assert lake.repositories() == ["flights"]
+    with graveler.init(tmp_path / "other") as other:
+        restored = other.restore_repository(tmp_path / "dump", storage=copy)
+        assert check_sound(restored)["main"] == {"a": "2"}
 
 
 def test_files_of_version_0_2_are_read_and_collected(old):
