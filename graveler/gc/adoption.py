@@ -17,7 +17,7 @@ class Adoption:
 
     Attributes:
         listed: The time of the last list, microseconds since 1970; 0 for none.
-        agreed: Unnamed files that are not younger are graveler's; 0 for none.
+        agreed: Unnamed files that are older are graveler's; 0 for none.
     """
 
     listed: int = 0

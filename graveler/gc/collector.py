@@ -155,7 +155,8 @@ class GarbageCollector:
         they are collected only after this method has listed them and was called again with `agree`.
 
         Args:
-            agree: Adopt the files that the last call listed. Younger files are not adopted.
+            agree: Adopt the files that the last call listed. Younger files are not adopted. A file that
+                is put within the second of the call is neither listed nor adopted.
 
         Raises:
             StateError: `agree` is set, and nothing was listed yet.
@@ -176,7 +177,8 @@ class GarbageCollector:
             survey.keep_commits(self.rules)
             for _ in survey.data():
                 pass  # the survey notes the old ones
-            files = list(scratch.old())
+            # stores may have whole seconds: a file of the same second may be younger than the list
+            files = [file for file in scratch.old() if file[2] < survey.now]
         settings.change(ADOPTION, lambda known: replace(known, listed=survey.now))
         return Adoptable(tuple(key.decode() for key, _, _ in files), sum(file[1] for file in files))
 

@@ -198,7 +198,7 @@ class Survey:
             while next_named is not None and next_named < key:
                 next_named = next(named, None)
             made, old = is_made_for(stores.storage_id, info.key), is_old(info.key)
-            if next_named == key or made or (old and mtime <= agreed):
+            if next_named == key or made or (old and mtime < agreed):
                 yield DataFile(info.key, info.size, mtime, next_named == key)
             elif old:
                 self._scratch.add_old(key, info.size, mtime)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import graveler
 from graveler.errors import InvalidInputError, StateError
+from graveler.gc.adoption import ADOPTION
 from graveler.gc.marks import Kind
 from graveler.records import encode_json
 from graveler.repository.witness.marker import MARKER, read_marker
@@ -213,6 +215,23 @@ def test_old_addresses_beside_other_files_go_once_adopted(old):
     assert old.gc.adopt(agree=True).keys == ()
     assert collect(old).unknown_keys == ("data/customers.csv", f"data/{HEX}")
     assert keys(old, "data/") == {"data/customers.csv", f"data/{HEX}", f"data/{0:032x}.csv"}
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_file_as_young_as_the_list_is_not_adopted(old, later):
+    old.stores.objects.put("data/customers.csv", b"of others")
+    key = f"data/{HEX}"
+    expected = (f"data/{1:032x}.csv",)
+    assert old.gc.adopt().keys == expected
+    old.stores.objects.put(key, b"put after the list, in the same second")
+    second = 1000 * (old.stores.refs.settings.get(ADOPTION).listed + later)
+    os.utime(f"{folder(old)}/{key}", ns=(second, second))
+    old.gc.adopt(agree=True)
+    collect(old)
+    assert key in keys(old)
+    future = time.time_ns() + 10**12
+    os.utime(f"{folder(old)}/{key}", ns=(future, future))
+    assert old.gc.adopt().keys == ()
 
 
 def test_a_mark_of_version_0_2_deletes_no_file(old):
