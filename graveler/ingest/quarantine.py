@@ -33,7 +33,7 @@ from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log, merge_bases, move, remove
 from graveler.refs.commits import Commits
 from graveler.repository.merges import merge_trees
-from graveler.repository.origins import note_refused
+from graveler.repository.origins import in_quarantine, note_refused
 from graveler.runs.record import Refusal
 
 
@@ -226,6 +226,8 @@ def _refused(
     if len(point.changes) == 1:
         return point.changes
     stores, target = branch.stores, branch.target()
+    if back := in_quarantine(stores, (change.id for change in point.changes)):
+        return tuple(change for change in point.changes if change.id in back)
     work = IngestCandidacy(branch, point.commit, spec, gates)
     work.convene()
     tree = target.metarange

@@ -45,7 +45,7 @@ from graveler.publishing.landing import CommitSpec
 from graveler.reads.changes import diff_commits
 from graveler.repository import commits
 from graveler.repository.merges import find_bases
-from graveler.repository.origins import refuse_unpublished
+from graveler.repository.origins import in_quarantine, refuse_unpublished
 from graveler.runs.record import Refusal
 
 _ROUNDS: Final = 1000
@@ -192,6 +192,7 @@ class Ticker:
             spec = self._spec(point)
             wanted = partial(self._is_present, point)
             try:
+                self._check_quarantines(point)
                 work = IngestCandidacy(self.branch, point.commit, spec, self.gates, wanted)
                 if not work.publish() and self.taking.is_lost(*self.branch.tips()):
                     self.taking.bring_up(*self.branch.tips())  # an undo came between
@@ -209,6 +210,12 @@ class Ticker:
         raise ThrottledError(
             f"branch {self.branch.name!r}: other processes keep publishing it; try again"
         )
+
+    def _check_quarantines(self, point: Point) -> None:
+        """Refuse a change that is in quarantine, and that an undo or a reset has brought back."""
+        shelves = in_quarantine(self.branch.stores, (change.id for change in point.changes))
+        for shelf in shelves.values():
+            raise GateFailedError(f"gates have refused it before: release quarantine {shelf!r}")
 
     def _is_ours(self, change: Commit) -> bool:
         """Return whether a tick of this branch made a commit."""

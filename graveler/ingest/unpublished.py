@@ -19,6 +19,7 @@ from graveler.model import Commit
 from graveler.reads.stores import Stores
 from graveler.refs import Refs, is_ancestor, log
 from graveler.refs.commits import Commits
+from graveler.repository.origins import removed_by
 
 INGEST: Final = "graveler.ingest"
 """Key in a tick's commit, and in the commit that publishes it: the ingestion branch."""
@@ -122,7 +123,7 @@ def points(refs: Refs, head: Commit, target: Commit) -> tuple[Point, ...]:
     by itself. The next one has its change.
     """
     line = unpublished_line(refs.commits, head, target)
-    removed = {name for commit in line for name in _removed(commit)}
+    removed = {name for commit in line for name in removed_by(commit)}
     marks = [at for at, commit in enumerate(line) if _is_ours(commit)]
     first = marks[-1] if marks else 0
     unpublished: list[Point] = []
@@ -157,7 +158,7 @@ def find_removal(commits: Commits, head: Commit, names: tuple[str, ...]) -> str 
     for commit in log(commits, head.id, first_parent=True):
         if commit.generation < floor:
             break
-        if not set(names).isdisjoint(_removed(commit)):
+        if not set(names).isdisjoint(removed_by(commit)):
             return commit.metadata.get(TAKEN_TO, "?")
         present = present or commit.id in names
     return "" if present else None
@@ -194,10 +195,6 @@ def last_seen(commits: Commits, head: Commit) -> str:
         if mark is not None and commits.find(mark) is not None:
             return mark
     return head.id
-
-
-def _removed(commit: Commit) -> tuple[str, ...]:
-    return tuple(filter(None, commit.metadata.get(TAKEN_OFF, "").split(",")))
 
 
 def _is_ours(commit: Commit) -> bool:

@@ -6,8 +6,10 @@ from functools import cache, partial
 from typing import Final
 
 from graveler.errors import InvalidInputError, NotFoundError, RunStateError
+from graveler.kv.store import MAX_KEYS
 from graveler.model import Commit, Entry, Move
 from graveler.names import is_of_run, run_branch
+from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, line_outside, moves_ago
 
@@ -27,7 +29,7 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str =
     taken_off: set[str] = set()
     candidates: list[Commit] = []
     for commit in line_outside(stores.refs.commits, source.id, dest.id):
-        taken_off.update(commit.metadata.get("graveler.taken-off", "").split(","))
+        taken_off.update(removed_by(commit))
         key = commit.metadata.get("graveler.run")
         own = key is not None and f"{into}.".startswith(f"{run_branch(key)}.")
         if _was_candidate(commit) and not own:
@@ -39,14 +41,38 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit, into: str =
             )
         shelf = commit.metadata.get("graveler.quarantine")
         if shelf is None and "graveler.target" in commit.metadata and commit.id not in taken_off:
-            row = stores.kv.get(f"ingest:{stores.uid}", _refused(commit.id))
-            shelf = None if row is None else row.value.decode()
+            refuse_quarantined(stores, (commit.id,))
         if shelf is not None:
-            raise RunStateError(
-                f"commit {commit.id[:12]} was refused by gates and is in quarantine: correct branch "
-                f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
-            )
+            raise _in_quarantine(commit.id, shelf)
     refuse_candidates(stores, candidates)
+
+
+def removed_by(commit: Commit) -> tuple[str, ...]:
+    """Return the commits of ingestion whose changes a commit has removed from their branch."""
+    return tuple(filter(None, commit.metadata.get("graveler.taken-off", "").split(",")))
+
+
+def refuse_quarantined(stores: Stores, commits: Iterable[str]) -> None:
+    """Refuse commits of ingestion that gates refused and that are still in quarantine."""
+    for commit, shelf in in_quarantine(stores, commits).items():
+        raise _in_quarantine(commit, shelf)
+
+
+def in_quarantine(stores: Stores, commits: Iterable[str]) -> dict[str, str]:
+    """Return the quarantines of the commits that were refused, by commit."""
+    found: dict[str, str] = {}
+    for names in batches(commits, MAX_KEYS):
+        keys = [(f"ingest:{stores.uid}", _refused(name)) for name in names]
+        rows = zip(names, stores.kv.get_many(keys), strict=True)
+        found.update((name, row.value.decode()) for name, row in rows if row is not None)
+    return found
+
+
+def _in_quarantine(commit: str, shelf: str) -> RunStateError:
+    return RunStateError(
+        f"commit {commit[:12]} was refused by gates and is in quarantine: correct branch "
+        f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
+    )
 
 
 def refuse_candidates(stores: Stores, commits: Iterable[Commit]) -> None:

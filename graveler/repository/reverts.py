@@ -17,7 +17,12 @@ from graveler.publishing.tables import check_picked, noted
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
 from graveler.repository.merges import merge_trees, reconciled
-from graveler.repository.origins import refuse_candidates, refuse_unpublished
+from graveler.repository.origins import (
+    refuse_candidates,
+    refuse_quarantined,
+    refuse_unpublished,
+    removed_by,
+)
 from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 
@@ -165,6 +170,8 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
 
     def build(tip: Tip) -> BranchRecord:
         pick.accepts(tip.head)
+        if action == "revert":
+            refuse_quarantined(stores, removed_by(pick.commit))
         if published and not is_ancestor(stores.refs.commits, pick.commit.id, tip.head.id):
             refuse_candidates(stores, (pick.commit,))
         for commit in (base, source):

@@ -6,6 +6,7 @@ from graveler.errors import (
     CorruptionError,
     GateFailedError,
     MergeConflictError,
+    NoChangesError,
     NotFoundError,
     RefNotFoundError,
     RunStateError,
@@ -373,6 +374,49 @@ def test_an_hour_that_is_refused_twice_has_two_branches(repo, quarantining):
     quarantining.branch.commit("by hand", metadata={"hour": FIVE})
     quarantining.tick(SIX)
     assert [kept.name for kept in quarantining.quarantined()] == [SHELF, SHELF + ".2"]
+
+
+RETURNS = {
+    "undo": lambda repo, _: repo.undo("ingest"),
+    "reset": lambda repo, refused: repo.branch("ingest").reset(refused),
+}
+
+
+@pytest.mark.parametrize("way", RETURNS)
+@pytest.mark.parametrize("on_refusal", ["quarantine", "hold"])
+def test_a_refused_hour_that_returns_is_refused_again(repo, quarantining, way, on_refusal):
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    (removal,) = off(repo)
+    RETURNS[way](repo, removal.parents[0])
+    lenient = repo.ingestion(on_refusal=on_refusal)
+    stage(lenient, 6, "a")
+    tick = lenient.tick(SIX)
+    if on_refusal == "hold":
+        assert tick.state is HourState.HELD
+        assert f"quarantine {SHELF!r}" in tick.refused.reason
+        assert published(repo) == {}
+        lenient.release(SHELF)
+        assert lenient.tick(SIX).state is HourState.PUBLISHED
+    else:
+        assert tick.state is HourState.PUBLISHED
+        assert published(repo) == {path(6): "6a"}
+        assert [kept.name for kept in lenient.quarantined()] == [SHELF, SHELF + ".2"]
+        lenient.release(SHELF)
+        repo.delete_branch(SHELF + ".2")
+    lenient.tick(SEVEN)
+    assert published(repo) == {path(5): "5a", path(5, "x.bad"): "5x.bad", path(6): "6a"}
+
+
+def test_the_removal_of_a_refused_hour_is_not_reverted(repo, quarantining):
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    (removal,) = off(repo)
+    with pytest.raises(RunStateError, match=f"ingest release {SHELF}"):
+        repo.revert(removal, "ingest")
+    repo.ingestion().release(SHELF)
+    with pytest.raises(NoChangesError):  # the release has brought the hour back
+        repo.revert(removal, "ingest")
 
 
 def test_a_repeated_tick_of_a_quarantined_hour_answers_the_same(repo, quarantining):
