@@ -399,10 +399,10 @@ def find_value(view: View, key: bytes) -> bytes | None:
 
 
 def literal_in(views: Callable[[], Iterable[View]], pattern: str) -> str:
-    """Return the pattern, or one for its text if a view has this path, or folder with a slash."""
+    """Return the pattern, or one for its text if a view has this path or folder."""
     with suppress(LookupError, ValueError):  # no such ref, or no text of a path
-        folder, looks = pattern.endswith("/"), has_magic(pattern)
-        if looks and any(v.has_below(pattern) if folder else v.exists(pattern) for v in views()):
+        name, looks = pattern.rstrip("/"), has_magic(pattern)
+        if looks and any(v.has_below(f"{name}/") or v.exists(name) for v in views()):
             return escape(pattern)
     return pattern
 

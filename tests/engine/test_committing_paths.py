@@ -356,6 +356,14 @@ def test_a_path_that_exists_is_no_pattern(repo, given):
     assert list(tree(repo.ref("main"))) == ["a1.csv" if given != "in[1]/" else "in1/x"]
 
 
+def test_a_folder_named_without_its_slash_is_no_pattern(repo):
+    main = repo.branch("main")
+    put(main, "in[1]/x", "in1")
+    with pytest.raises(NoChangesError, match=r"in\[1\]"):
+        main.commit("folder", paths=["in[1]"])
+    assert staged(main) == {"in1": "added", "in[1]/x": "added"}
+
+
 def test_chosen_writes_are_removed_in_batches():
     repo, kv = counted_repo()
     main = repo.branch("main")
