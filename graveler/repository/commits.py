@@ -374,10 +374,7 @@ class _Committer:
     def _held(self, tip: Tip, tokens: Set[str]) -> Commit | None:
         """Return another committer's latest commit with one of the tokens, or None."""
         since = self._order.staged[0].head if self._order.staged else self._seen.commit_id
-        floor = self._stores.refs.commits.get(since).generation
-        floor = max(floor, tip.head.generation - _LOOKED_BACK)
-        holder = _holder(self._stores, tip.head, floor, tokens) if tokens else None
-        return None if holder is None else replace(holder, by_other=True)
+        return commit_with(self._stores, tip.head, since, tokens)
 
     def _applied(self, tip: Tip, tokens: tuple[str, ...]) -> Applied:
         """Return the tree of the tokens over the head.
@@ -479,6 +476,14 @@ class _Committer:
             landed = parent.tokens + landed
             parent = commits.get(parent.parents[0])
         return parent.id == built.parent.id and landed + read == built.read
+
+
+def commit_with(stores: Stores, head: Commit, since: str, tokens: Set[str]) -> Commit | None:
+    """Return another committer's latest commit after `since` with one of the tokens, or None."""
+    floor = stores.refs.commits.get(since).generation
+    floor = max(floor, head.generation - _LOOKED_BACK)
+    holder = _holder(stores, head, floor, tokens) if tokens else None
+    return None if holder is None else replace(holder, by_other=True)
 
 
 def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:

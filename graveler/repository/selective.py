@@ -18,6 +18,7 @@ from dataclasses import replace
 from graveler.committed import keeping
 from graveler.committed.apply import apply
 from graveler.committed.claims import claims_of
+from graveler.committed.diff import diff
 from graveler.errors import (
     BackendUnavailableError,
     NoChangesError,
@@ -44,8 +45,9 @@ from graveler.refs import move
 from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.repository.bundles import seal
+from graveler.repository.commits import commit_with
 from graveler.repository.writes import CHUNK
-from graveler.staging import laid_token
+from graveler.staging import Staged, laid_token
 from graveler.values import VOID, staged_changes
 
 Rows = Callable[[Sequence[str]], Iterable[tuple[bytes, bytes]]]
@@ -160,6 +162,9 @@ def commit_paths(
         fence: The fence of the run that owns the branch, or "" for a user's branch.
         keep: Metarange id of a tree whose records replace staged ones of equal content, or "".
 
+    Returns:
+        The commit. If another committer landed the writes meanwhile, its commit.
+
     Raises:
         NoChangesError: No staged write at the paths differs from the head.
         ProtectedBranchError: The branch accepts no commits.
@@ -168,7 +173,7 @@ def commit_paths(
         ThrottledError: 62 tokens are sealed on the branch: commit everything.
     """
     unfinished.check(stores, name, fence, choice.covers)
-    stores.staging.noted(name)
+    staged = stores.staging.noted(name)
     work = _Work(stores, name, spec, choice, fence, keep)
     if not fence:
         stores.refs.protection.check(name, "commit")
@@ -178,11 +183,26 @@ def commit_paths(
     work.older.clear()
     if landed.commit is None:
         look(stores, name, fence=fence)  # raises if a newer attempt discarded the writes
+        other = _taken(stores, landed.head, staged, choice)
+        if other is not None:
+            return other
         shown = ", ".join(choice.patterns)
         raise NoChangesError(
             f"branch {name!r}: nothing is staged at {shown} that differs from the head"
         )
     return landed.commit
+
+
+def _taken(stores: Stores, head: Commit, staged: Sequence[Staged], choice: Choice) -> Commit | None:
+    """Return another committer's commit with the chosen ones of the staged writes, or None."""
+    tokens = {each.token for each in staged if each.acknowledged}
+    other = commit_with(stores, head, staged[0].head, tokens) if tokens else None
+    if other is not None:
+        before = stores.refs.commits.get(other.parents[0]).metarange
+        for key, *_ in diff(stores.ranges, before, other.metarange):
+            if choice.covers(key):
+                return other
+    return None
 
 
 class _Work:

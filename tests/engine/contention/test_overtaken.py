@@ -62,3 +62,26 @@ def test_who_wrote_nothing_gets_no_commit_of_others(repo):
     in_thread(lambda: [main.put("a", b"1"), main.commit("theirs")])
     with pytest.raises(NoChangesError, match="nothing is staged"):
         main.commit("mine")
+
+
+def test_a_commit_of_paths_answers_with_anothers_commit(repo):
+    main = repo.branch("main")
+    main.put("d/k", b"1")
+    theirs = in_thread(lambda: main.commit("theirs"))
+    in_thread(lambda: [main.put("b", b"1"), main.commit("later")])
+    mine = main.commit("mine", paths=["d/"])
+    assert (mine.id, mine.by_other) == (theirs.id, True)
+    with pytest.raises(NoChangesError):
+        main.commit("again", paths=["d/"])
+
+
+def test_a_commit_of_paths_that_nobody_wrote_is_none(repo):
+    main = repo.branch("main")
+    main.put("k", b"1")
+    in_thread(lambda: main.commit("theirs"))
+    with pytest.raises(NoChangesError, match="at l that"):
+        main.commit("mine", paths=["l"])
+    main.put("k", b"2")
+    in_thread(main.reset)
+    with pytest.raises(NoChangesError):
+        main.commit("discarded", paths=["k"])
