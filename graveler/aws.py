@@ -17,6 +17,7 @@ NO_CREDENTIALS: Final = (
     boto.PartialCredentialsError,
     boto.CredentialRetrievalError,
     boto.TokenRetrievalError,
+    boto.SSOError,
     boto.ProfileNotFound,
 )
 NEVER_SENT: Final = (boto.EndpointConnectionError, boto.ConnectTimeoutError)

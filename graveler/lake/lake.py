@@ -246,6 +246,7 @@ class Lake:
         exists, so that no two repositories have the same.
         """
         record = self._catalogue.reserve(name, wanted)
+        claiming = False
         try:
             marker = self._storages.check_free(
                 place, name, uid=record.uid, take_over=take_over, adopt=adopt
@@ -256,9 +257,12 @@ class Lake:
             record = replace(record, storage_id=kept, nonce=self._ids.unique())
             repository = self._open(name, record, check=False)
             if self._witnesses is not None:
+                claiming = True
                 self._witnesses[record.uid].claim(take_over=take_over)
-        except (InvalidInputError, KVOutdatedError, StorageMismatchError):
-            self._catalogue.release(name, wanted.uid)
+        except (InvalidInputError, KVOutdatedError, StorageMismatchError) as error:
+            # a store that refuses a request of the claim may have the marker: a repetition finishes it
+            if not (claiming and isinstance(error, InvalidInputError)):
+                self._catalogue.release(name, wanted.uid)
             raise
         # not watched by the witness, because there is nothing to lose yet
         refs = Refs(self._kv, record.uid, clock=self._clock, ids=self._ids)

@@ -36,7 +36,10 @@ except ImportError as error:
 
 
 _STORING: Final = frozenset({"put_object", "create_multipart_upload"})
-_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "InvalidToken"})
+_EXPIRED: Final = frozenset(
+    {"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "400"}
+)
+"""The codes of expired credentials. A reply to HEAD has no body, and therefore the code 400."""
 _CONNECTIONS: Final = MOST_THREADS  # kept open. Further threads open their own
 
 
@@ -252,6 +255,11 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
     "XMinioStorageFull": (StorageFullError, _ROOM),
     "ExpiredToken": (PermissionDeniedError, "renew the credentials"),
     "InvalidToken": (PermissionDeniedError, "renew the credentials"),
+    "TokenRefreshRequired": (PermissionDeniedError, "renew the credentials"),
+    "400": (
+        PermissionDeniedError,
+        "the store gives no reason: renew the credentials, or correct region or endpoint_url",
+    ),
     "InvalidAccessKeyId": (PermissionDeniedError, "the store does not know the key: correct it"),
     "SignatureDoesNotMatch": (PermissionDeniedError, "correct secret_key, region or endpoint_url"),
     "RequestTimeTooSkewed": (PermissionDeniedError, "set the clock of this host right"),

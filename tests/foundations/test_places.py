@@ -152,6 +152,8 @@ def test_a_reply_without_a_field_is_named(store, operation, field, read):
     [
         ("RequestTimeTooSkewed", "clock"),
         ("ExpiredToken", "renew"),
+        ("TokenRefreshRequired", "renew"),
+        ("400", "renew"),
         ("SignatureDoesNotMatch", "secret_key"),
         ("InvalidAccessKeyId", "does not know the key"),
         ("AccessDenied", "s3:GetObject"),
@@ -178,7 +180,8 @@ def test_objects_are_encrypted_as_the_settings_say(tmp_path, s3_bucket, s3_optio
     store.close()
 
 
-def test_credentials_that_were_renewed_are_read(tmp_path, s3_bucket, s3_options, monkeypatch):
+@pytest.mark.parametrize("code", ["ExpiredToken", "TokenRefreshRequired", "400"])
+def test_credentials_that_were_renewed_are_read(tmp_path, s3_bucket, s3_options, monkeypatch, code):
     given = {name: s3_options[name] for name in s3_options if "key" not in name}
     file = tmp_path / "credentials"
     file.write_text("[default]\naws_access_key_id = old\naws_secret_access_key = s\n")
@@ -191,7 +194,7 @@ def test_credentials_that_were_renewed_are_read(tmp_path, s3_bucket, s3_options,
 
     def expired(**_):
         file.write_text("[default]\naws_access_key_id = new\naws_secret_access_key = s\n")
-        reply = {"Error": {"Code": "ExpiredToken"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+        reply = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
         raise client.exceptions.ClientError(reply, "PutObject")
 
     client.put_object = expired

@@ -10,9 +10,11 @@ from graveler.errors import (
     AlreadyExistsError,
     GravelerError,
     InvalidInputError,
+    PermissionDeniedError,
     RepositoryNotFoundError,
     StorageMismatchError,
 )
+from graveler.objects.local import LocalStore
 from graveler.repository.witness.marker import MARKER, read_marker
 from graveler.repository.witness.witness import Witness
 from graveler.testing.faults import ProcessDied
@@ -89,6 +91,31 @@ def test_a_repository_whose_maker_died_is_finished_or_deleted(folder, monkeypatc
             assert [path for path in left if ".graveler-tmp" not in path.parts] == []
             assert [*lake._kv.partitions("refs:")] == []
         commit(lake.create_repository("flights"), "main", a="1")
+
+
+@pytest.mark.parametrize("call", range(1, 7))
+@pytest.mark.parametrize("error", [InvalidInputError, PermissionDeniedError])
+def test_a_claim_that_a_store_interrupts_is_finished(folder, monkeypatch, call, error):
+    calls = []
+
+    def refused(work):
+        def once(store, key, *rest):
+            calls.append(key)
+            if len(calls) == call:
+                raise error("501 or 400, as from a proxy")
+            return work(store, key, *rest)
+
+        return once
+
+    with monkeypatch.context() as patched:
+        for name in ("head", "get", "put_if_absent", "put_if_match"):
+            patched.setattr(LocalStore, name, refused(getattr(LocalStore, name)))
+        with graveler.open(folder) as lake:
+            assert isinstance(attempt(lambda: lake.create_repository("flights")), error)
+    with graveler.open(folder) as lake:
+        commit(lake.create_repository("flights"), "main", a="1")
+        lake.delete_repository("flights", purge=True)
+        lake.create_repository("flights")
 
 
 def test_a_claim_beside_a_count_looks_again(folder, monkeypatch):
