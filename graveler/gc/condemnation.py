@@ -280,7 +280,7 @@ def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
 
 
 def _settle_commits(stores: Stores, mark: Mark) -> None:
-    expired, is_whole = stores.refs.expired, whole_commits(stores)
+    expired, is_whole = stores.refs.expired, whole_commits(stores.ranges)
     for commit, known in list(expired.list()):
         if known.mark == mark.id and not known.gone:
             whole = is_whole(stores.refs.commits.get(commit))

@@ -377,12 +377,13 @@ class Lake:
         name = check_repository(name or header.repository)
         if not self._catalogue.has(name):
             root = storage or header.storage or self.default_storage(name)
-            if missing is None:
-                use_cases.dumps.check_storage(
-                    RangeStore(self._open_store(absolute(root)), self._cache), contents
-                )
             if not take_over:
                 self._storages.check_unowned(absolute(root))
+            # before the repository is made: the collection of an empty one would delete the storage
+            ranges = RangeStore(self._open_store(absolute(root)), self._cache)
+            found = use_cases.dumps.check_storage(
+                ranges, Path(file), contents, known={}, missing=optional(count, missing, "missing")
+            )
             repository = self.create_repository(
                 name,
                 storage=root,
@@ -393,9 +394,10 @@ class Lake:
                 adopt=True,
                 known_id=header.storage_id or storage_id(self._ids.unique(), old=True),
             )
+            repository._restored(Path(file), missing, found)
         else:
             repository = self.repository(name)
-        repository.restore_refs(file, missing=missing)
+            repository.restore_refs(file, missing=missing)
         return repository
 
     def import_lakefs(  # noqa: PLR0913 - the choices of an import

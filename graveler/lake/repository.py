@@ -689,12 +689,17 @@ class Repository:
             ObjectNotFoundError: The storage lacks more than is accepted.
             AlreadyExistsError: Branches or tags of the same names are at other commits.
         """
-        from graveler.ingest.quarantine import record_restored  # noqa: PLC0415 - rarely needed
-
         file = file_path(file, "file")
         optional(count, missing, "missing")
+        return self._restored(Path(file), missing)
+
+    def _restored(
+        self, file: Path, missing: int | None, found: "Wholeness | None" = None
+    ) -> "Contents":
+        from graveler.ingest.quarantine import record_restored  # noqa: PLC0415 - rarely needed
+
         contents = use_cases.dumps.restore(
-            self.stores, Path(file), settings=self._dumped_settings(), missing=missing
+            self.stores, file, settings=self._dumped_settings(), missing=missing, found=found
         )
         record_restored(self.stores)
         return contents

@@ -1,18 +1,17 @@
 """Dumping and restoring the refs of a repository."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from graveler.committed import EMPTY_METARANGE, RangeStore
+from graveler.committed import RangeStore
 from graveler.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    ObjectNotFoundError,
     ProtectedBranchError,
 )
 from graveler.kv.store import ABSENT
@@ -23,10 +22,11 @@ from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
 from graveler.records import Fields
 from graveler.refs import Refs, move
+from graveler.refs.commits import Expired
 from graveler.refs.dump import Contents, Header, RefSet, commits_in, read_dump, write_dump
 from graveler.refs.settings import Setting
 from graveler.repository.branches import first_base
-from graveler.repository.wholeness import check_commits, record_missing
+from graveler.repository.wholeness import Wholeness, check_commits, record_missing
 
 _RESTORE: Final = "restore"
 
@@ -86,28 +86,38 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
     return contents
 
 
-def check_storage(ranges: RangeStore, contents: Contents) -> None:
-    """Check that the storage has the tree of each branch and tag of a dump.
+def check_storage(
+    ranges: RangeStore,
+    path: Path,
+    contents: Contents,
+    *,
+    known: Mapping[str, Expired],
+    missing: int | None,
+) -> Wholeness:
+    """Return which commits of a dump the storage lacks parts of. Nothing is written.
+
+    Args:
+        ranges: The tables in the storage.
+        path: The dump.
+        contents: Its refs.
+        known: The repository's records of expired commits.
+        missing: How many commits may lack parts of their trees; see `check_commits`.
 
     Raises:
-        ObjectNotFoundError: A tree is missing.
+        ObjectNotFoundError: The storage lacks more trees than are accepted.
     """
-    for identifier, tree in (
-        (identifier, tree) for identifier, trees in contents.trees.items() for tree in trees
-    ):
-        if tree == EMPTY_METARANGE or identifier in contents.expired:
-            continue
-        try:
-            ranges.objects.head(ranges.key(bytes.fromhex(tree)))
-        except ObjectNotFoundError:
-            raise ObjectNotFoundError(
-                f"{ranges.objects.root} lacks the tree of commit {identifier[:12]}: restore the "
-                "dump over the storage that it was made beside; nothing was written"
-            ) from None
+    kept = (commit for commit in commits_in(path) if commit.id not in contents.expired)
+    heads = {head for head, _ in contents.branches.values()} | set(contents.tags.values())
+    return check_commits(ranges, kept, heads, known=known, missing=missing)
 
 
 def restore(
-    stores: Stores, path: Path, *, settings: Sequence[Setting[Any]], missing: int | None
+    stores: Stores,
+    path: Path,
+    *,
+    settings: Sequence[Setting[Any]],
+    missing: int | None,
+    found: Wholeness | None = None,
 ) -> Contents:
     """Restore all refs of a dump. Existing refs and settings stay. The call may be repeated.
 
@@ -115,7 +125,8 @@ def restore(
         stores: The repository.
         path: The dump.
         settings: As for `dump`.
-        missing: How many commits may lack parts of their trees; see `check_commits`.
+        missing: As for `check_storage`.
+        found: Its result for this dump; None if the storage is not checked yet.
 
     Raises:
         InvalidInputError: The file is not a dump.
@@ -128,9 +139,9 @@ def restore(
     """
     contents = read_dump(path)
     check_room(stores.refs, contents)
-    kept = (commit for commit in commits_in(path) if commit.id not in contents.expired)
-    heads = {head for head, _ in contents.branches.values()} | set(contents.tags.values())
-    found = check_commits(stores, kept, heads, missing=missing)
+    if found is None:
+        known = dict(stores.refs.expired.list())
+        found = check_storage(stores.ranges, path, contents, known=known, missing=missing)
     what = f"settings in {path}"
     dumped = Fields(dict(contents.header.settings), what)
     values = [

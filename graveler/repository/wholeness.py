@@ -5,12 +5,12 @@ commit that lacks one of them is recorded as expired. The record is removed when
 A staged write that lacks its bytes becomes one that borrows them, so that its commit looks them up.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple, TypeVar
 
 from graveler.clock import unix_us
-from graveler.committed import EMPTY_METARANGE
+from graveler.committed import EMPTY_METARANGE, RangeStore
 from graveler.committed.references import addresses_of, own_addresses, ranges_of
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.kv.store import ABSENT
@@ -43,7 +43,7 @@ class Wholeness(NamedTuple):
     staged: tuple[str, ...] = ()
 
 
-def whole_commits(stores: Stores) -> Callable[[Commit], bool]:
+def whole_commits(ranges: RangeStore) -> Callable[[Commit], bool]:
     """Return a function that tells whether a commit is whole; it looks each part up once.
 
     The function raises CorruptionError for a damaged table, which a backup may have.
@@ -52,16 +52,16 @@ def whole_commits(stores: Stores) -> Callable[[Commit], bool]:
     @cache
     def has_range(identifier: bytes, at: int) -> bool:
         if at:  # of claims, which need no files
-            return stores.ranges.is_stored(identifier)
-        own = _read(lambda: list(addresses_of(stores.ranges, identifier)))
+            return ranges.is_stored(identifier)
+        own = _read(lambda: list(addresses_of(ranges, identifier)))
         keys = {key.decode("utf-8", "surrogatepass") for key in own or ()}
-        return own is not None and look_up(stores.objects, keys).keys() == keys
+        return own is not None and look_up(ranges.objects, keys).keys() == keys
 
     @cache
     def has_tree(tree: str, at: int) -> bool:
         if tree == EMPTY_METARANGE:
             return True
-        infos = _read(lambda: ranges_of(stores.ranges, bytes.fromhex(tree)))
+        infos = _read(lambda: ranges_of(ranges, bytes.fromhex(tree)))
         return infos is not None and all(has_range(info.id, at) for info in infos)
 
     return lambda commit: all(has_tree(tree, at) for at, tree in enumerate(commit.trees))
@@ -81,22 +81,27 @@ def _read(table: Callable[[], list[T]]) -> list[T] | None:
 
 
 def check_commits(
-    stores: Stores, commits: Iterable[Commit], heads: Collection[str], *, missing: int | None
+    ranges: RangeStore,
+    commits: Iterable[Commit],
+    heads: Collection[str],
+    *,
+    known: Mapping[str, Expired],
+    missing: int | None,
 ) -> Wholeness:
     """Return which commits are incomplete. Nothing is written.
 
     Args:
-        stores: The repository.
+        ranges: The tables in the storage.
         commits: The commits that no record of the caller calls expired.
         heads: The commits that branches and tags name.
+        known: The records of expired commits.
         missing: How many may be incomplete; None for 5 % of them, and no head.
 
     Raises:
         ObjectNotFoundError: More are incomplete.
         CorruptionError: A table is damaged, not missing.
     """
-    is_whole = whole_commits(stores)
-    known = dict(stores.refs.expired.list())
+    is_whole = whole_commits(ranges)
     lost, returned, count = [], [], 0
     for commit in commits:
         count += 1
@@ -111,7 +116,7 @@ def check_commits(
             f"branches or tags name {len(named)} of them" if named else "no branch or tag names one"
         )
         raise ObjectNotFoundError(
-            f"{stores.storage} lacks parts of the trees of {len(lost)} of {count} commits, such as "
+            f"{ranges.objects.root} lacks parts of the trees of {len(lost)} of {count} commits, such as "
             f"{(named or lost)[0][:12]}; {what}, and no ref was written: restore the storage; or, "
             f"if they are lost, `--missing {len(lost)}` records them as expired"
         )
@@ -139,7 +144,8 @@ def check_refs(stores: Stores, *, missing: int | None) -> Wholeness:
     """
     heads = heads_of(stores.refs)
     commits = map(stores.refs.commits.get, reachable(stores.refs, heads))
-    found = check_commits(stores, commits, heads, missing=missing)
+    known = dict(stores.refs.expired.list())
+    found = check_commits(stores.ranges, commits, heads, known=known, missing=missing)
     staged = (
         f"{record.name}:{key.decode()}"
         for record in list(stores.refs.branches.list())

@@ -72,10 +72,10 @@ def test_what_a_sweep_removed_is_expired_after_a_restore(lost, way):
 def test_a_restore_that_lacks_a_head_or_many_commits_is_refused(tmp_path, way, keep):
     lost = Lost(tmp_path, keep=keep)
     count = HOURS + 1 - keep
-    with pytest.raises(ObjectNotFoundError, match=r"--missing|nothing was written"):
+    with pytest.raises(ObjectNotFoundError, match=rf"lacks .* {count} of .*--missing {count}\b"):
         way(lost)
     with graveler.open(lost.folder) as lake:
-        assert lake.repositories() in ([], ["flights"])
+        assert lake.repositories() == ([] if way is Lost.by_dump else ["flights"])
     repo = way(lost, missing=count)
     with pytest.raises(ExpiredError):
         repo.ref(lost.second if keep > 1 else lost.first)

@@ -154,7 +154,7 @@ def test_a_dump_is_not_restored_over_another_storage(lake, full, tmp_path):
     full.dump_refs(tmp_path / "refs")
     with without_kv(lake, tmp_path) as other:
         elsewhere = f"file://{tmp_path}/elsewhere"
-        with pytest.raises(ObjectNotFoundError, match="elsewhere lacks the tree of commit"):
+        with pytest.raises(ObjectNotFoundError, match=r"elsewhere lacks parts .*--missing \d"):
             other.restore_repository(tmp_path / "refs", storage=elsewhere, take_over=True)
         assert other.repositories() == []
         trains = other.create_repository("trains", storage=elsewhere)
