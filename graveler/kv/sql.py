@@ -14,11 +14,12 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import URL, Engine, TextClause, create_engine
 from sqlalchemy.engine import Connection, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import (
+    BackendUnavailableError,
     GravelerError,
     InvalidInputError,
     OutcomeUnknownError,
@@ -38,6 +39,8 @@ _T = TypeVar("_T")
 # messages of errors.
 _POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
 
+_BROKEN: Final = Failure(BackendUnavailableError, "check the server", repeat=True, lost=True)
+"""A connection that the library gives up, or a statement that it could not finish."""
 _FIRST_PAUSE: Final = 0.1
 _DROP_AT_ONCE: Final = 10_000
 _DURABILITY: Final = "durability"
@@ -294,14 +297,15 @@ class SQLKVStore(Driver):
                 raise self._bad_option(error) from None
             except PoolTimeoutError as error:
                 raise ThrottledError(f"{self._name}: {error}: use fewer threads") from error
-            except DBAPIError as error:
-                failure = self._failure(error)
-                message = f"{self._name}: {error.orig or error}"
+            except SQLAlchemyError as error:
+                failure = self._failure(error) if isinstance(error, DBAPIError) else _BROKEN
+                cause = getattr(error, "orig", None) or error
+                message = f"{self._name}: {cause}"
                 if conditional and sent and failure.lost:
                     attempts.gave_up()
                     raise OutcomeUnknownError(
                         f"{message}: the reply was lost, read back"
                     ) from error
-                if not failure.repeat or not attempts.again(error.orig or error):
+                if not failure.repeat or not attempts.again(cause):
                     way_out = f": {failure.way_out}" if failure.way_out else ""
                     raise failure.kind(message + way_out) from error

@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
+from sqlalchemy.exc import DisconnectionError, StatementError
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -15,6 +16,7 @@ from graveler.errors import (
     GravelerError,
     InternalError,
     InvalidInputError,
+    OutcomeUnknownError,
     PermissionDeniedError,
     PreconditionFailedError,
     StorageFullError,
@@ -132,6 +134,24 @@ def test_partitions_compare_bytewise_whatever_the_database_does(store: PostgresK
             )
         ).scalar_one()
     assert collation == "C"
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_what_the_library_gives_up_is_a_named_error(
+    store: PostgresKVStore, conditional: bool
+) -> None:
+    def ended(*_: object) -> None:
+        raise DisconnectionError
+
+    def broken(*_: object) -> None:
+        raise StatementError("timed out", "SELECT 1", {}, TimeoutError("timed out"))
+
+    event.listen(store._engine, "before_cursor_execute", broken)
+    with pytest.raises(OutcomeUnknownError if conditional else BackendUnavailableError):
+        store.set_if("p", b"k", b"v", ABSENT) if conditional else store.get("p", b"k")
+    event.listen(store._engine, "checkout", ended)
+    with pytest.raises(BackendUnavailableError, match="closed"):
+        store.set_if("p", b"k", b"v", ABSENT) if conditional else store.get("p", b"k")
 
 
 def test_a_turn_whose_reply_is_lost_is_held_and_freed(wired: PostgresKVStore, wire: Wire) -> None:
