@@ -205,9 +205,12 @@ class AddressBook:
         """Return a folder and the folders above it, by inode."""
         known = self._above.get(folder)
         if known is None:
-            upper = self._folders_above(os.path.dirname(folder)) if folder.strip("/") else {}
-            inode = self._inode(folder)
-            known = self._above[folder] = {**upper, **({} if inode is None else {inode: folder})}
+            above = [folder]
+            while above[-1].strip("/"):
+                above.append(os.path.dirname(above[-1]))
+            inodes = ((self._inode(upper), upper) for upper in reversed(above))
+            known = {inode: upper for inode, upper in inodes if inode is not None}
+            self._above[folder] = known
         return known
 
     def _inode(self, folder: str) -> _Inode | None:

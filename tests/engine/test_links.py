@@ -211,3 +211,10 @@ def test_main_never_comes_to_name_what_is_not_there(repo, landing):
             with suppress(GravelerError):
                 run.publish()
     assert list(repo.ref("main").entries()) == []
+
+
+def test_a_place_may_be_very_deep(repo, tmp_path):
+    place = f"{tmp_path}/in" + "/d" * 1_200
+    assert repo.links.allow(place) == f"file://{place}"
+    with pytest.raises(ObjectNotFoundError):
+        repo.branch("main").link("raw.csv", address=f"{place}/raw.csv")
