@@ -224,6 +224,7 @@ class GarbageCollector:
             )
             if self._marks.is_lost(condemned):
                 return close_lost(self._stores, self._marks, condemned)
+            self._stores.moving(afresh=True)  # an older backup lacks what is deleted
             done = self._sweep(condemned, lease, progress)
             swept = store_now(self._stores.objects, self._stores.uid)
             done = self._marks.move(

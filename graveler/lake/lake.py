@@ -481,7 +481,7 @@ class Lake:
         clock = StoreClock(self._clock, local=objects.local_file(MARKER) is not None)
         owner = Owner(record.lake, uid, name, self.location, record.storage_id)
         witness = self._witness(owner, objects, clock, check=check)
-        moving = witness.moving if witness is not None else lambda: None
+        moving = witness.moving if witness is not None else lambda **_: None
         watched = WitnessedKVStore(self._kv, moving)
         ranges = RangeStore(
             objects,

@@ -84,7 +84,7 @@ class Stores:
     store_clock: StoreClock
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
-    moving: Callable[[], None]
+    moving: Callable[..., None]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple
     gate_modules: frozenset[str] = frozenset()
     observer: "Callable[[Stores, str, Commit], None] | None" = None

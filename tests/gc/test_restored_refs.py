@@ -1,13 +1,21 @@
 """Refs that are older than a sweep: a dump or a key-value store that was restored."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import graveler
 from graveler.committed.metarange import read
-from graveler.errors import CorruptionError, ExpiredError, ObjectNotFoundError, StateError
+from graveler.errors import (
+    CorruptionError,
+    ExpiredError,
+    KVOutdatedError,
+    ObjectNotFoundError,
+    StateError,
+)
 from tests.harness.gc_lakes import NOW, check_sound, collect, commit, keys
 
 HOURS = 41
@@ -216,6 +224,21 @@ def test_no_commit_names_staged_bytes_that_are_gone(staged, way, accept):
         repo.branch(branch).commit("the rest")
         assert [change.path for change in repo.diff("main", branch)] == [path]
     check_sound(repo)
+
+
+def test_a_store_that_is_older_than_a_sweep_is_noticed(tmp_path):
+    folder = tmp_path / "lake"
+    with graveler.init(folder) as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", a="1")
+        repo.create_branch("dev").put("gone", b"gone")
+        with closing(sqlite3.connect(folder / "kv.sqlite3")) as kv:
+            kv.execute("VACUUM INTO ?", [str(tmp_path / "backup")])
+        repo.branch("dev").delete("gone")
+        assert collect(repo).bytes_freed  # in the same second as the first count of the process
+    shutil.copyfile(tmp_path / "backup", folder / "kv.sqlite3")
+    with graveler.open(folder) as lake, pytest.raises(KVOutdatedError, match="repo accept"):
+        lake.repository("flights").branch("dev").commit("gone")
 
 
 def test_staged_bytes_that_return_are_committed(staged):

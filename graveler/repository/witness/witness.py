@@ -113,8 +113,12 @@ class Witness:
         """Replace the lock, which another thread of the parent may have held."""
         self._lock = Lock()
 
-    def moving(self) -> None:
+    def moving(self, *, afresh: bool = False) -> None:
         """Announce that a ref is about to move. Except once a minute, this only reads the clock.
+
+        Args:
+            afresh: Count in any case, so that a backup of the key-value store from before this call
+                is recognized.
 
         Raises:
             KVOutdatedError: The key-value store has lost records. No ref may move.
@@ -124,9 +128,9 @@ class Witness:
         if self._refusal is not None:
             raise type(self._refusal)(str(self._refusal))
         now = self._clock.machine()
-        if self._counted is None:
+        if afresh or self._counted is None:
             with self._lock:
-                if self._counted is None:
+                if afresh or self._counted is None:
                     self._count()
                     self._counted = now
         elif abs(now - self._counted) >= _EVERY:
