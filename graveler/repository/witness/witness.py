@@ -14,7 +14,7 @@ request nearly always succeeds. If it fails, the process reads the marker:
   of two copies.
 - Its count is below one that was acknowledged: the storage is an older copy of itself.
 
-Afterwards a process counts about once a minute, in the background.
+Afterwards a process counts about once a minute, in the background, and before each sweep.
 
 Ids are compared, never the spelling of places. If the spelling of a storage is the same as when the
 marker was last written, opening a repository makes no request. A folder is always checked.
