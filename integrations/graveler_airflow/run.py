@@ -124,6 +124,7 @@ def graveler_run(
                 **({"pool": pool} if pool else {}),
                 **_RETRIES,
             )
+            merge.work = [task.task_id for task in work]
             merge.set_upstream(watched(work))
             if work:
                 merge.trigger_rule = TriggerRule.NONE_FAILED

@@ -5,11 +5,11 @@ have succeeded, and the run stores the steps that have joined it. The two can di
 dropped while its finished tasks stay finished, or a task that wrote in an earlier attempt is skipped
 in this one. The lake remembers the last join of each step, with the DAG run and the task that made
 it. From these joins and the states of the tasks, opening and publishing the run restore the
-agreement. The steps of a DAG run that was given the run are done if the task that triggered it is.
+agreement. A run is not published while a task of it has failed. The steps of a DAG run that was given the run are done if the task that triggered it is.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -31,9 +31,11 @@ NO_PART: Final = ("skipped", "removed")
 TO_RUN: Final = (None, "scheduled", "queued")
 """Tasks in these states have not run yet, or are not in the DAG run."""
 
-_UNSUCCESSFUL: Final = ("failed", "upstream_failed", *NO_PART)
+_FAILED: Final = ("failed", "upstream_failed")
+_UNSUCCESSFUL: Final = (*_FAILED, *NO_PART)
 _UNKNOWN: Final = "unknown"
 _INDEX: Final = re.compile(r"_(\d+)$")
+_BRACKETS: Final = re.compile(r"\[\d+\]$")
 
 
 class TaskStates:
@@ -109,6 +111,11 @@ class TaskStates:
         return by_run.get(run.run_id, {})
 
 
+def is_one_of(instance: str, task_ids: Container[str]) -> bool:
+    """Return whether a task instance, which may have an index of a mapped task, is one of these."""
+    return instance in task_ids or _BRACKETS.sub("", instance) in task_ids
+
+
 def keeps_nothing(context: "Context", repository: "Repository", key: str) -> bool:
     """Return whether the next attempt of a run would undo all that is on the run's branch.
 
@@ -135,13 +142,19 @@ def undo_stale(context: "Context", run: Run) -> list[str]:
     return _undo(context, run, (*TO_RUN, *NO_PART))
 
 
-def agree_to_publish(context: "Context", run: Run) -> list[str]:
+def agree_to_publish(context: "Context", run: Run, work: Container[str]) -> list[str]:
     """Bring the run into agreement with the DAG run; return the names of the steps undone.
 
+    Args:
+        context: The context of the task that publishes.
+        run: The run.
+        work: The tasks of the run, also those without a step.
+
     Raises:
-        RunStateError: The work of a task that Airflow calls done is missing from the run.
+        RunStateError: Airflow calls a task failed, or calls a task done whose work is missing from
+            the run.
     """
-    _check_nothing_lost(context, run)
+    _check_complete(context, run, work)
     return _undo(context, run, NO_PART)
 
 
@@ -157,19 +170,26 @@ def _undo(context: "Context", run: Run, states: Collection[str | None]) -> list[
     return stale
 
 
-def _check_nothing_lost(context: "Context", run: Run) -> None:
+def _check_complete(context: "Context", run: Run, work: Container[str]) -> None:
     record = run.record
     if record.fence != run.handle.fence or record.state not in (
         RunState.OPEN,
         RunState.PUBLISHING,
     ):
         return  # publishing reports that the attempt is over
-    tasks = TaskStates(context)
-    done = {
-        step: commit.id
-        for step, commit in run.last_joins().items()
-        if tasks.of_step(step, commit.metadata) in DONE
-    }
+    tasks, joins = TaskStates(context), run.last_joins()
+    states = {step: tasks.of_step(step, commit.metadata) for step, commit in joins.items()}
+    # a user may mark a task as failed after it has succeeded, and clear only tasks after it
+    seen = {name: state for name, state in tasks.unsuccessful().items() if is_one_of(name, work)}
+    failed = {name: state for name, state in (states | seen).items() if state in _FAILED}
+    if failed:
+        raise RunStateError(
+            f"run {run.key!r}: Airflow shows that "
+            f"{', '.join(f'{name} is {state}' for name, state in sorted(failed.items()))}: {record.into!r} "
+            "has not moved: clear them with the tasks after them; or mark them as successful, and clear "
+            "this task"
+        )
+    done = {step: commit.id for step, commit in joins.items() if states[step] in DONE}
     if lost := run.lost_steps(done):
         raise RunStateError(
             f"run {run.key!r}: the work of {', '.join(lost)} is gone, and Airflow does not repeat "

@@ -1,8 +1,7 @@
 """Operators on runs: open, publish, close, roll back, reap."""
 
-import re
 import shlex
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypedDict
@@ -38,6 +37,7 @@ from graveler_airflow.dag.task_states import (
     NO_PART,
     TaskStates,
     agree_to_publish,
+    is_one_of,
     keeps_nothing,
     undo_stale,
 )
@@ -51,7 +51,6 @@ _UNPUBLISHED: Final = (RunState.PARKED, RunState.REAPED)
 _DEPLOYMENT: Final = "airflow.deployment"
 _VARIABLE: Final = "graveler_deployment"
 _PAUSE: Final = timedelta(seconds=15)
-_INDEX: Final = re.compile(r"\[\d+\]$")
 
 
 class OpeningTerms(TypedDict, total=False):
@@ -235,8 +234,8 @@ def deployment(repository: Repository) -> str:
 class GravelerPublishRunOperator(GravelerRunOperator):
     """Publishes a run: builds the new tree of the target, runs the gates, and moves the target.
 
-    It is idempotent: for a published run it returns the commit. A refusal of a gate, a conflict, and
-    missing work of a finished task are failures without a retry. An incomplete run is never
+    It is idempotent: for a published run it returns the commit. A refusal of a gate, a conflict,
+    missing work of a finished task, and a task that is marked as failed are failures without a retry. An incomplete run is never
     published. Writes of an earlier attempt of skipped tasks are undone. The event of every asset in
     its ``outlets`` names the commit.
 
@@ -249,6 +248,8 @@ class GravelerPublishRunOperator(GravelerRunOperator):
     """
 
     ui_color = "#d5e8d4"
+    work: Sequence[str] = ()
+    """The tasks of the run, none of which may have failed; ``graveler_run`` sets them."""
 
     def __init__(
         self,
@@ -268,7 +269,7 @@ class GravelerPublishRunOperator(GravelerRunOperator):
 
     def act(self, run: Run, context: Context) -> str:
         """Publish the run and return the id of the target's commit that has it."""
-        for step in agree_to_publish(context, run):
+        for step in agree_to_publish(context, run, self.work):
             self.log.info("Undone, its task takes no part: %s", step)
         try:
             result = run.publish(self.gates, strategy=self.strategy)
@@ -409,9 +410,9 @@ class GravelerCloseRunOperator(GravelerRunOperator):
         states = {
             name: state
             for name, state in TaskStates(context).unsuccessful().items()
-            if not _is_one_of(name, ends)
+            if not is_one_of(name, ends)
         }
-        own = {name: state for name, state in states.items() if _is_one_of(name, block)}
+        own = {name: state for name, state in states.items() if is_one_of(name, block)}
         return own or states
 
     def _reason(self, context: Context, unsuccessful: Mapping[str, str]) -> str:
@@ -427,11 +428,6 @@ class GravelerCloseRunOperator(GravelerRunOperator):
             return ""
         reason = context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
         return f" ({reason})" if reason else ""
-
-
-def _is_one_of(instance: str, task_ids: Container[str]) -> bool:
-    """Return whether a task instance, which may have an index of a mapped task, is one of these."""
-    return instance in task_ids or _INDEX.sub("", instance) in task_ids
 
 
 def _unpublished(record: RunRecord) -> str:

@@ -41,6 +41,29 @@ def test_a_task_marked_successful_by_hand_lacks_nothing(results):
     assert results["marked success"] == ["published", ["a"]]
 
 
+@pytest.mark.parametrize(
+    ("when", "tasks", "main"),
+    [
+        ("marked failed", "check is failed, first is failed, part[0] is upstream_failed", []),
+        ("marked failed, published", "part[0] is failed", ["b"]),
+    ],
+)
+def test_nothing_is_published_while_a_task_has_failed(results, when, tasks, main):
+    """A user may mark a task as failed after it has succeeded, with or without files."""
+    (kind, message), paths = results[when]
+    assert kind == "AirflowFailException"
+    assert f"Airflow shows that {tasks}: " in message
+    assert paths == main
+
+
+def test_a_failed_task_that_is_marked_again_decides(results):
+    assert results["marked skipped"] == ["published", ["b"]]
+    (kind, message), main = results["cleared, marked success"]
+    assert kind == "AirflowFailException"
+    assert "the work of part[0] is gone" in message
+    assert main == ["b"]
+
+
 def test_a_new_attempt_begins_with_the_work_of_finished_tasks(results):
     assert results["to run again"] == ["a"]
     assert results["goes on"] == ["published", ["a", "c"]]

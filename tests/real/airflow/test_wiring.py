@@ -38,6 +38,12 @@ def test_a_failure_hidden_by_a_later_task_stops_the_merge(
     assert shape(results, "hidden_inside")["merge"] == ["a", "clean"]
 
 
+def test_no_task_of_the_block_may_have_failed_at_the_merge(results):
+    assert results["hidden_inside"]["work"] == ["a", "clean"]
+    assert results["gate_in_the_middle"]["work"] == ["a", "b", "early"]
+    assert results["empty"]["work"] == []
+
+
 def test_a_task_that_joins_branches_may_work_in_the_run(results):
     assert shape(results, "joined")["join"] == ["one", "two"]
     assert shape(results, "joined")["merge"] == ["join"]

@@ -74,6 +74,25 @@ with graveler.open(folder, create=True) as lake:
     d.states["never"] = "success"
     results["marked success"] = d.merge()
 
+    d = play("failed-by-hand")
+    d.open()
+    d.write("first", "a")
+    d.write("check")
+    d.write("part", "b", index=0)
+    d.states |= {"first": "failed", "check": "failed", "part_0": "upstream_failed"}
+    results["marked failed"] = [d.merge(), d.paths()]
+    d.states["check"] = "success"
+    d.states["part_0"] = "success"
+    d.states["first"] = "skipped"
+    results["marked skipped"] = d.merge()
+    d.states["part_0"] = "failed"
+    d.open()
+    results["marked failed, published"] = [d.merge(), d.paths()]
+    d.clear("part_0")
+    d.open()
+    d.states["part_0"] = "success"
+    results["cleared, marked success"] = [d.merge(), d.paths()]
+
     d = play("parked")
     d.open()
     d.write("first", "a")

@@ -116,6 +116,7 @@ class Played:
 
     def merge(self):
         task = GravelerPublishRunOperator(task_id="merge", run=self.handle)
+        task.work = [*self.dag.task_dict]
         return self.outcome(lambda: task.execute(self.context("merge")))
 
     def close(self):

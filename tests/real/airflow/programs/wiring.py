@@ -71,6 +71,7 @@ def output(make, **default_args):
             "refused": "",
             "rule": merge.trigger_rule.value,
             "gates": [gate.name for gate in merge.gates],
+            "work": sorted(task_id.rpartition(".")[2] for task_id in merge.work),
         }
     except Exception as error:
         results[make.__name__] = {"refused": f"{type(error).__name__}: {error}"}
