@@ -161,7 +161,8 @@ class GravelerOpenRunOperator(GravelerOperator):
         A worker is not needed meanwhile.
 
         Raises:
-            RunStateError: It is not published, and its DAG run does not work on it.
+            RunStateError: It is not published, or its target has lost the publish, and its DAG run
+                does not work on it.
         """
         before = context["ti"].get_previous_dagrun()
         if before is None:
@@ -171,23 +172,34 @@ class GravelerOpenRunOperator(GravelerOperator):
             record = repository.runs.get(run_key(theirs, self.name))
         except RunNotFoundError:
             return  # it has skipped the run
+        (record,) = repository.runs.on_targets([record])
+        latest = record.publishes[-1] if record.publishes else None
         works = before.state in ("running", "queued")
         now = repository.stores.clock.now()
+        name = shlex.quote(record.key)
+        state = f"run {record.key!r} before it is {record.state} ({record.reason or 'no reason given'})"
+        ways = (
+            f"clear the failed tasks of DAG run {before.run_id!r}, or give it up with `graveler run "
+            f"abandon {name}`"
+        )
         if record.state in (RunState.OPEN, RunState.PUBLISHING):
             works = not record.expired(now)
         elif record.state is RunState.REAPED:
             if record.on_failure == "park" or before.state != "failed":
                 return  # it was abandoned
         elif record.state is not RunState.PARKED:
-            return
+            if latest is None or not (latest.lost or latest.rollback):
+                return
+            state = f"{latest.into!r} no longer has what run {record.key!r} published"
+            ways = (
+                f"clear DAG run {before.run_id!r}, or give it up with `graveler run open {name}` and "
+                f"`graveler run abandon {name}`"
+            )
         if works:
             self.log.info("Run %r, on which this one depends, is %s", record.key, record.state)
             raise AirflowRescheduleException(now + _PAUSE)  # type: ignore[no-untyped-call]  # of Airflow
         raise RunStateError(
-            f"this run depends on the past, and run {record.key!r} before it is {record.state} "
-            f"({record.reason or 'no reason given'}): clear the failed tasks of DAG run "
-            f"{before.run_id!r}, or give it up with `graveler run abandon {shlex.quote(record.key)}`, "
-            "then clear this task"
+            f"this run depends on the past, and {state}: {ways}, then clear this task"
         )
 
     def _check_alone(self, context: Context, repo: str) -> None:

@@ -173,12 +173,14 @@ def test_two_first_tasks_agree_on_the_id_of_their_deployment(results):
     assert results["set"] == 1
 
 
-@pytest.mark.parametrize("how", ["published", "abandoned", "given up", "skipped"])
+@pytest.mark.parametrize(
+    "how", ["published", "abandoned", "given up", "rolled back, given up", "skipped"]
+)
 def test_a_run_that_depends_on_the_past_opens_after_its_end(results, how):
     assert results["past"][how][0] == "published"
 
 
-@pytest.mark.parametrize("how", ["open", "cleared"])
+@pytest.mark.parametrize("how", ["open", "cleared", "rolled back, cleared"])
 def test_a_run_that_depends_on_the_past_waits_for_the_publish(results, how):
     assert results["past"][how][0] == "AirflowRescheduleException"
 
@@ -190,3 +192,12 @@ def test_an_unpublished_run_before_fails_it_by_name(results, how):
     assert "this run depends on the past, and run 'past r1' before it is" in message
     assert "clear the failed tasks of DAG run 'r1'" in message
     assert "`graveler run abandon 'past r1'`" in message
+
+
+@pytest.mark.parametrize("how", ["undone", "rolled back", "reverted"])
+def test_a_run_before_that_the_target_has_lost_fails_it(results, how):
+    kind, message = results["past"][how]
+    assert kind == "AirflowFailException"
+    assert "depends on the past, and 'main' no longer has what run 'past r1' published" in message
+    assert "clear DAG run 'r1'" in message
+    assert "`graveler run open 'past r1'` and `graveler run abandon 'past r1'`" in message

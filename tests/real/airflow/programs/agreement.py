@@ -320,8 +320,30 @@ with graveler.open(folder, create=True) as lake:
     def abandon(first):
         first.repo.runs.abandon("past r1")
 
+    def undo(first):
+        first.merge()
+        first.repo.undo("main")
+
+    def roll_back(first):
+        first.merge()
+        first.repo.runs.rollback("past r1")
+
+    def revert(first):
+        first.merge()
+        first.repo.revert("main", on="main")
+
+    def give_up(first):
+        roll_back(first)
+        first.repo.runs.open("past r1")
+        abandon(first)
+
     results["past"] = {
         "published": after("success", Played.merge),
+        "undone": after("success", undo),
+        "rolled back": after("success", roll_back),
+        "reverted": after("success", revert),
+        "rolled back, cleared": after("queued", roll_back),
+        "rolled back, given up": after("success", give_up),
         "open": after("running", lambda first: None),
         "dead": after("failed", lambda first: None, lease=timedelta(milliseconds=1)),
         "parked": after("failed", Played.close),
