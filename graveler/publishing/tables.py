@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final
 
 from graveler.committed import StagedChange
 from graveler.committed.diff import diff
@@ -248,7 +248,9 @@ def _sides(stores: Stores, folder: str, head: Commit, tree: str) -> list[dict[st
             foreign[new].append(decode_entry(key, value))
         elif table is not None and table[0] == folder:
             kinds.setdefault((new, table[1]), key.decode())
-    sides = [_footers(stores, folder, entries) if kinds else {} for entries in foreign]
+    last = schemas.merge_fields(schemas.fields_of(kept[1]) for _, kept in kinds)[0]
+    types = {each["name"]: each["type"] for each in last}
+    sides = [_footers(stores, folder, entries, types) if kinds else {} for entries in foreign]
     for (new, kept), path in kinds.items():
         sides[new][path] = schemas.fields_of(kept[0]), schemas.fields_of(kept[1])
     return sides
@@ -264,16 +266,33 @@ def _faults(versions: Collection[_Version]) -> schemas.Faults:
     return faults + [("", first, names) for names in others]
 
 
-def _footers(stores: Stores, folder: str, entries: list[Entry]) -> dict[str, _Version]:
-    """Return what some of the files of other programs have."""
-    some = entries[:: -(-len(entries) // _FOOTERS) or 1]
+def _footers(
+    stores: Stores, folder: str, entries: list[Entry], types: Mapping[str, Any]
+) -> dict[str, _Version]:
+    """Return what some of the files of other programs have.
+
+    Args:
+        stores: The repository.
+        folder: The table.
+        entries: The files.
+        types: The types of its partition columns; a value in a path that is of no such type is text.
+    """
+
+    def last(entry: Entry) -> list[schemas.Field]:
+        pairs = folder_values(entry.path.removeprefix(folder))
+        return [
+            {"name": name, "type": "" if schemas.fits(value, types.get(name, "")) else "string"}
+            for name, value in pairs
+        ]
+
+    odd = [entry for entry in entries if any(field["type"] for field in last(entry))]
+    some = odd[:1] + entries[:: -(-len(entries) // _FOOTERS) or 1]
 
     def version(entry: Entry) -> _Version:
-        pairs = folder_values(entry.path.removeprefix(folder))
         columns: Sequence[schemas.Field] = ()
         with suppress(GravelerError, OSError, ValueError, ImportError):  # a reader reports it
             columns = schemas.parquet_fields(stores, entry)
-        return columns, [{"name": name, "type": ""} for name, _ in pairs]
+        return columns, last(entry)
 
     with Threads(thread_count(None, stores.objects.put_threads)) as pool:
         versions = pool.map(version, some)

@@ -7,7 +7,9 @@ files of other programs have their types in the footer.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Context, Decimal, InvalidOperation
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -31,6 +33,14 @@ _INSIDE: Final = {"struct": (), "array": ("elementType",), "map": ("keyType", "v
 _DECIMAL: Final = re.compile(r"decimal\(([0-9]+),(-?[0-9]+)\)")
 _DIGITS: Final = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 """Digits of the whole numbers, from the smallest type: a file has no type below that of 10 digits."""
+_TEXT: Final = ("string", "binary", "")
+_BITS: Final = {"byte": 7, "short": 15, "integer": 31, "long": 63}
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+NUMBER: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)|nan", re.IGNORECASE
+)
+"""A number in a path."""
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _IN_DOUBLE: Final = {"byte", "short", "integer", "float", "double"}
 _TOO_MANY: Final = 39
 MARK: Final = b"graveler."
@@ -93,6 +103,57 @@ def text_partitions(files: Sequence[tuple[str, Entry]]) -> frozenset[str]:
     kept = {entry.metadata.get(PARTITIONS, "") for _, entry in files}
     fields = [field for text in kept if text for field in json.loads(text)["fields"]]
     return frozenset(field["name"] for field in fields if field["type"] == "string")
+
+
+def date_of(value: str) -> date:
+    """Return the date that Spark's cast of a text gives.
+
+    Raises:
+        ValueError: It is none.
+    """
+    parts = _DATE.fullmatch(value)
+    if parts is None:
+        raise ValueError(f"{value!r} is not a date")
+    return date(*map(int, parts.groups()))
+
+
+def fits(value: str | None, kind: str) -> bool:
+    """Return whether Spark reads a value in a path as one of a type; every value fits text.
+
+    Args:
+        value: The value; None for a partition of nulls.
+        kind: The type of the partition column, as Spark's JSON.
+    """
+    if value is None or kind in _TEXT:
+        return True
+    decimal = _DECIMAL.fullmatch(kind)
+    try:
+        if kind in _BITS:
+            bound = 1 << _BITS[kind]
+            return _WHOLE.fullmatch(value) is not None and -bound <= int(value) < bound
+        if decimal:
+            digits, scale = map(int, decimal.groups())
+            exact = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=Context(digits))
+            return NUMBER.fullmatch(value) is not None and exact == Decimal(value)
+        return bool(_READERS[kind](value))
+    except (KeyError, ValueError, InvalidOperation):
+        return False
+
+
+def _moment_of(value: str) -> datetime:
+    date_of(value[:10])
+    return datetime.fromisoformat(value)
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "boolean": lambda value: value.lower() in ("true", "false"),
+    "float": NUMBER.fullmatch,
+    "double": NUMBER.fullmatch,
+    "date": date_of,
+    "timestamp": _moment_of,
+    "timestamp_ntz": _moment_of,
+}
+"""Functions that return something true for the values of a type, or raise ValueError."""
 
 
 def merge_fields(versions: Iterable[Iterable[Field]], of: str = "") -> tuple[list[Field], Faults]:

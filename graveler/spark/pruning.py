@@ -4,7 +4,6 @@ A partition value is text in a path: ``day=2026-01-03``. It is compared by the t
 of its column: the number 1 matches ``month=1`` and ``month=01``, and the text "1" only the first.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -14,16 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import InvalidInputError
 from graveler.reads.partitions import Files, folder_values, is_in_table, partition_columns
-from graveler.reads.schemas import text_partitions
+from graveler.reads.schemas import NUMBER, date_of, text_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _SHOWN: Final = 5
-_NUMBER: Final = re.compile(
-    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|[+-]?inf(?:inity)?", re.IGNORECASE
-)
-_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Zone = Callable[[], tzinfo]
@@ -101,7 +96,7 @@ def _reader_of(kind: "DataType", zone: Zone) -> "Callable[[str], Any] | None":
         return _number
     if isinstance(kind, TimestampType):
         return partial(_time, zone=zone())
-    return _date if isinstance(kind, DateType) else None
+    return date_of if isinstance(kind, DateType) else None
 
 
 def seen_values(files: Files, columns: Sequence[str]) -> str:
@@ -142,17 +137,9 @@ def _equals(read: Callable[[str], Any], value: Any, text: str | None) -> bool:
 
 
 def _number(text: str) -> Decimal:
-    if _NUMBER.fullmatch(text) is None:
+    if NUMBER.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a number")
     return Decimal(text)
-
-
-def _date(text: str) -> date:
-    """Return the date that Spark's cast of a text gives."""
-    parts = _DATE.fullmatch(text)
-    if parts is None:
-        raise ValueError(f"{text!r} is not a date")
-    return date(*map(int, parts.groups()))
 
 
 def _time(text: str, zone: tzinfo) -> timedelta:
@@ -164,7 +151,7 @@ def _time(text: str, zone: tzinfo) -> timedelta:
 _READERS: Final[Mapping[type, Callable[[str], Any]]] = {
     str: str,
     bool: str.lower,
-    date: _date,
+    date: date_of,
     int: _number,
     float: _number,
     Decimal: _number,

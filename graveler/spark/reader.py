@@ -155,9 +155,10 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     The files are looked up once, in this call. The frame does not show later commits. ``key=value``
     folders below `path` become columns. The entries of files from `write` have the
     types of these columns, and those of Parquet and ORC files have the schema, so no footer is read. The
-    schema of the table is that of all entries: structs are merged by field, and numbers are widened. For
-    other files Spark guesses the types. Without a `schema`, a partition column is text if no guess fits
-    all files, or if the address of a file lacks the folders of its path. A column that only some files
+    schema of the table is that of all entries: structs are merged by field, and numbers are widened.
+    Other files get the types of the partition columns from the entries. If no entry has them, Spark
+    guesses, and a partition column is text if no guess fits all files, or if the address of a file
+    lacks the folders of its path; a `schema` gives it another type. A column that only some files
     have is null in the others. As everywhere in Spark, files and folders whose names start with ``_`` or ``.`` are skipped.
 
     Args:

@@ -18,7 +18,7 @@ from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import RangedFile
 from graveler.parallel import thread_count
 from graveler.process import Threads
-from graveler.reads.partitions import Files, partition_columns
+from graveler.reads.partitions import Files, folder_values, partition_columns
 from graveler.reads.schemas import (
     PARTITIONS,
     SCHEMA,
@@ -27,6 +27,7 @@ from graveler.reads.schemas import (
     Kept,
     encoded,
     fields_of,
+    fits,
     kept_of,
     merge_fields,
     parquet_file,
@@ -107,7 +108,8 @@ def kept_by(schema: "StructType", partitions: Sequence[str], format: str) -> Kep
     """Return the columns and the partition columns of a frame as its entries keep them."""
     fields = {field["name"]: field for field in fields_of(schema.json())}
     last = [fields.pop(name) for name in partitions if name in fields]
-    return encoded(fields.values()) if format in TYPED else "", encoded(last) if last else ""
+    typed = format in TYPED
+    return encoded(fields.values()) if typed else "", encoded(last) if last or not typed else ""
 
 
 def _newest_first(files: Files) -> list[Kept]:
@@ -152,16 +154,27 @@ def stored_schema(files: Files) -> "StructType | None":
 
 
 def partition_fields(files: Files) -> list[Field]:
-    """Return the partition columns of a table as they were written; none if a file does not name them."""
+    """Return the partition columns of a table as they were written; none if no file names them.
+
+    A column is text if its types contradict each other, or if the value of a file that does not name it
+    is not of its type.
+    """
     kept = [partitions for _, partitions in _newest_first(files)]
     fields, faults = merge_fields(map(fields_of, kept))
-    mixed = {name for name, *_ in faults}
-    known = {
-        field["name"]: {**field, "type": "string"} if field["name"] in mixed else field
-        for field in fields
+    others = [
+        pair for name, entry in files if not kept_of(entry)[1] for pair in folder_values(name)
+    ]
+    text = {name for name, *_ in faults}
+    known = {field["name"]: field for field in fields}
+    text |= {
+        name for name, value in others if name in known and not fits(value, known[name]["type"])
     }
     named = partition_columns([relative for relative, _ in files])
-    return [known[name] for name in named if name in known] if all(kept) else []
+    return [
+        {**known[name], "type": "string"} if name in text else known[name]
+        for name in named
+        if name in known
+    ]
 
 
 def check_merge(path: str, files: Iterable[Entry], new: Iterable[Kept]) -> None:

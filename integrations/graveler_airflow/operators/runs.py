@@ -177,7 +177,9 @@ class GravelerOpenRunOperator(GravelerOperator):
         works = before.state in ("running", "queued")
         now = repository.stores.clock.now()
         name = shlex.quote(record.key)
-        state = f"run {record.key!r} before it is {record.state} ({record.reason or 'no reason given'})"
+        state = (
+            f"run {record.key!r} before it is {record.state} ({record.reason or 'no reason given'})"
+        )
         ways = (
             f"clear the failed tasks of DAG run {before.run_id!r}, or give it up with `graveler run "
             f"abandon {name}`"

@@ -167,6 +167,35 @@ def test_a_file_of_another_program_takes_no_columns_away(branch, write, read):
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "other", "kind"),
+    [
+        ("9", 10, "int"),
+        ("9", None, "int"),
+        ("date'2026-01-01'", "2026-01-02", "date"),
+        ("cast(1.50 as decimal(5,2))", 2.5, "decimal(5,2)"),
+        ("timestamp'2026-01-01 05:00:00Z'", "2026-01-01 06%3A00%3A00Z", "timestamp"),
+        ("1.5D", "1e10", "double"),
+        ("true", "false", "boolean"),
+        ("'09'", 10, "string"),
+        ("cast('x' as binary)", "y", "binary"),
+    ],
+)
+def test_other_programs_add_partitions_of_the_same_type(branch, write, read, value, other, kind):
+    (entry,) = write(f"select 1 id, {value} p", partition_by=["p"])
+    text = "__HIVE_DEFAULT_PARTITION__" if other is None else other
+    branch.put(f"t/p={text}/other.parquet", branch.get(entry.path))
+    branch.commit("rows")
+    frame = read()
+    assert frame.dtypes == [("id", "int"), ("p", kind)]
+    assert len({row.p for row in frame.collect()}) == 2
+    if kind == "int" and other:
+        assert [row.p for row in frame.where("p > 9").collect()] == [10]
+    write(f"select 2 id, {value} p", partition_by=["p"])
+    branch.commit("more")
+    assert len(rows(read())) == 3
+
+
 def test_a_read_leaves_the_session_as_it_is(branch, write, read, spark, monkeypatch):
     for name in ("01", "x"):
         branch.put(f"t/day={name}/a.csv", b"1\n")
@@ -226,6 +255,16 @@ def both(repo, spark):
             {"sql": "select 1 id, 2 a, 3 b", "partition_by": ["a"]},
             {"sql": "select 1 id, 2 a, 3 b", "partition_by": ["b"]},
             r"the partition columns are \['b'\] in 't/b=3/.*, and \['a'\] in 't/a=2/",
+        ),
+        (
+            {"sql": "select 1 id, 2 a", "partition_by": ["a"], "format": "json"},
+            {"sql": "select 1 id", "format": "json"},
+            r"the partition columns are \[\] in 't/part-.*json', which is new, and \['a'\] in 't/a=2/",
+        ),
+        (
+            {"sql": "select 1 id", "format": "csv"},
+            {"sql": "select 1 id, 2 a", "partition_by": ["a"], "format": "csv"},
+            r"the partition columns are \['a'\] in 't/a=2/.*, and \[\] in 't/part-",
         ),
         (
             {"sql": "select 'x' id", "mode": "overwrite"},

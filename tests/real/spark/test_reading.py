@@ -206,10 +206,13 @@ def test_files_written_and_files_stored_make_one_table(spark, branch):
     gspark.write(branch, spark.createDataFrame([(2,)], "id int").coalesce(1), "one/")
     (entry,) = branch.entries("one/")
     branch.put("t/n=8/copy.parquet", branch.get(entry.path))
-    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "7"), (2, "8")]
-    typed = gspark.read(branch, "t/", schema="id int, n int", spark=spark)
-    assert typed.schema["n"].dataType == IntegerType()
-    assert rows(typed) == [(1, 7), (2, 8)]
+    frame = gspark.read(branch, "t/", spark=spark)
+    assert frame.schema["n"].dataType == IntegerType()
+    assert rows(frame) == [(1, 7), (2, 8)]
+    typed = gspark.read(branch, "t/", schema="id int, n string", spark=spark)
+    assert rows(typed) == [(1, "7"), (2, "8")]
+    branch.put("t/n=x/copy.parquet", branch.get(entry.path))
+    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "7"), (2, "8"), (2, "x")]
 
 
 def test_tables_of_different_partitions_are_not_read_as_one(spark, branch):

@@ -11,7 +11,7 @@ from graveler.config import load_config, write_default_config
 from graveler.errors import SchemaChangedError
 from graveler.lake.factory import connect
 from graveler.process import Inline
-from graveler.reads.schemas import PARTITIONS, SCHEMA
+from graveler.reads.schemas import PARTITIONS, SCHEMA, fits
 from graveler.runs import RunState
 from tests.harness.statements import observe
 
@@ -35,6 +35,11 @@ def plain(view, path, values):
     body = io.BytesIO()
     pq.write_table(pa.table({"x": values}), body)
     return view.put(path, body.getvalue())
+
+
+def untyped(view, path, **partitions):
+    """Write a file as Spark's writer does in a format without types."""
+    return view.put(path, path.encode(), metadata={PARTITIONS: text(partitions)})
 
 
 INT = {"x": "integer"}
@@ -73,6 +78,21 @@ PAIRS = {
         lambda view: spark(view, "t/day=1/a.parquet", INT, day="integer"),
         lambda view: plain(view, "t/region=eu/b.parquet", [1]),
         r"the partition columns are \['region'\] in 't/region=eu/b.parquet'",
+    ),
+    "values of plain files": (
+        lambda view: spark(view, "t/day=1/a.parquet", INT, day="integer"),
+        lambda view: plain(view, "t/day=x/b.parquet", [1]),
+        r"'day' is string in 't/day=x/b.parquet', which is new, and int in 't/day=1/a.parquet'",
+    ),
+    "beside values of plain files": (
+        lambda view: plain(view, "t/day=2026-02-30/a.parquet", [1]),
+        lambda view: spark(view, "t/day=2026-02-03/b.parquet", INT, day="date"),
+        r"'day' is date in 't/day=2026-02-03/b.parquet', which is new, and string in 't/day=2026-02-30",
+    ),
+    "without types": (
+        lambda view: untyped(view, "t/day=1/a.json", day="integer"),
+        lambda view: untyped(view, "t/b.json"),
+        r"the partition columns are \[\] in 't/b.json', which is new, and \['day'\] in 't/day=1/a.json'",
     ),
     "beside plain files": (
         lambda view: plain(view, "t/a.parquet", ["text"]),
@@ -249,6 +269,26 @@ def test_a_table_may_be_mixed_but_not_made_worse(repo, monkeypatch):
     with pytest.raises(SchemaChangedError, match="'y' is string") as refused:
         branch.commit("worse")
     assert "'x'" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("string", ["1", "x", "2026-02-30"], []),
+        ("integer", ["02", "-7", "+7", "2147483647"], ["", "1.0", "2147483648", "1_0", " 1", "x"]),
+        ("byte", ["-128"], ["128"]),
+        ("long", ["9223372036854775807"], ["9223372036854775808", "1e3"]),
+        ("double", ["1", "-1.5", "1e300", "NaN", "Infinity", "-inf"], ["x", "1_0", "0x1"]),
+        ("decimal(5,2)", ["2.5", "-999.99", "2.50", "7"], ["2.555", "1000", "1_0", "NaN", "x"]),
+        ("date", ["2026-01-31", "2026-1-2"], ["2026-02-30", "20260131", "x"]),
+        ("timestamp", ["2026-01-31 05:00:00Z", "2026-01-31 05:00:00.5"], ["20260131T05"]),
+        ("boolean", ["true", "False"], ["1", "x"]),
+        ("interval day to second", [], ["x"]),
+    ],
+)
+def test_values_in_paths_are_of_the_types_of_a_table(kind, good, bad):
+    values = [*good, *bad, None]
+    assert [value for value in values if fits(value, kind)] == [*good, None]
 
 
 def test_folders_that_are_no_table_take_anything(repo):
