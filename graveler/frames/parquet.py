@@ -1,7 +1,7 @@
 """The Parquet files of a table as one Arrow table, independent of the writing library."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from graveler.errors import InvalidInputError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIX: Final = ".parquet"
+_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
+"""Digits of whole numbers, by their bits."""
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 
@@ -52,7 +54,38 @@ def concat_arrow(tables: "Sequence[pa.Table]") -> "pa.Table":
     """Return tables as one; if two types differ, the wider one is used."""
     import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
+    if len({table.schema for table in tables}) > 1:
+        fields = [field for table in tables for field in table.schema]
+        decimals = {field.name for field in fields if pa.types.is_decimal(field.type)}
+        tables = [_loosened(table, decimals) for table in tables]
     return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _loosened(table: "pa.Table", decimals: Collection[str]) -> "pa.Table":
+    """Return a table that Arrow combines with others: all fields may be null.
+
+    Args:
+        table: The table.
+        decimals: The columns whose whole numbers become decimals, because those of others are.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+    def loose(field: "pa.Field") -> "pa.Field":
+        kind = field.type
+        if field.name in decimals and pa.types.is_integer(kind):
+            kind = pa.decimal128(_DIGITS[kind.bit_width], 0)
+        elif pa.types.is_struct(kind):
+            kind = pa.struct([inner(each) for each in kind])
+        elif pa.types.is_list(kind):
+            kind = pa.list_(inner(kind.value_field))
+        elif pa.types.is_map(kind):
+            kind = pa.map_(kind.key_field, inner(kind.item_field))
+        return field.with_type(kind).with_nullable(True)
+
+    def inner(field: "pa.Field") -> "pa.Field":
+        return loose(field) if field.name not in decimals else field.with_nullable(True)
+
+    return table.cast(pa.schema(map(loose, table.schema), table.schema.metadata))
 
 
 def _number_columns(paths: Sequence[Mapping[str, str | None]]) -> frozenset[str]:

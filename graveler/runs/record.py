@@ -140,7 +140,7 @@ class RunRecord:
 
     @property
     def on_target(self) -> str:
-        """The run's work on its target, as text: ``main has 1a2b3c4d5e6f of attempt 1``."""
+        """The run's work on its target by `published`, as text: ``main has 1a2b3c4d5e6f of attempt 1``."""
         publish = self.published
         if publish is None:
             return f"{self.into} has nothing of it"

@@ -21,6 +21,7 @@ from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.history import JoinedStep, joined_steps, lost_steps
 from graveler.runs.publishing import PublishResult, PublishTerms, judge_run, publish
 from graveler.runs.record import RunRecord, encode_inputs
+from graveler.runs.rollback import on_targets
 from graveler.runs.state import RunState
 from graveler.runs.steps.environment import StepHandle, environment_of
 from graveler.runs.steps.step import Step, open_step
@@ -75,6 +76,11 @@ class Run(RunBranch):
     def into(self) -> str:
         """The branch that the run publishes to."""
         return self.record.into
+
+    @property
+    def on_target(self) -> str:
+        """The run's work that its target has now, as text: ``main has 1a2b3c4d5e6f of attempt 1``."""
+        return next(on_targets(self._records, [self.record])).on_target
 
     def step(
         self,

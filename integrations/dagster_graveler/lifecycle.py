@@ -222,8 +222,9 @@ def _end(
     if record is None:
         return "it has no branch, or a newer run has superseded it"
     if record.state not in (RunState.OPEN, RunState.PUBLISHING):
-        _show(graveler, instance, dagster_run, record)
-        return f"run {record.key!r} is {record.state}, {record.on_target}"
+        (present,) = graveler.repo().runs.on_targets([record])
+        _show(graveler, instance, dagster_run, present)
+        return f"run {record.key!r} is {record.state}, {present.on_target}"
     try:
         run = graveler.run(dagster_run)
         if gates is not None:
@@ -236,21 +237,21 @@ def _end(
         ended = run.park(reason) if dagster_run.is_success else run.close(reason)
     except FencedError as over:
         return str(over)
-    _show(graveler, instance, dagster_run, ended)
-    return f"run {record.key!r} is {ended.state}, {ended.on_target}"
+    (present,) = graveler.repo().runs.on_targets([ended])
+    _show(graveler, instance, dagster_run, present)
+    return f"run {record.key!r} is {ended.state}, {present.on_target}"
 
 
 def _show(
     graveler: GravelerResource,
     instance: dg.DagsterInstance,
     dagster_run: dg.DagsterRun,
-    record: RunRecord,
+    present: RunRecord,
 ) -> None:
     """Record the observations of a publish whose process ended before it recorded them."""
     repository, partition = graveler.repo(), partition_of(dagster_run)
-    if dagster_run.is_success or record.state is not RunState.PUBLISHED or "..." in partition:
+    if dagster_run.is_success or present.state is not RunState.PUBLISHED or "..." in partition:
         return
-    (present,) = repository.runs.on_targets([record])
     if present.published is None:
         return
     commit = repository.commit(present.published.commit)

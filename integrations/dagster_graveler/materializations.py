@@ -175,8 +175,20 @@ def input_views(
     return views
 
 
-def check_none(graveler: "GravelerResource", context: dg.InputContext, partition: str) -> None:
-    """Refuse to read None for a partition without files that was never made.
+def check_none(
+    graveler: "GravelerResource",
+    context: dg.InputContext,
+    partition: str,
+    *,
+    optional: bool = True,
+) -> None:
+    """Refuse to read a partition without files that was never made.
+
+    Args:
+        graveler: The repository.
+        context: The context of the input.
+        partition: The partition.
+        optional: Whether it would be None, if it was made and is empty.
 
     Raises:
         Failure: Dagster shows no materialization, or one that the target has lost.
@@ -198,9 +210,13 @@ def check_none(graveler: "GravelerResource", context: dg.InputContext, partition
             f"{one.run!r}, which made it, is not published" if one and lost else "it was never made"
         )
         raise dg.Failure(
-            f"{part_text(key, partition)} has no files: {why}. None for input {context.name!r} would say "
-            "that it was made, and is empty: materialize it first, or give the input the metadata "
-            f"{MISSING!r}, which makes it None",
+            f"{part_text(key, partition)} has no files: {why}"
+            + (
+                f". None for input {context.name!r} would say that it was made, and is empty: "
+                f"materialize it first, or give the input the metadata {MISSING!r}, which makes it None"
+                if optional
+                else ": materialize it first"
+            ),
             allow_retries=False,
         )
 

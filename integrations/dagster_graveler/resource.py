@@ -2,7 +2,7 @@
 
 import atexit
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
@@ -286,8 +286,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         ):
             return  # outputs after the publish wrote nothing
         mine = record is not None and record.owner == identity.owner and record.branch
-        view = self.repo().ref(mine or self.into)
-        old = [path for folder in folders for path in self._outputs(view, folder, context)]
+        old = self.outputs(context, folders, mine or "")
         if record is None and not old:
             return
         step = self.step(context)
@@ -297,13 +296,25 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         with step:  # joining without changes undoes the earlier work
             step.delete_many(path for path in old if step.exists(path))
 
-    def _outputs(self, view: Ref, folder: str, context: OutputContext) -> Iterator[str]:
-        """Yield the files of a folder that an IO manager has written for the asset."""
+    def outputs(
+        self, context: OutputContext, folders: Iterable[str], branch: str = ""
+    ) -> list[str]:
+        """Return the files of folders that an IO manager has written for the asset.
+
+        Args:
+            context: The context of the output.
+            folders: The folders.
+            branch: The branch; "" for the target.
+        """
+        view = self.repo().ref(branch or self.into)
         asset, output = context.asset_key.to_user_string(), f":{output_name(context)}"
-        for entry in view.entries(folder):
-            why = self.repo().runs.why(entry.path, view.commit.id)
-            if why.step.endswith(output) and why.made.metadata.get("dagster.asset") == asset:
-                yield entry.path
+
+        def is_own(path: str) -> bool:
+            why = self.repo().runs.why(path, view.commit.id)
+            return why.step.endswith(output) and why.made.metadata.get("dagster.asset") == asset
+
+        entries = (entry for folder in folders for entry in view.entries(folder))
+        return [entry.path for entry in entries if is_own(entry.path)]
 
     def extras(self, context: StepContext, name: str = "") -> dict[str, Any]:
         """Return the extras with which a Pipes program writes in a step of the run.

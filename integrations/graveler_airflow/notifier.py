@@ -89,9 +89,10 @@ class GravelerNotifier(BaseNotifier):
         mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}
         try:
             with hook.opened(self.repo, location) as repository:
+                runs = repository.runs
                 report = [
                     line
-                    for record in repository.runs.list()
+                    for record in runs.on_targets(runs.list())
                     if mine.items() <= record.metadata.items()
                     for line in _run_report(record, repository.name)
                 ]

@@ -90,6 +90,21 @@ CASES = {
         "has 9 nulls in 10 rows",
     ),
     "nulls of a CSV are in range": (RANGE, {"o/a.csv": csv(1, "", "NA", "NULL")}, ""),
+    "whole numbers of a CSV beyond 64 bits": (
+        checks.in_range("o/", "z", 0, 2**64),
+        {"o/a.csv": csv(5, 2**64, "", "1e3")},
+        "",
+    ),
+    "a whole number of a CSV just above its range": (
+        checks.in_range("o/", "z", 0, 2**64),
+        {"o/a.csv": csv(5, 2**64 + 1, "nan")},
+        "has 18446744073709551617, more than 18446744073709551616",
+    ),
+    "a whole number of a CSV just below its range": (
+        checks.in_range("o/", "z", -(10**35)),
+        {"o/a.csv.gz": gzip.compress(csv(-(10**35) - 1, "inf"))},
+        f"has -1{'0' * 34}1, less than",
+    ),
     "infinity of a CSV": (RANGE, {"o/a.csv": csv(1, "inf")}, "has inf, more than 9"),
     "range of texts that are digits in a CSV": (
         checks.in_range("o/", "z", "00501", "99950"),

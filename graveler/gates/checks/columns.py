@@ -21,12 +21,14 @@ from graveler.gates.checks.base import (
 )
 from graveler.gates.checks.tables import footer_of, table
 from graveler.gates.footers import Column, Files
-from graveler.gates.statistics import counts
+from graveler.gates.statistics import counts, kind_of
 from graveler.model import Entry
 from graveler.names import read_hour
 from graveler.reads.partitions import folder_values
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_EXACT: Final = 2.0**53
+"""Whole numbers below it are exact as floating-point numbers."""
 _WITH_NAN: Final = frozenset({"FLOAT", "DOUBLE", "Float16"})
 """Types whose bounds in a footer leave out NaN."""
 
@@ -42,8 +44,8 @@ def not_null(
 ) -> Rule:
     """No nulls in columns.
 
-    Fields of a CSV file that are empty, ``NA``, ``N/A`` or ``NULL`` are null. NaN is not null:
-    `in_range` refuses it. Cost: the footer of each Parquet file, and the column if the footer has
+    Fields of a CSV file that are empty, ``NA``, ``N/A``, ``n/a``, ``#N/A``, ``#N/A N/A``, ``#NA``,
+    ``NULL`` or ``null`` are null, also in quotes. NaN is not null: `in_range` refuses it. Cost: the footer of each Parquet file, and the column if the footer has
     no statistics. CSV files are read completely.
 
     Args:
@@ -322,6 +324,12 @@ def column_bounds(
     if times and stats is None and pa.types.is_string(values.type):
         found = [_time(value, name) for value in values.to_pylist()]
         return min(found, default=None), max(found, default=None), 0
+    if kind_of(entry) == "csv" and pa.types.is_floating(values.type):
+        large = pa.compute.greater_equal(pa.compute.abs(values), _EXACT)
+        if pa.compute.any(pa.compute.and_(large, pa.compute.is_finite(values))).as_py():
+            texts = table(files, entry, [name], text=True).column(name).drop_null().to_pylist()
+            exact = [number for number in map(Decimal, texts) if not number.is_nan()]
+            return min(exact), max(exact), len(texts) - len(exact)
     if text and not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
         values = table(files, entry, [name], text=True).column(name).drop_null()
     nans = 0

@@ -43,7 +43,7 @@ from dagster_graveler.materializations import (
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import NAMES, library_named, library_of
 from graveler.frames.library import MODES, TYPE
 from graveler.frames.rows import PartitionRows
@@ -165,8 +165,8 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         """Write `obj` in a step of the run; a retry replaces the work of the earlier try.
 
         In a run for several partitions `obj` is a mapping by partition key, or a frame if the
-        asset's metadata names a column in ``partition_expr``. None writes nothing, and removes the
-        files of the output that any earlier run has written. Outside a Dagster run, a run of its
+        asset's metadata names a column in ``partition_expr``. None, also of one partition in a mapping,
+        writes nothing, and removes the files of the output that any earlier run has written. Outside a Dagster run, a run of its
         own publishes the value at once.
         """
         if not is_in_run(context):
@@ -176,9 +176,12 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             folders = self._folders(context).values() if context.has_asset_key else ()
             self.graveler.undo(context, folders)
             return
-        values = self._by_folder(context, obj)
+        values = dict(self._by_folder(context, obj))
+        empty = [values.pop(key)[0] for key, (_, value) in [*values.items()] if value is None]
         handlers = {key: self._writer(context, value) for key, (_, value) in values.items()}
         with self.graveler.step(context) as step:
+            gone = self.graveler.outputs(context, empty, step.run.branch) if empty else ()
+            step.delete_many(path for path in gone if step.exists(path))
             for key, (folder, value) in values.items():
                 handlers[key].write(step, self._table(folder, context), value)
             # this listing is not an input of the run
@@ -251,7 +254,12 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             if kind is not Any and writer != PickleHandler.name:
                 raise unknown_type(f"argument {context.name!r}", kind)
             handler = self._named(writer or self.load_as, folder)
-        value = handler.read(view, table, kind)
+        try:
+            value = handler.read(view, table, kind)
+        except ObjectNotFoundError:
+            if is_in_run(context) and context.has_asset_key:
+                check_none(self.graveler, context, partition, optional=False)
+            raise
         if is_in_run(context):
             keep_input(context, value)
         return handler, value

@@ -117,11 +117,13 @@ def _explained(
         return error
     if record.attempt != run.attempt or record.state in _LIVE:
         return error
-    opener = str(value.get(_OPENED_BY, "")) if isinstance(value, Mapping) else ""
+    packed = value if isinstance(value, Mapping) else {}
+    opener = packed.get(_OPENED_BY) or "the task that opens it"
+    dag = f" of DAG {packed[_DAG]!r}" if packed.get(_DAG) else ""
     return FencedError(
         f"attempt {run.attempt} of run {run.key!r} is over, the run is {record.state} "
-        f"({record.reason or 'no reason given'}): clear {opener or 'the task that opens it'!r} as "
-        "well, which opens the next attempt; clearing tasks without 'only failed' does"
+        f"({record.reason or 'no reason given'}): clear {opener!r}{dag} as well, which opens the next "
+        "attempt; clearing tasks of that DAG without 'only failed' does"
     )
 
 

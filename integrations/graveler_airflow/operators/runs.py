@@ -405,7 +405,9 @@ class GravelerCloseRunOperator(GravelerRunOperator):
             )
         elif record.state in _UNPUBLISHED:
             skipped = bool(unsuccessful) and {*unsuccessful.values()} <= {*NO_PART}
-            raise (AirflowSkipException if skipped else AirflowFailException)(_unpublished(record))
+            raise (AirflowSkipException if skipped else AirflowFailException)(
+                _unpublished(record, run.on_target)
+            )
         return str(record.state)
 
     def _unsuccessful(self, context: Context) -> dict[str, str]:
@@ -444,12 +446,12 @@ class GravelerCloseRunOperator(GravelerRunOperator):
         return f" ({reason})" if reason else ""
 
 
-def _unpublished(record: RunRecord) -> str:
+def _unpublished(record: RunRecord, on_target: str) -> str:
     """Return the state of a run that is not published, and the way out."""
     what = f"run {record.key!r} is not published: it is {record.state}"
     if record.state is RunState.PARKED:
         what += f" on branch {record.branch}"
-    state = f"{what} ({record.reason}): {record.into} did not move, {record.on_target}"
+    state = f"{what} ({record.reason}): {record.into} did not move, {on_target}"
     return f"{state}; {way_out(record)}"
 
 

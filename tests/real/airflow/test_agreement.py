@@ -32,6 +32,18 @@ def test_a_merge_after_a_rollback_does_not_publish_nothing(results):
     assert main == []
 
 
+@pytest.mark.parametrize("how", ["rolled back", "undone"])
+def test_the_end_of_a_run_says_what_its_target_has_now(results, how):
+    _, message = results[f"{how}, closed"]
+    assert "main did not move, main has nothing of it; " in message
+
+
+def test_a_child_cleared_alone_names_the_dag_to_clear(results):
+    kind, message = results["a child cleared alone"]
+    assert kind == "AirflowFailException"
+    assert "clear 'open_run' of DAG 'by-hand' as well, which opens the next attempt" in message
+
+
 def test_what_an_earlier_publish_left_on_the_target_is_found(results):
     assert results["published before"] == ["published", ["a", "c"]]
     assert results["only the merge again"] == ["published", ["a", "c"]]

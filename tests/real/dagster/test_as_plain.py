@@ -16,13 +16,14 @@ DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-04")
 BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 KEEPS = [True]
+EMPTY: set[str] = set()
 
 with warnings.catch_warnings():  # backfill policies are in beta
     warnings.simplefilter("ignore", dg.BetaWarning)
 
     @dg.asset(partitions_def=ABC, backfill_policy=dg.BackfillPolicy.single_run())
     def kept(context: dg.AssetExecutionContext):
-        whole = {key: key for key in context.partition_keys}
+        whole = {key: None if key in EMPTY else key for key in context.partition_keys}
         return (whole if len(whole) > 1 else "one") if KEEPS[0] else None
 
 
@@ -42,6 +43,19 @@ def run(resource, instance):
 
 def on_main(repo):
     return [entry.path for entry in repo.ref("main").entries()]
+
+
+def test_none_of_one_partition_removes_its_file_alone(repo, run):
+    KEEPS[0] = True
+    whole = dict(zip(RANGE, ("a", "c"), strict=True))
+    run([kept], tags=whole)
+    EMPTY.update("bc")
+    run([kept], tags=whole)
+    assert on_main(repo) == ["kept/a/data"]
+    EMPTY.update("a")
+    run([kept], tags=dict(zip(RANGE, ("a", "b"), strict=True)))
+    assert on_main(repo) == []
+    EMPTY.clear()
 
 
 @pytest.mark.parametrize("writer", ["the same key", "a range"])
@@ -289,6 +303,27 @@ def test_a_day_before_that_was_rolled_back_is_not_none(repo, run):
     run([totals(str | None)], "2013-01-01")
     run([totals(str | None)], "2013-01-02")
     assert [repo.ref("main").get(path) for path in on_main(repo)] == [b"1", b"11"]
+
+
+def test_a_lost_value_is_refused_by_the_run_that_made_it(repo, run):
+    @dg.asset(partitions_def=DAYS)
+    def first() -> str:
+        return "1"
+
+    @dg.asset(partitions_def=DAYS, ins={"first": dg.AssetIn(partition_mapping=BEFORE)})
+    def after(first: str) -> str:
+        return first
+
+    run([first], "2013-01-01")
+    repo.revert("main", on="main")
+    spec = dg.AssetSpec("first", partitions_def=DAYS)
+    failed = run([spec, after], "2013-01-02", raise_on_error=False)
+    (event,) = failed.get_step_failure_events()
+    said = str(event.event_specific_data)
+    assert (
+        "first (2013-01-01) has no files: 'dagster graveler_job 2013-01-01', which made it" in said
+    )
+    assert "is not published: materialize it first" in said
 
 
 def test_a_day_before_may_be_missing_if_the_input_says_so(repo, run):

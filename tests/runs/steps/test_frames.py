@@ -1,6 +1,7 @@
 """Data frames in memory are read and written by one pair of methods."""
 
 import sys
+from decimal import Decimal
 
 import pandas as pd
 import polars as pl
@@ -66,6 +67,28 @@ def test_appended_frames_are_read_as_one(step):
     for frame in WRITTEN:
         step.write(frame, "flights/")
     assert len(step.read("flights/", pd.DataFrame)) == 2 * len(WRITTEN)
+
+
+def test_tables_of_other_widths_and_fields_are_read_as_one(step):
+    inner = [pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.string(), nullable=False)]
+    few, many = pa.struct(inner[:1]), pa.struct(inner)
+    for number, (whole, struct) in enumerate([(pa.int32(), few), (pa.int64(), many)]):
+        row = {"a": number, "b": "x"}
+        columns = {
+            "n": pa.array([number], whole),
+            "s": pa.array([row], struct),
+            "l": pa.array([[row]], pa.list_(struct)),
+            "m": pa.array([[("k", row)]], pa.map_(pa.string(), struct)),
+        }
+        step.write(pa.table(columns), "t/")
+    step.write(pa.table({"n": pa.array([Decimal("2.5")], pa.decimal128(5, 1))}), "t/")
+    for kind in ("pyarrow", "pandas", "polars"):
+        step.read("t/", kind)
+    rows = sorted(step.read("t/", "pyarrow").to_pylist(), key=lambda row: row["n"])
+    assert [row["n"] for row in rows] == [0, 1, Decimal("2.5")]
+    assert [row["s"] for row in rows] == [{"a": 0, "b": None}, {"a": 1, "b": "x"}, None]
+    assert rows[0]["l"] == [{"a": 0, "b": None}]
+    assert rows[0]["m"] == [("k", {"a": 0, "b": None})]
 
 
 def test_overwriting_replaces_the_folder(step):

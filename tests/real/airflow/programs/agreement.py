@@ -54,6 +54,16 @@ with graveler.open(folder, create=True) as lake:
     d.repo.runs.rollback("rolled-back r1")
     d.open()
     results["rolled back"] = [d.merge(), d.paths()]
+    results["rolled back, closed"] = d.close()
+
+    d = play("undone")
+    d.open()
+    d.write("first", "a")
+    d.merge()
+    d.repo.undo("main")
+    d.clear("first")
+    d.open()
+    results["undone, closed"] = d.close()
 
     d = play("stands")
     d.open()
@@ -73,6 +83,10 @@ with graveler.open(folder, create=True) as lake:
     d.write("first", "a")
     d.states["never"] = "success"
     results["marked success"] = d.merge()
+
+    child = Played(d.repo, "child", "c1")
+    child.handle = d.handle
+    results["a child cleared alone"] = child.outcome(lambda: child.write("load", "b"))
 
     d = play("failed-by-hand")
     d.open()
