@@ -139,8 +139,7 @@ def check_merged(
         return
     ours, theirs = (tables_outside(stores, *pair) for pair in ((source, dest), (dest, source)))
     if not settled:
-        whole = sorted(folder for folder, hashes in ours.items() if _OVERWRITTEN in hashes)
-        _check_overwritten(stores, whole, source, dest, tree)
+        _check_overwritten(stores, ours, source, dest, tree)
     for folder in sorted({*ours, *theirs}):
         some, others = ({*tables.get(folder, ())} - {_OVERWRITTEN} for tables in (ours, theirs))
         if not (some or others):
@@ -155,9 +154,10 @@ def check_merged(
 
 
 def _check_overwritten(
-    stores: Stores, folders: Sequence[str], source: Commit, dest: Commit, tree: str
+    stores: Stores, tables: Tables, source: Commit, dest: Commit, tree: str
 ) -> None:
     """Refuse a result in which overwritten folders have files that the source does not have."""
+    folders = sorted(folder for folder, hashes in tables.items() if _OVERWRITTEN in hashes)
     conflicts = []
     for folder in folders:
         prefix = folder.encode()
@@ -178,20 +178,32 @@ def _check_overwritten(
         )
 
 
-def check_picked(stores: Stores, base: Commit, source: Commit, dest: Commit, tree: str) -> Tables:
+def check_picked(  # noqa: PLR0913 - the sides and the result
+    stores: Stores,
+    base: Commit,
+    source: Commit,
+    dest: Commit,
+    tree: str,
+    *,
+    settled: bool = False,
+) -> Tables:
     """Return the tables that a commit has written, after a comparison with the head it is picked onto.
 
     Args:
         stores: The repository.
-        base: The parent with which the commit is compared.
-        source: The commit.
+        base: The parent with which the commit is compared; for a revert, the commit.
+        source: The commit; for a revert, the parent.
         dest: The head that it is picked onto.
         tree: Metarange id of the result.
+        settled: Whether a strategy decides about conflicts.
 
     Raises:
         SchemaChangedError: A table would become unreadable.
+        MergeConflictError: The commit overwrites a folder in which the head has other files.
     """
     found = tables_outside(stores, source, base)
+    if not settled:
+        _check_overwritten(stores, found, source, dest, tree)
     for folder in sorted({*found, *tables_outside(stores, dest, source)}):
         prefix = folder.encode()
         if next(diff(stores.ranges, base.metarange, source.metarange, prefix=prefix), None):

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Final
 
 from graveler.committed import same_records
-from graveler.errors import InvalidInputError, NoChangesError
+from graveler.errors import InvalidInputError, NoChangesError, SchemaChangedError
 from graveler.model import REVERT, BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.publishing.tables import check_picked, noted
@@ -72,6 +72,7 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
         ProtectedBranchError: The branch accepts no reverts.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
+        SchemaChangedError: A table would become unreadable.
     """
     commit = pick.commit
     before = _parent(stores, pick, "revert", on=name)
@@ -196,7 +197,14 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
         same = all(same_records(stores.ranges, *pair) for pair in pairs)
         if same and not pick.allow_empty:
             raise NoChangesError(f"{what}: it would change nothing")
-        tables = {} if returns else check_picked(stores, base, source, tip.head, tree)
+        try:
+            tables = check_picked(
+                stores, base, source, tip.head, tree, settled=pick.strategy is not None
+            )
+        except SchemaChangedError as error:
+            if not returns:
+                raise
+            raise SchemaChangedError(f"{what}: {error}; or revert what came later first") from error
         said = noted(spec, tables)
         made = make_commit(stores, tree=tree, parents=(tip.head,), spec=said, claims=claims)
         return tip.at(made)

@@ -5,7 +5,9 @@ the end the branch is published: it is merged into the target, again after each 
 transaction is dropped. The reaper of runs drops a transaction whose driver died, when its lease is over.
 
 Files that two transactions append do not conflict. Paths that a transaction has replaced, or found
-missing, must not have changed when it lands. They are compared with each head that it may land on.
+missing, must not have changed when it lands. They are compared with each head that it may land on. Every
+landing compares the folders in which a write has left files. A transaction compares more: partitions in
+other spellings, an overwrite without rows, and files that a compaction has combined.
 """
 
 import logging

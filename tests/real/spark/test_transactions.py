@@ -156,6 +156,21 @@ def test_a_replaced_partition_is_compared_in_all_its_spellings(repo, lake, days)
         race()
 
 
+def test_an_overwrite_without_rows_is_compared_too(repo, lake, days):
+    load(lake, days((0, "a")))
+
+    def race():
+        with lake.transaction("main", message="outer") as outer:
+            none = days((1, "a")).where("id > 1")
+            static = {"mode": "overwrite", "partition_overwrite": "static"}
+            assert outer.write(none, "t/", partition_by=["dt"], **static) == []
+            load(lake, days((2, "b")))
+
+    with pytest.raises(MergeConflictError, match="'t/dt=b/part-"):
+        race()
+    assert published(repo)[0] == "load"
+
+
 def test_partitions_are_overwritten_side_by_side(repo, lake, days):
     load(lake, days((0, "a"), (0, "b")))
     with lake.transaction("main", message="outer") as outer:

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from graveler.config import load_config, write_default_config
-from graveler.errors import SchemaChangedError
+from graveler.errors import MergeConflictError, SchemaChangedError
 from graveler.lake.factory import connect
 from graveler.process import Inline
-from graveler.reads.schemas import PARTITIONS, SCHEMA, fits
+from graveler.reads.schemas import OVERWRITES, PARTITIONS, SCHEMA, WHOLE, fits
 from graveler.runs import RunState
 from tests.harness.statements import observe
 
@@ -194,6 +194,52 @@ def test_picked_tables_are_known_at_a_merge(repo):
     with pytest.raises(SchemaChangedError, match="'x' is string"):
         repo.merge("pick-two", into="main")
     assert paths(repo.branch("pick-two")) == ["t/two.parquet"]
+
+
+def overwrite(view, path, columns, gone=""):
+    """Overwrite a table as Spark's writer does."""
+    view.put(path, path.encode(), metadata={SCHEMA: text(columns), OVERWRITES: WHOLE})
+    if gone:
+        view.delete(gone)
+
+
+@pytest.mark.parametrize("how", ["revert", "rollback"])
+def test_what_a_revert_restores_is_compared_with_its_head(repo, how):
+    with repo.run("old") as run:
+        spark(run, "t/a.parquet", INT)
+    with repo.run("new") as run:
+        overwrite(run, "t/b.parquet", TEXT, gone="t/a.parquet")
+    new = repo.commit("main")
+    with repo.run("later") as run:
+        spark(run, "t/c.parquet", TEXT)
+    undo = {
+        "revert": lambda: repo.revert(new, on="main"),
+        "rollback": lambda: repo.runs.rollback("new"),
+    }[how]
+    head = repo.commit("main")
+    said = r"'x' is int in 't/a\.parquet', which is new, and string in .* or revert .* first"
+    with pytest.raises(SchemaChangedError, match=said):
+        undo()
+    assert repo.commit("main") == head
+    repo.runs.rollback("later")
+    undo()
+    assert paths(repo.branch("main")) == ["t/a.parquet"]
+
+
+@pytest.mark.parametrize("strategy", [None, "source-wins"])
+def test_a_picked_overwrite_is_compared_with_its_head(repo, strategy):
+    one, two = (repo.create_branch(name) for name in ("one", "two"))
+    spark(one, "t/a.parquet", INT)
+    one.commit("rows")
+    overwrite(two, "t/b.parquet", INT)
+    picked = two.commit("overwrite")
+    if strategy is None:
+        with pytest.raises(MergeConflictError, match=r"overwrites folders .*'t/a\.parquet'"):
+            repo.cherry_pick(picked, onto="one")
+        one.delete("t/a.parquet")
+        one.commit("none")
+    repo.cherry_pick(picked, onto="one", strategy=strategy)
+    assert "t/b.parquet" in paths(one)
 
 
 def test_a_publish_is_compared_with_its_head(repo, pair):
