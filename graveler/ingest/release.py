@@ -34,6 +34,7 @@ from graveler.ingest.taking import Taking
 from graveler.ingest.unpublished import INGEST, IngestBranch, published_by
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, land, make_commit
+from graveler.publishing.tables import Watch
 from graveler.reads.changes import diff_commits
 from graveler.refs import is_ancestor, move, remove
 from graveler.repository import commits
@@ -75,6 +76,7 @@ class Releases:
         Raises:
             GateFailedError: A gate still refuses it; it stays in quarantine.
             MergeConflictError: The target has changed the same paths differently; it stays.
+            SchemaChangedError: A table would become unreadable; it stays.
             NotFoundError: No such quarantine.
             RefNotFoundError: Its branch was deleted.
         """
@@ -260,7 +262,10 @@ class Releases:
         if conflicts:
             shown = describe(stores, sorted(conflicts)[:_SHOWN], source=head, dest=target)
             raise conflict_error(f"release of {quarantine.name}", shown, len(conflicts))
-        return apply(stores.ranges, tree, sorted(chosen), stores.splitting).metarange, equal
+        tables = Watch()
+        made = apply(stores.ranges, tree, tables.of(sorted(chosen)), stores.splitting).metarange
+        tables.check(stores, target, made)
+        return made, equal
 
     def _close(self, name: str, head: str) -> BranchRecord | None:
         """Refuse further writes if the branch is still at `head`."""

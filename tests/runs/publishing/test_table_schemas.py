@@ -108,7 +108,7 @@ def pair(request):
 
 
 def paths(view):
-    return [entry.path for entry in view.list() if entry.path.startswith("t/")]
+    return [entry.path for entry in view.entries("t/")]
 
 
 def test_a_commit_is_compared_with_its_head(repo, pair):
@@ -224,6 +224,23 @@ def test_what_a_revert_restores_is_compared_with_its_head(repo, how):
     repo.runs.rollback("later")
     undo()
     assert paths(repo.branch("main")) == ["t/a.parquet"]
+
+
+def test_a_release_is_compared_with_its_target(repo):
+    ingestion = repo.ingestion(on_refusal="quarantine")
+    spark(ingestion.branch, "t/a.parquet", INT)
+    ingestion.tick("2013-01-01T05:00Z")
+    ingestion.branch.put("t/a.parquet", b"again", metadata={SCHEMA: text(INT)})
+    with repo.run("new") as run:
+        overwrite(run, "t/b.parquet", TEXT, gone="t/a.parquet")
+    (name,) = ingestion.tick("2013-01-01T06:00Z").quarantined
+    head = repo.commit("main")
+    with pytest.raises(SchemaChangedError, match=r"'x' is int in 't/a\.parquet', which is new"):
+        ingestion.release(name, strategy="source-wins")
+    assert repo.commit("main") == head
+    assert [kept.name for kept in ingestion.quarantined()] == [name]
+    ingestion.release(name, strategy="dest-wins")
+    assert paths(repo.ref("main")) == ["t/b.parquet"]
 
 
 @pytest.mark.parametrize("strategy", [None, "source-wins"])
