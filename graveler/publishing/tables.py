@@ -178,7 +178,7 @@ def _check_overwritten(
         )
 
 
-def check_picked(  # noqa: PLR0913 - the sides and the result
+def check_picked(
     stores: Stores,
     base: Commit,
     source: Commit,
