@@ -70,22 +70,20 @@ def _loosened(table: "pa.Table", decimals: Collection[str]) -> "pa.Table":
     """
     import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
 
-    def loose(field: "pa.Field") -> "pa.Field":
+    def loose(field: "pa.Field", *, decimal: bool = False) -> "pa.Field":
         kind = field.type
-        if field.name in decimals and pa.types.is_integer(kind):
+        if decimal and pa.types.is_integer(kind):
             kind = pa.decimal128(_DIGITS[kind.bit_width], 0)
         elif pa.types.is_struct(kind):
-            kind = pa.struct([inner(each) for each in kind])
+            kind = pa.struct([loose(each) for each in kind])
         elif pa.types.is_list(kind):
-            kind = pa.list_(inner(kind.value_field))
+            kind = pa.list_(loose(kind.value_field))
         elif pa.types.is_map(kind):
-            kind = pa.map_(kind.key_field, inner(kind.item_field))
+            kind = pa.map_(kind.key_field, loose(kind.item_field))
         return field.with_type(kind).with_nullable(True)
 
-    def inner(field: "pa.Field") -> "pa.Field":
-        return loose(field) if field.name not in decimals else field.with_nullable(True)
-
-    return table.cast(pa.schema(map(loose, table.schema), table.schema.metadata))
+    fields = [loose(field, decimal=field.name in decimals) for field in table.schema]
+    return table.cast(pa.schema(fields, table.schema.metadata))
 
 
 def _number_columns(paths: Sequence[Mapping[str, str | None]]) -> frozenset[str]:

@@ -45,8 +45,9 @@ def not_null(
     """No nulls in columns.
 
     Fields of a CSV file that are empty, ``NA``, ``N/A``, ``n/a``, ``#N/A``, ``#N/A N/A``, ``#NA``,
-    ``NULL`` or ``null`` are null, also in quotes. NaN is not null: `in_range` refuses it. Cost: the footer of each Parquet file, and the column if the footer has
-    no statistics. CSV files are read completely.
+    ``NULL`` or ``null`` are null, also in quotes. NaN is not null: `in_range` refuses it. Cost: the
+    footer of each Parquet file, and the column if the footer has no statistics. CSV files are read
+    completely.
 
     Args:
         prefix: Start of the paths.

@@ -165,9 +165,9 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         """Write `obj` in a step of the run; a retry replaces the work of the earlier try.
 
         In a run for several partitions `obj` is a mapping by partition key, or a frame if the
-        asset's metadata names a column in ``partition_expr``. None, also of one partition in a mapping,
-        writes nothing, and removes the files of the output that any earlier run has written. Outside a Dagster run, a run of its
-        own publishes the value at once.
+        asset's metadata names a column in ``partition_expr``. None, also of one partition in a
+        mapping, writes nothing, and removes the files of the output that any earlier run has
+        written. Outside a Dagster run, a run of its own publishes the value at once.
         """
         if not is_in_run(context):
             self._publish(context, obj)

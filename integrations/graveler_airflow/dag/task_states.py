@@ -180,7 +180,13 @@ def _check_complete(context: "Context", run: Run, work: Container[str]) -> None:
     tasks, joins = TaskStates(context), run.last_joins()
     states = {step: tasks.of_step(step, commit.metadata) for step, commit in joins.items()}
     # a user may mark a task as failed after it has succeeded, and clear only tasks after it
-    seen = {name: state for name, state in tasks.unsuccessful().items() if is_one_of(name, work)}
+    index = context["ti"].map_index
+    own = f"[{index}]" if index is not None and index >= 0 else ""  # each mapped group has its run
+    seen = {
+        name: state
+        for name, state in tasks.unsuccessful().items()
+        if is_one_of(name, work) and name.endswith(own)
+    }
     failed = {name: state for name, state in (states | seen).items() if state in _FAILED}
     if failed:
         raise RunStateError(

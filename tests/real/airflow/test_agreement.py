@@ -68,6 +68,10 @@ def test_nothing_is_published_while_a_task_has_failed(results, when, tasks, main
     assert paths == main
 
 
+def test_a_failure_in_another_mapped_group_stops_no_merge(results):
+    assert results["another group failed"] == ["published", ["b"]]
+
+
 def test_a_failed_task_that_is_marked_again_decides(results):
     assert results["marked skipped"] == ["published", ["b"]]
     (kind, message), main = results["cleared, marked success"]

@@ -107,6 +107,12 @@ with graveler.open(folder, create=True) as lake:
     d.states["part_0"] = "success"
     results["cleared, marked success"] = [d.merge(), d.paths()]
 
+    d = play("groups")
+    d.open()
+    d.write("first", "b", index=1)
+    d.states["first_0"] = "failed"
+    results["another group failed"] = d.merge(index=1)
+
     d = play("parked")
     d.open()
     d.write("first", "a")

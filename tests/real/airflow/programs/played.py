@@ -114,10 +114,10 @@ class Played:
         for name in names:
             self.states[name] = None
 
-    def merge(self):
+    def merge(self, index=-1):
         task = GravelerPublishRunOperator(task_id="merge", run=self.handle)
         task.work = [*self.dag.task_dict]
-        return self.outcome(lambda: task.execute(self.context("merge")))
+        return self.outcome(lambda: task.execute(self.context("merge", index)))
 
     def close(self):
         closing = GravelerCloseRunOperator(task_id="close_run", run=self.handle)
