@@ -188,7 +188,8 @@ def check_none(
         graveler: The repository.
         context: The context of the input.
         partition: The partition.
-        optional: Whether it would be None, if it was made and is empty.
+        optional: Whether it would be None, if it was made and is empty. Otherwise only a lost one is
+            refused here.
 
     Raises:
         Failure: Dagster shows no materialization, or one that the target has lost.
@@ -205,7 +206,7 @@ def check_none(
     if lost and record is not None:
         (present,) = repository.runs.on_targets([record])
         lost = not (record.live or present.published)
-    if lost or not exists:
+    if lost or (optional and not exists):
         why = (
             f"{one.run!r}, which made it, is not published" if one and lost else "it was never made"
         )
