@@ -40,6 +40,7 @@ class WebHdfs:
         self.authority = urlsplit(address).netloc
         self.token = token
         self.root = root
+        self.headers: dict[str, str] = {}
         self.connection = http.client.HTTPConnection(self.authority, timeout=120)
 
     def target(self, path: str, op: str, **query: object) -> str:
@@ -55,7 +56,9 @@ class WebHdfs:
         chunked: bool = False,
     ) -> Reply:
         """Send one request to an HTTP path, and return the answer."""
-        self.connection.request(method, target, body, headers or {}, encode_chunked=chunked)
+        self.connection.request(
+            method, target, body, self.headers | (headers or {}), encode_chunked=chunked
+        )
         got = self.connection.getresponse()
         return Reply(got.status, dict(got.getheaders()), got.read(), got.reason)
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -16,11 +17,11 @@ from graveler.cli.verb import verb
 from graveler.config import environment
 
 if TYPE_CHECKING:
-    from graveler.gateway import Gateway
+    from graveler.server import Server
 
 _VARIABLE: Final = "GRAVELER_GATEWAY_TOKEN"
 _LOOK_SECONDS: Final = 0.2
-_CUT_SECONDS: Final = 5.0
+_GRACE_SECONDS: Final = 8.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -59,16 +60,16 @@ def _gateway(  # noqa: PLR0913 - the choices of a server
 ) -> None:
     """Serve the lake to Spark and other Hadoop clients, as webhdfs://HOST:PORT/REPO/REF/PATH.
 
-    It runs until Ctrl-C or SIGTERM. The first one lets active requests end; a second one ends it
-    at once.
+    It runs until Ctrl-C or SIGTERM. The first one lets active requests end for 8 seconds; a second
+    one ends it at once.
     """
-    from graveler.gateway import Gateway  # noqa: PLC0415 - only when a verb needs it
+    from graveler.server import Server  # noqa: PLC0415 - only when a verb needs it
 
     if place:
         session.options = replace(session.options, lake=place)
     given = _token(token, token_file)
     with _stopped() as stops:
-        gateway = Gateway(
+        gateway = Server(
             session.lake,
             host=host,
             port=port,
@@ -89,7 +90,7 @@ def _token(given: str, file: Path | None) -> str:
     return given or environment(_VARIABLE) or ""
 
 
-def _announce(session: Session, gateway: "Gateway", *, made: bool) -> None:
+def _announce(session: Session, gateway: "Server", *, made: bool) -> None:
     shape: dict[str, Any] = {"address": gateway.address}
     lines = [gateway.address]
     if made:
@@ -99,12 +100,12 @@ def _announce(session: Session, gateway: "Gateway", *, made: bool) -> None:
     session.out.flush()
 
 
-def _close(gateway: "Gateway", now: Event) -> None:
-    while not now.is_set():
+def _close(gateway: "Server", now: Event) -> None:
+    end = monotonic() + _GRACE_SECONDS
+    while not now.is_set() and monotonic() < end:
         if gateway.close(seconds=_LOOK_SECONDS):
             return
     gateway.cut()
-    gateway.close(seconds=_CUT_SECONDS)
 
 
 @contextmanager

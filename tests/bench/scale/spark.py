@@ -21,9 +21,9 @@ from urllib.request import urlopen
 import graveler
 from graveler import spark as gs
 from graveler.committed.splitting import DEFAULT
-from graveler.gateway import Gateway
 from graveler.lake import Repository
 from graveler.model import Commit
+from graveler.server import Server
 from graveler.spark.options import Request
 from graveler.spark.trees import TreeReader
 from graveler.testing.world import link_unseen
@@ -335,7 +335,7 @@ def gateway(place: Place) -> list[Result]:
 
 def _serve(folder: Path, say: Connection) -> None:
     """Serve a lake until the other end of the pipe is closed."""
-    with graveler.open(folder) as lake, Gateway(lake) as server:
+    with graveler.open(folder) as lake, Server(lake) as server:
         say.send((server.address, server.token))
         with suppress(EOFError):
             say.recv()

@@ -8,7 +8,7 @@ import pytest
 
 import graveler
 from graveler.config import program_environment
-from graveler.gateway import Gateway, spark_settings
+from graveler.server import Server, spark_settings
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".venv-delta/bin/python"
@@ -49,7 +49,7 @@ def lake(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gateway(lake):
-    with Gateway(lake) as opened:
+    with Server(lake) as opened:
         yield opened
 
 

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import graveler
 from graveler.config import program_environment
-from graveler.gateway import Gateway, spark_settings
+from graveler.server import Server, spark_settings
 from graveler.spark.java import find_java
 
 STATEMENTS = """
@@ -27,7 +27,7 @@ def gateway(branch, spark):
     """A gateway of the branch's lake, with its token in Spark's settings."""
 
     location = branch.repository.location
-    with graveler.open(location) as lake, Gateway(lake, commit_on_success=True) as opened:
+    with graveler.open(location) as lake, Server(lake, commit_on_success=True) as opened:
         for name, value in spark_settings(opened.address, opened.token).items():
             spark.conf.set(name.removeprefix("spark.hadoop."), value)
         yield opened

@@ -4,15 +4,15 @@ import socket
 
 import pytest
 
-from graveler.gateway import Gateway
-from tests.gateway.conftest import TOKEN
+from graveler.server import Server
+from tests.server.conftest import TOKEN
 
 
 @pytest.fixture
 def connect(client, monkeypatch):
     """Opens connections to the gateway, which gives strangers little time and room."""
-    monkeypatch.setattr("graveler.gateway.handler._ADMISSION_SECONDS", 0.3)
-    monkeypatch.setattr("graveler.gateway.handler._PROGRESS_SECONDS", 0.3)
+    monkeypatch.setattr("graveler.server.connection._ADMISSION_SECONDS", 0.3)
+    monkeypatch.setattr("graveler.server.connection._PROGRESS_SECONDS", 0.3)
     host, _, port = client.authority.partition(":")
     opened = []
 
@@ -44,9 +44,9 @@ def answer_of(connection):
         b"",
         b"G",
         b"GET / HTTP/1.1\r\nHost: x\r\n",
-        b"POST /token HTTP/1.1\r\nContent-Length: 100\r\n\r\n",
-        b"POST /token HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST /token HTTP/1.1\r\nContent-Length: 100\r\n\r\nclient_secret=",
+        b"POST /token HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
+        b"POST /token HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /token HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nclient_secret=",
     ],
 )
 def test_a_stranger_that_does_not_go_on_is_cut(connect, data):
@@ -55,7 +55,10 @@ def test_a_stranger_that_does_not_go_on_is_cut(connect, data):
 
 def test_a_stranger_that_sends_one_byte_at_a_time_is_cut(connect, client, dev):
     dev.put("a", b"hello")
-    for head in (b"GET / HTTP/1.1\r\nX: ", b"POST /token HTTP/1.1\r\nContent-Length: 4000\r\n\r\n"):
+    for head in (
+        b"GET / HTTP/1.1\r\nX: ",
+        b"POST /token HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n",
+    ):
         connection = connect(head)
         connection.settimeout(0.02)
         sent = 0
@@ -73,20 +76,22 @@ def test_a_stranger_that_sends_one_byte_at_a_time_is_cut(connect, client, dev):
 
 
 def test_many_strangers_keep_no_one_out(connect, client, dev, monkeypatch):
-    monkeypatch.setattr("graveler.gateway.handler._ADMISSION_SECONDS", 600)
-    monkeypatch.setattr("graveler.gateway.server._MOST_STRANGERS", 4)
+    monkeypatch.setattr("graveler.server.connection._ADMISSION_SECONDS", 600)
+    monkeypatch.setattr("graveler.server.connections._MOST_STRANGERS", 4)
     dev.put("a", b"hello")
-    strangers = [connect(b"POST /token HTTP/1.1\r\nContent-Length: 9\r\n\r\n") for _ in range(20)]
+    strangers = [
+        connect(b"POST /token HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n") for _ in range(20)
+    ]
     assert client.open("/a").body == b"hello"
     assert answer_of(strangers[0]) == b""
 
 
 def test_strangers_do_not_keep_the_gateway_open(lake, dev, monkeypatch):
-    monkeypatch.setattr("graveler.gateway.handler._ADMISSION_SECONDS", 600)
-    gateway = Gateway(lake, token=TOKEN)
+    monkeypatch.setattr("graveler.server.connection._ADMISSION_SECONDS", 600)
+    gateway = Server(lake, token=TOKEN)
     host, _, port = gateway.address.removeprefix("webhdfs://").strip("/").partition(":")
     with socket.create_connection((host, int(port)), timeout=120) as connection:
-        connection.sendall(b"POST /token HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+        connection.sendall(b"POST /token HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
         with socket.create_connection((host, int(port)), timeout=120) as other:
             other.sendall(b"NONSENSE\r\n\r\n")
             assert other.recv(100)

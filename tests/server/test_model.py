@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from graveler.gateway import Gateway
-from graveler.gateway.memory import is_working
+from graveler.server import Server
+from graveler.server.webhdfs.memory import is_working
 from graveler.testing import World
 from tests.harness.webhdfs import WebHdfs
 
@@ -123,7 +123,7 @@ class Hdfs(RuleBasedStateMachine):
         super().__init__()
         self.lake = World().open()
         self.branch = self.lake.create_repository("flights").create_branch("dev")
-        self.gateway = Gateway(self.lake, token=TOKEN)
+        self.gateway = Server(self.lake, token=TOKEN)
         self.client = WebHdfs(self.gateway.address, TOKEN, "/flights/dev")
         self.model = Model()
 

@@ -3,7 +3,7 @@
 Hadoop's client throws an exception of that class, with the message, so that Spark shows it.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from graveler.errors import (
     AlreadyExistsError,
@@ -14,7 +14,9 @@ from graveler.errors import (
     PermissionDeniedError,
     ProtectedBranchError,
     RetryableError,
+    StorageFullError,
 )
+from graveler.server.messages import Answer, HttpError
 
 ACCESS: Final = "org.apache.hadoop.security.AccessControlException"
 ARGUMENT: Final = "java.lang.IllegalArgumentException"
@@ -28,6 +30,8 @@ UNSUPPORTED: Final = "java.lang.UnsupportedOperationException"
 
 _STATUS: Final = {ARGUMENT: 400, UNSUPPORTED: 400, NOT_FOUND: 404, RETRY: 503}
 _OTHER_STATUS: Final = 403
+_FULL_STATUS: Final = 507
+_BY_STATUS: Final = {400: ARGUMENT, 401: ACCESS, 403: ACCESS, 404: NOT_FOUND, 501: UNSUPPORTED}
 
 _CLASSES: Final[tuple[tuple[type[GravelerError], str], ...]] = (
     (NotFoundError, NOT_FOUND),
@@ -40,34 +44,37 @@ _CLASSES: Final[tuple[tuple[type[GravelerError], str], ...]] = (
 )
 
 
-class RemoteError(Exception):
+class RemoteError(HttpError):
     """An error that the client throws again.
 
     Attributes:
         java_class: Name of the exception's class.
-        status: Status of the answer.
     """
 
     def __init__(self, java_class: str, message: str, status: int = 0) -> None:
-        super().__init__(message)
+        super().__init__(status or _STATUS.get(java_class, _OTHER_STATUS), message)
         self.java_class = java_class
-        self.status = status or _STATUS.get(java_class, _OTHER_STATUS)
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """The body of the answer."""
-        return {
-            "RemoteException": {
-                "exception": self.java_class.rpartition(".")[2],
-                "javaClassName": self.java_class,
-                "message": str(self),
-            }
-        }
 
-    @classmethod
-    def of(cls, error: GravelerError) -> "RemoteError":
-        """Return the error that the client sees for an error of the lake."""
-        for ours, java_class in _CLASSES:
-            if isinstance(error, ours):
-                return cls(java_class, str(error))
-        return cls(IO, str(error))
+def failure(error: HttpError | GravelerError) -> Answer:
+    """Return the answer to a request that failed."""
+    error = _remote(error)
+    document = {
+        "exception": error.java_class.rpartition(".")[2],
+        "javaClassName": error.java_class,
+        "message": str(error),
+    }
+    # for a refused token Hadoop's client shows only these words
+    reason = str(error) if error.status == 401 else ""
+    return Answer.json({"RemoteException": document}, error.status, reason)
+
+
+def _remote(error: HttpError | GravelerError) -> RemoteError:
+    """Return the error that the client sees."""
+    if isinstance(error, RemoteError):
+        return error
+    if isinstance(error, HttpError):
+        return RemoteError(_BY_STATUS.get(error.status, IO), str(error), error.status)
+    full = _FULL_STATUS if isinstance(error, StorageFullError) else 0
+    known = (name for ours, name in _CLASSES if isinstance(error, ours))
+    return RemoteError(next(known, IO), str(error), full)

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.gateway import Gateway
+from graveler.server import Server
 from tests.harness.webhdfs import WebHdfs
 
 TOKEN = "grav-of-the-tests"
@@ -125,7 +125,7 @@ def test_a_folder_that_came_meanwhile_is_not_replaced(client, dev, connect):
 
 
 def test_a_gateway_that_stops_lets_requests_end(lake, dev):
-    gateway = Gateway(lake, token=TOKEN)
+    gateway = Server(lake, token=TOKEN)
     idle, writer = (WebHdfs(gateway.address, TOKEN, "/flights/dev") for _ in range(2))
     assert idle.mkdirs("/t").status == 200
     body = Slow()
@@ -147,7 +147,7 @@ def test_a_gateway_that_stops_lets_requests_end(lake, dev):
 
 
 def test_a_gateway_that_has_to_stop_cuts_requests_off(lake, dev):
-    gateway = Gateway(lake, token=TOKEN)
+    gateway = Server(lake, token=TOKEN)
     writer = WebHdfs(gateway.address, TOKEN, "/flights/dev")
     body = Slow()
     with ThreadPoolExecutor(1) as pool:
@@ -164,7 +164,7 @@ def test_a_gateway_that_has_to_stop_cuts_requests_off(lake, dev):
 
 
 def test_more_connections_than_allowed_are_closed(client, connect, monkeypatch):
-    monkeypatch.setattr("graveler.gateway.server._MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("graveler.server.connections._MOST_CONNECTIONS", 2)
     first, second, third = client, connect(), connect()
     assert first.kind("") == second.kind("") == "DIRECTORY"
     with pytest.raises(OSError, match=r"reset|closed"):
@@ -180,4 +180,4 @@ def test_more_connections_than_allowed_are_closed(client, connect, monkeypatch):
 def test_a_port_that_is_taken_is_an_error(client, lake):
     port = int(client.authority.rpartition(":")[2])
     with pytest.raises(InvalidInputError, match=f"cannot listen at 127.0.0.1:{port}"):
-        Gateway(lake, port=port)
+        Server(lake, port=port)

@@ -1,8 +1,9 @@
-"""The token that a client needs to use the gateway."""
+"""The token that a client needs to use the server."""
 
 import hmac
 import re
 import secrets
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -38,10 +39,10 @@ def check_token(token: str) -> str:
 
 
 def spark_settings(address: str, token: str) -> dict[str, str]:
-    """Return the settings of a Spark session that let it use a gateway.
+    """Return the settings of a Spark session that let it use a server.
 
     Args:
-        address: The address of the gateway, ``webhdfs://host:port/``; ``swebhdfs://host:port/``
+        address: The address of the server, ``webhdfs://host:port/``; ``swebhdfs://host:port/``
             if a proxy in front of it speaks TLS.
         token: Its token.
     """
@@ -67,7 +68,7 @@ class TokenCheck:
     def __init__(self, token: str) -> None:
         self._token = token.encode()
 
-    def admits(self, query: dict[str, str], authorization: str) -> bool:
+    def admits(self, query: Mapping[str, str], authorization: str) -> bool:
         """Return whether a request has the token, in any place where it may have it.
 
         Args:

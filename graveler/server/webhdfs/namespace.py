@@ -4,9 +4,10 @@ from collections import defaultdict
 
 from graveler.errors import InvalidInputError
 from graveler.fs.address import Address
-from graveler.gateway.branch_tree import BranchTree, Memory
-from graveler.gateway.tree import Names, RefTree, Tree, refs_of
 from graveler.lake import Branch, Lake, Repository
+from graveler.server.webhdfs.branch_tree import BranchTree, Memory
+from graveler.server.webhdfs.errors import NOT_FOUND, RemoteError
+from graveler.server.webhdfs.tree import Names, RefTree, Tree, refs_of
 
 _ODD_PARTS = frozenset({".", ".."})
 
@@ -17,14 +18,9 @@ class Namespace:
     Args:
         lake: The lake.
         read_only: Whether branches cannot be written.
-        commits_on_success: Whether a job's files are committed when it marks its success.
-
-    Attributes:
-        commits_on_success: Whether a job's files are committed when it marks its success.
     """
 
-    def __init__(self, lake: Lake, *, read_only: bool, commits_on_success: bool) -> None:
-        self.commits_on_success = commits_on_success
+    def __init__(self, lake: Lake, *, read_only: bool) -> None:
         self._lake = lake
         self._read_only = read_only
         self._repositories: dict[str, Repository] = {}
@@ -36,19 +32,23 @@ class Namespace:
         Raises:
             InvalidInputError: The path is not valid.
             NotFoundError: There is no such repository or ref.
+            RemoteError: No repository or ref can have such a name.
         """
         address = Address.parse(_plain(path))
         if not address.repository:
             return Names("", self._lake.repositories()), ""
-        repository = self._repository(address.repository)
-        if not address.ref:
-            return Names(f"/{repository.name}", refs_of(repository)), ""
-        place = f"/{repository.name}/{address.ref}"
-        view = repository.view(address.ref)
+        place = f"/{address.repository}"
+        try:
+            repository = self._repository(address.repository)
+            if not address.ref:
+                return Names(place, refs_of(repository)), ""
+            place = f"{place}/{address.ref}"
+            view = repository.view(address.ref)
+        except InvalidInputError as error:
+            raise RemoteError(NOT_FOUND, f"File does not exist: {place}: {error}") from error
         if isinstance(view, Branch):
-            tree = BranchTree(place, view, self._memories[place])
-            tree.writable = not self._read_only
-            return tree, address.path
+            memory = self._memories[place]
+            return BranchTree(place, view, memory, writable=not self._read_only), address.path
         return RefTree(place, view), address.path
 
     def _repository(self, name: str) -> Repository:

@@ -1,7 +1,7 @@
 """The folders and files that a lake does not hold: empty folders, and the working files of jobs.
 
 A lake has paths of files and no folders. Hadoop's committers make folders, check that they exist,
-write below them and rename them. The gateway keeps such a tree in memory for each branch.
+write below them and rename them. The server keeps such a tree in memory for each branch.
 """
 
 from collections.abc import Iterator

@@ -70,7 +70,8 @@ def test_slashes_too_many_are_ignored(client, dev):
     ["/", "/webhdfs/v2/flights", "/webhdfs/v1flights", "/index.html", "*"],
 )
 def test_other_addresses_are_refused(client, target):
-    assert client.send("GET", target).failure == ARGUMENT
+    got = client.send("GET", target)
+    assert (got.status, got.json.keys()) == (400 if target == "*" else 404, {"error"})
 
 
 @pytest.mark.parametrize(
@@ -121,16 +122,16 @@ def test_parameters_that_are_no_text_are_refused(client):
         (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 200 + b"\r\n", b"431"),
         (b"NONSENSE\r\n\r\n", b"400"),
         (b"GET http://[x/ HTTP/1.1\r\n\r\n", b"400"),
-        (b"GET / HTTP/9.9\r\n\r\n", b"505"),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"505"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
-        (b"TRACE / HTTP/1.1\r\n\r\n", b"501"),
+        (b"TRACE /webhdfs/v1/ HTTP/1.1\r\nHost: x\r\n\r\n", b"501"),
     ],
     ids=["address", "header", "headers", "line", "url", "version", "tls", "method"],
 )
 def test_what_is_no_request_gets_a_status(raw, request_bytes, status):
     answer = raw(request_bytes)
     assert status in answer.split(b"\r\n")[0]
-    assert b"RemoteException" in answer
+    assert b"error" in answer or b"RemoteException" in answer
     assert b"Content-Type" not in answer
 
 
@@ -142,9 +143,9 @@ def test_what_is_no_request_gets_a_status(raw, request_bytes, status):
         b"-5\r\nhello\r\n0\r\n\r\n",
         b"0x5\r\nhello\r\n0\r\n\r\n",
         b"5\r\nhello and more\r\n0\r\n\r\n",
-        b"f" * 20 + b"\r\nhello\r\n0\r\n\r\n",
-        b"5;" + b"x" * 2_000 + b"\r\nhello\r\n0\r\n\r\n",
-        b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 100 + b"\r\n",
+        b"f" * 21 + b"\r\nhello\r\n0\r\n\r\n",
+        b"5;" + b"x" * 300_000 + b"\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 60_000 + b"\r\n",
     ],
 )
 def test_broken_chunks_make_no_file(raw, client, chunks):
@@ -166,7 +167,7 @@ def test_broken_chunks_make_no_file(raw, client, chunks):
     ],
 )
 def test_a_body_of_an_unclear_length_is_refused(raw, client, headers):
-    assert raw(put(client, b"hello", *headers)).startswith(b"HTTP/1.1 400 ")
+    assert raw(put(client, b"hello", *headers)).split()[1] in {b"400", b"501"}
 
 
 @pytest.mark.parametrize(

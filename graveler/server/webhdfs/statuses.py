@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from graveler.clock import unix_us
-from graveler.gateway.memory import Folder
-from graveler.gateway.tree import Node, Summary
 from graveler.model import Entry
+from graveler.server.webhdfs.memory import Folder
+from graveler.server.webhdfs.tree import Node, Summary
 
 _OWNER: Final = "graveler"
 _BLOCK_BYTES: Final = 128 << 20
@@ -19,16 +19,14 @@ def file_status(node: Node, name: str = "", *, writable: bool) -> dict[str, Any]
 
     Args:
         node: The file or folder.
-        name: Its name in the folder that is listed.
+        name: Its name in the folder that is listed, as the client reads it.
         writable: Whether the tree can be changed.
     """
-    # Hadoop's client reads a name such as 05:00 as an address, and ./05:00 as a name
-    suffix = f"./{name}" if ":" in name else name
     if isinstance(node, Folder):
-        return _status("DIRECTORY", suffix, 0, 0, 0, "755" if writable else "555")
+        return _status("DIRECTORY", name, 0, 0, 0, "755" if writable else "555")
     changed = 0 if node.mtime is None else unix_us(node.mtime) // 1000
     permission = "644" if writable else "444"
-    return _status("FILE", suffix, node.size, changed, _BLOCK_BYTES, permission)
+    return _status("FILE", name, node.size, changed, _BLOCK_BYTES, permission)
 
 
 def _status(

@@ -1,7 +1,7 @@
 """Trees as Hadoop clients see them: files and folders below one ref.
 
 A read-only tree is a view of the library. A branch also has the empty folders and the working files
-of jobs that the gateway keeps in memory.
+of jobs that the server keeps in memory.
 """
 
 from abc import ABC, abstractmethod
@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from graveler.errors import ObjectNotFoundError
-from graveler.gateway.failures import ACCESS, NOT_FOUND, RemoteError
-from graveler.gateway.memory import Folder
 from graveler.lake import Repository
 from graveler.model import Entry, Prefix
-from graveler.objects.store import Body
 from graveler.reads import Stores, View
+from graveler.server.webhdfs.errors import ACCESS, NOT_FOUND, RemoteError
+from graveler.server.webhdfs.memory import Folder
 
 Node = Folder | Entry
 """A file or a folder."""
@@ -58,15 +57,20 @@ class Tree(ABC):
         Raises:
             RemoteError: The tree has none.
         """
-        raise self.refusal("holds no files")
+        raise RemoteError(ACCESS, f"{self.place or '/'} holds no files")
 
     @abstractmethod
     def find(self, path: str) -> Node | None:
         """Return the file or folder at a path, or None."""
 
     @abstractmethod
-    def below(self, path: str) -> list[tuple[str, Node]]:
-        """Return the direct content of a folder by name; nothing if there is no such folder."""
+    def below(self, path: str, after: str = "") -> Iterator[tuple[str, Node]]:
+        """Yield the direct content of a folder in the order of `key_of`.
+
+        Args:
+            path: The folder. There may be none.
+            after: The key after which it starts.
+        """
 
     @abstractmethod
     def summary(self, path: str) -> Summary:
@@ -94,58 +98,6 @@ class Tree(ABC):
             raise RemoteError(NOT_FOUND, f"Path is not a file: {self.shown(path)}")
         return node
 
-    def refusal(self, reason: str) -> RemoteError:
-        """Return the error for an operation that this tree does not support."""
-        return RemoteError(ACCESS, f"{self.place or '/'} {reason}")
-
-    def make_folder(self, path: str) -> None:
-        """Make a folder and its parents."""
-        raise self._only_branches(path)
-
-    def check_create(self, path: str, *, overwrite: bool, parents: bool) -> None:
-        """Refuse a file that cannot be made, before its bytes are sent."""
-        raise self._only_branches(path)
-
-    def create(self, path: str, body: Body, *, overwrite: bool, parents: bool) -> None:
-        """Make a file of a whole body."""
-        raise self._only_branches(path)
-
-    def rename(self, path: str, to: str) -> bool:
-        """Move a file or a folder; return whether it was done."""
-        raise self._only_branches(path)
-
-    def replace(self, path: str, to: str, *, overwrite: bool) -> None:
-        """Move a file or a folder to a path that is free, or may be overwritten."""
-        raise self._only_branches(path)
-
-    def delete(self, path: str, *, recursive: bool) -> bool:
-        """Delete a file or a folder; return whether it existed."""
-        raise self._only_branches(path)
-
-    def commit(self, path: str, message: str) -> dict[str, str]:
-        """Commit the staged writes at and below a path, and return the commit's fields."""
-        raise self._only_branches(path)
-
-    def mark_success(self, folder: str) -> bool:
-        """Note that the job of a folder has succeeded; return False for a working folder.
-
-        Spark overwrites partitions by a job that writes to a working folder and succeeds there. It
-        then moves the partitions to their places and removes the folder.
-        """
-        raise self._only_branches(folder)
-
-    def has_succeeded(self, folder: str) -> bool:
-        """Return whether a folder is a working folder of a succeeded job, without files now."""
-        del folder
-        return False
-
-    def _only_branches(self, path: str) -> RemoteError:
-        return RemoteError(
-            ACCESS,
-            f"{self.shown(path)} cannot be written: only branches can, as /repository/branch/path; "
-            "make one with `graveler branch create NAME`",
-        )
-
 
 class Names(Tree):
     """A folder of repositories, or of a repository's refs.
@@ -163,13 +115,14 @@ class Names(Tree):
         """Return the folder."""
         return None if path else Folder()
 
-    def below(self, path: str) -> list[tuple[str, Node]]:
-        """Return the names."""
-        return [] if path else [(name, Folder()) for name in sorted(self._names)]
+    def below(self, path: str, after: str = "") -> Iterator[tuple[str, Node]]:
+        """Yield the names."""
+        keys = sorted(f"{name}/" for name in self._names) if not path else ()
+        yield from ((key[:-1], Folder()) for key in keys if key > after)
 
     def summary(self, path: str) -> Summary:
         """Return the number of names; the content below them is not counted."""
-        return Summary(0, 1 + len(self.below(path)), 0)
+        return Summary(0, 1 + sum(1 for _ in self.below(path)), 0)
 
 
 class RefTree(Tree):
@@ -198,13 +151,10 @@ class RefTree(Tree):
         except ObjectNotFoundError:
             return Folder() if self.view.has_below(f"{path}/") else None
 
-    def below(self, path: str) -> list[tuple[str, Node]]:
-        """Return the direct content of a folder by name."""
-        return sorted(self._listed(path), key=by_name)
-
-    def _listed(self, path: str) -> Iterator[tuple[str, Node]]:
+    def below(self, path: str, after: str = "") -> Iterator[tuple[str, Node]]:
+        """Yield the direct content of a folder in the order of `key_of`."""
         prefix = f"{path}/" if path else ""
-        for item in self.view.list(prefix, delimiter="/"):
+        for item in self.view.list(prefix, after=after and prefix + after, delimiter="/"):
             name = item.path[len(prefix) :].rstrip("/")
             if name:  # otherwise an imported path with an empty part, which no client can name
                 yield name, Folder() if isinstance(item, Prefix) else item
@@ -212,16 +162,23 @@ class RefTree(Tree):
     def summary(self, path: str) -> Summary:
         """Return the number and size of the files and folders at and below a path."""
         prefix = f"{path}/" if path else ""
-        files = size = 0
-        folders = {path}
-        for entry in self.view.entries(prefix):
+        return summed(path, ((entry.path, entry) for entry in self.view.entries(prefix)))
+
+
+def summed(path: str, nodes: Iterable[tuple[str, Node]]) -> Summary:
+    """Return the number and size of files, with their folders down from `path`, and of folders."""
+    files = size = 0
+    folders = {path}
+    for place, node in nodes:
+        folder = place
+        if not isinstance(node, Folder):
             files += 1
-            size += entry.size
-            folder = entry.path.rpartition("/")[0]
-            while folder not in folders:
-                folders.add(folder)
-                folder = folder.rpartition("/")[0]
-        return Summary(files, len(folders), size)
+            size += node.size
+            folder = place.rpartition("/")[0]
+        while folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return Summary(files, len(folders), size)
 
 
 def refs_of(repository: Repository) -> Sequence[str]:
@@ -230,6 +187,7 @@ def refs_of(repository: Repository) -> Sequence[str]:
     return [*{*branches, *repository.tags.list()}]
 
 
-def by_name(item: tuple[str, Node]) -> bytes:
-    """Return the sort key of a folder's content."""
-    return item[0].encode()
+def key_of(item: tuple[str, Node]) -> str:
+    """Return the sort key of a folder's content: a folder's name ends with a slash, as in a path."""
+    name, node = item
+    return f"{name}/" if isinstance(node, Folder) else name

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.gateway import Gateway
+from graveler.server import Server
 from graveler.testing import World
 from tests.harness.webhdfs import WebHdfs
 
@@ -36,7 +36,7 @@ def serve(lake):
     opened = []
 
     def start(**options):
-        gateway = Gateway(options.pop("lake", lake), token=TOKEN, **options)
+        gateway = Server(options.pop("lake", lake), token=TOKEN, **options)
         client = WebHdfs(gateway.address, TOKEN, "/flights/dev")
         opened.append((gateway, client))
         return client

@@ -1,7 +1,7 @@
 """Bytes of files, sent to clients."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from graveler.model import Entry
@@ -44,12 +44,12 @@ class Download:
         self._file = open_unverified(stores, entry)
         self._copied = whole or not length or not _is_local(self._file)
 
-    def send(self, connection: socket.socket, out: BinaryIO) -> None:
+    def send(self, connection: socket.socket, write: Callable[[bytes], None]) -> None:
         """Send the bytes and close the file.
 
         Args:
             connection: The socket.
-            out: The same socket as a file to write to.
+            write: Sends bytes to the same socket.
 
         Raises:
             CorruptionError: The file differs from its entry, or became shorter meanwhile.
@@ -60,7 +60,8 @@ class Download:
                 return
             if self._start:
                 file.seek(self._start)
-            out.writelines(self._ahead(file))
+            for piece in self._ahead(file):
+                write(piece)
 
     def _ahead(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield pieces; while the caller sends one, it is hashed and the next one is read."""

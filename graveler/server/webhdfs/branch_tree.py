@@ -1,16 +1,22 @@
 """The tree of a branch, with the writes of HDFS.
 
 A file is staged on the branch when all its bytes are stored. A lake cannot represent empty folders
-and the files in the working folders of jobs, so this process keeps them in memory. The bytes of
+and the files in the working folders of jobs, so the server keeps them in memory. The bytes of
 these files are stored, but their paths are not. A file that leaves such a folder is staged then.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from glob import escape
+from heapq import merge
+from itertools import chain
 from threading import RLock
 
-from graveler.gateway.failures import (
+from graveler.model import Entry
+from graveler.objects.store import Body
+from graveler.repository import Branch
+from graveler.repository.branch import check_writable
+from graveler.server.webhdfs.errors import (
     ACCESS,
     EXISTS,
     IO,
@@ -20,12 +26,8 @@ from graveler.gateway.failures import (
     UNSUPPORTED,
     RemoteError,
 )
-from graveler.gateway.memory import Folder, is_working
-from graveler.gateway.tree import Node, RefTree, Summary, by_name
-from graveler.model import Entry
-from graveler.objects.store import Body
-from graveler.repository import Branch
-from graveler.repository.branch import check_writable
+from graveler.server.webhdfs.memory import Folder, is_working
+from graveler.server.webhdfs.tree import Node, RefTree, Summary, key_of, summed
 
 
 @dataclass(slots=True)
@@ -50,43 +52,51 @@ class BranchTree(RefTree):
         place: Path of its root.
         branch: The branch.
         memory: Its folders and files in memory, kept between requests.
+        writable: Whether it can be changed.
     """
 
-    writable = True
-
-    def __init__(self, place: str, branch: Branch, memory: Memory) -> None:
+    def __init__(self, place: str, branch: Branch, memory: Memory, *, writable: bool) -> None:
         super().__init__(place, branch)
+        self.writable = writable
         self._branch = branch
         self._memory = memory.root
         self._succeeded = memory.succeeded
         self._lock = memory.lock
+
+    def check_accepts(self) -> None:
+        """Refuse a write if the branch accepts none.
+
+        Raises:
+            GravelerError: It is protected, or the branch of a run.
+            RemoteError: The server only reads.
+        """
+        if not self.writable:
+            told = "cannot be written: the server was started with --read-only"
+            raise RemoteError(ACCESS, f"{self.place} {told}")
+        check_writable(self._branch)
 
     def find(self, path: str) -> Node | None:
         """Return the file or folder at a path, or None."""
         node = self._memory.find(path)
         return super().find(path) if node is None else node
 
-    def below(self, path: str) -> list[tuple[str, Node]]:
-        """Return the direct content of a folder by name."""
-        listed = super().below(path)
+    def below(self, path: str, after: str = "") -> Iterator[tuple[str, Node]]:
+        """Yield the direct content of a folder in the order of `key_of`."""
         kept = self._memory.find(path)
-        if not isinstance(kept, Folder) or not kept.children:
-            return listed
-        names = {name for name, _ in listed}
-        listed += [item for item in list(kept.children.items()) if item[0] not in names]
-        return sorted(listed, key=by_name)
+        children = list(kept.children.items()) if isinstance(kept, Folder) else []
+        mine = sorted((item for item in children if key_of(item) > after), key=key_of)
+        before = None
+        for item in merge(super().below(path, after), mine, key=key_of):
+            if key_of(item) != before:
+                before = key_of(item)
+                yield item
 
     def summary(self, path: str) -> Summary:
         """Return the number and size of the files and folders at and below the path of a folder."""
-        files, folders, size = super().summary(path)
+        prefix = f"{path}/" if path else ""
         kept = self._memory.find(path)
-        for _, node in kept.walk() if isinstance(kept, Folder) else ():
-            if isinstance(node, Folder):
-                folders += 1
-            else:
-                files += 1
-                size += node.size
-        return Summary(files, folders, size)
+        staged = ((entry.path, entry) for entry in self.view.entries(prefix))
+        return summed(path, chain(staged, kept.walk(path) if isinstance(kept, Folder) else ()))
 
     def make_folder(self, path: str) -> None:
         """Make a folder and its parents.
@@ -94,7 +104,6 @@ class BranchTree(RefTree):
         Raises:
             RemoteError: A file is at the path, or above it.
         """
-        self._check_accepts()
         with self._lock:
             node = self.find(path)
             if isinstance(node, Entry):
@@ -110,7 +119,6 @@ class BranchTree(RefTree):
             RemoteError: The path is a folder, or a file and `overwrite` is not set, or a parent is
                 a file, or the parent is missing and `parents` is not set.
         """
-        self._check_accepts()
         node = self.find(path)
         if isinstance(node, Folder):
             raise RemoteError(EXISTS, f"{self.shown(path)} already exists as a directory")
@@ -146,7 +154,6 @@ class BranchTree(RefTree):
             False if there is nothing to move, `to` is a file or below `path`, or the parent of `to`
             is missing.
         """
-        self._check_accepts()
         self._check_no_root(path, "moved")
         with self._lock:
             node = self.find(path)
@@ -166,7 +173,6 @@ class BranchTree(RefTree):
             RemoteError: There is nothing to move, `to` exists and may not be overwritten, `to` is
                 below `path`, or the parent of `to` is missing.
         """
-        self._check_accepts()
         self._check_no_root(path, "moved")
         self._check_no_root(to, "replaced")
         with self._lock:
@@ -200,7 +206,7 @@ class BranchTree(RefTree):
             raise RemoteError(EXISTS, f"rename destination {self.shown(to)} already exists")
         if isinstance(node, Folder) != isinstance(there, Folder):
             raise RemoteError(IO, f"{self.shown(to)} and its source must both be files or folders")
-        if isinstance(there, Folder) and self.below(to):
+        if isinstance(there, Folder) and self._has_content(to):
             raise RemoteError(IO, f"rename destination directory is not empty: {self.shown(to)}")
 
     def delete(self, path: str, *, recursive: bool) -> bool:
@@ -209,14 +215,13 @@ class BranchTree(RefTree):
         Raises:
             RemoteError: It is a folder that is not empty, and `recursive` is not set.
         """
-        self._check_accepts()
         self._check_no_root(path, "deleted")
         with self._lock:
             node = self.find(path)
             if node is None:
                 return False
             if isinstance(node, Folder):
-                if not recursive and self.below(path):
+                if not recursive and self._has_content(path):
                     raise RemoteError(
                         NOT_EMPTY, f"`{self.shown(path)} is non empty': Directory is not empty"
                     )
@@ -244,12 +249,14 @@ class BranchTree(RefTree):
 
     def commit(self, path: str, message: str) -> dict[str, str]:
         """Commit the staged writes at and below a path, and return the commit's fields."""
-        self._check_accepts()
         paths: Iterable[str] | None = None
         if path:
             paths = [escape(path), f"{escape(path)}/"]
         made = self._branch.commit(message, paths=paths)
         return {"id": made.id, "message": made.message, "branch": self._branch.name}
+
+    def _has_content(self, path: str) -> bool:
+        return next(self.below(path), None) is not None
 
     def _move(self, node: Node, path: str, to: str) -> None:
         """Move a file or folder to a free path; no byte is copied."""
@@ -329,11 +336,6 @@ class BranchTree(RefTree):
         file = next(iter([*kept, *found]), None)
         if file is not None:
             raise RemoteError(PARENT, f"Parent path is not a directory: {self.shown(file)}")
-
-    def _check_accepts(self) -> None:
-        if not self.writable:
-            raise self.refusal("cannot be written: the gateway was started with --read-only")
-        check_writable(self._branch)
 
     def _check_no_root(self, path: str, done: str) -> None:
         if not path:

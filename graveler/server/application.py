@@ -1,0 +1,105 @@
+"""The application: it finds the surface of a request, checks who asks, and reports errors."""
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from graveler.errors import CorruptionError, GravelerError
+from graveler.privacy import printable
+from graveler.server.messages import Answer, HttpError, Request, Surface
+from graveler.server.tokens import GRANT, TokenCheck
+
+_FORM_BYTES: Final = 4096
+_NO_PAGE: Final = frozenset({"", "none"})
+
+
+class Application:
+    """Answers requests.
+
+    Args:
+        check: Compares tokens.
+        surfaces: The protocols.
+    """
+
+    def __init__(self, check: TokenCheck, surfaces: Sequence[Surface]) -> None:
+        self._check = check
+        self._surfaces = surfaces
+
+    def answer(self, request: Request, admit: Callable[[], None]) -> Answer:
+        """Return the answer to a request.
+
+        Args:
+            request: The request.
+            admit: Called as soon as the client has shown the token.
+
+        Raises:
+            ConnectionError: The client has gone.
+        """
+        path = request.target.partition("?")[0]
+        surface = next((each for each in self._surfaces if _is_below(path, each.prefix)), None)
+        failure = refusal if surface is None else surface.failure
+        try:
+            return self._answer(request, surface, admit)
+        except (HttpError, GravelerError) as error:
+            if isinstance(error, CorruptionError):
+                report(error)
+            return failure(error)
+        except ConnectionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the top level of a request
+            traceback.print_exc()
+            return failure(HttpError(500, f"{type(error).__name__} in the server: {error}"))
+
+    def _answer(
+        self, request: Request, surface: Surface | None, admit: Callable[[], None]
+    ) -> Answer:
+        if "origin" in request.headers or request.headers.get("sec-fetch-site", "") not in _NO_PAGE:
+            raise HttpError(403, "the server does not answer requests of web pages")
+        if surface is None:
+            if (request.method, request.target) == ("POST", GRANT):
+                return self._grant(request, admit)
+            known = ", ".join(each.prefix for each in self._surfaces)
+            raise HttpError(404, f"the path does not begin with {known}")
+        if request.method not in surface.methods:
+            raise HttpError(501, f"Unsupported method ({request.method!r})")
+        if not self._check.admits(request.query, request.headers.get("authorization", "")):
+            raise _unknown()
+        admit()
+        return surface.answer(request)
+
+    def _grant(self, request: Request, admit: Callable[[], None]) -> Answer:
+        form = b""
+        while request.body and (piece := request.body.read(_FORM_BYTES)):
+            form += piece
+            if len(form) > _FORM_BYTES:
+                raise _unknown()
+        granted = self._check.grant(form)
+        if granted is None:
+            raise _unknown()
+        admit()
+        return Answer.json(granted)
+
+
+def refusal(error: HttpError | GravelerError) -> Answer:
+    """Return the answer to a request that belongs to no surface."""
+    status = error.status if isinstance(error, HttpError) else HTTPStatus.INTERNAL_SERVER_ERROR
+    return Answer.json({"error": str(error)}, status)
+
+
+def report(error: GravelerError) -> None:
+    """Write an error to the standard error stream; an address is not written, it has the token."""
+    sys.stderr.write(printable(f"graveler server: {error}") + "\n")
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix}/")
+
+
+def _unknown() -> HttpError:
+    return HttpError(
+        401,
+        "the token is missing or wrong: give it as the user's name (HADOOP_USER_NAME, user.name=) or "
+        "as Authorization: Bearer",
+    )

@@ -1,0 +1,251 @@
+"""One connection: h11 reads its requests, within bounds of bytes and time, and frames the answers."""
+
+import re
+import socket
+from contextlib import suppress
+from http import HTTPStatus
+from time import monotonic
+from typing import Final, cast
+
+from graveler.errors import GravelerError, MissingDependencyError
+from graveler.server.application import Application, refusal, report
+from graveler.server.connections import Connections
+from graveler.server.messages import Answer, ClientGoneError, HttpError, Request
+
+try:
+    import h11
+except ImportError as error:
+    told = f'the server needs h11 ({error}): pip install "graveler[server]"'
+    raise MissingDependencyError(told) from error
+
+_HEAD_BYTES: Final = 16 << 10
+_MOST_LINES: Final = 100
+_PIECE_BYTES: Final = 256 << 10
+_IDLE_SECONDS: Final = 120.0
+_ADMISSION_SECONDS: Final = 10.0
+_PROGRESS_SECONDS: Final = 30.0
+_DRAIN_SECONDS: Final = 5.0
+_DRAINED_BYTES: Final = 1 << 20
+_PROBE_SECONDS: Final = 60
+"""Time without a packet after which the system checks that the other machine is alive."""
+_END: Final = re.compile(rb"\n\r?\n")
+# what two programs may read in two ways, and h11 accepts: control characters, lines that do not end
+# with CRLF, folded lines, a list of lengths
+_DEFECT: Final = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n|\n[ \t]|(?i:\ncontent-length:[^\r]*,)"
+)
+_UNREAD: Final = frozenset({h11.SEND_BODY, h11.ERROR})
+_BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+
+
+class Connection:
+    """Answers the requests of one connection, one after the other.
+
+    Args:
+        connection: The socket.
+        application: Answers requests.
+        connections: All connections of the server.
+        authority: Host and port of the server.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        application: Application,
+        connections: Connections,
+        authority: str,
+    ) -> None:
+        self._socket = connection
+        self._application = application
+        self._connections = connections
+        self._authority = authority
+        self._admitted = False
+        self._received = b""
+
+    def serve(self) -> None:
+        """Answer requests until the client or the server ends the connection."""
+        with self._connections.opened(self._socket), suppress(ConnectionError, TimeoutError):
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_SECONDS)
+            while self._exchange():
+                pass
+
+    def _exchange(self) -> bool:
+        """Answer a request; return whether another one may follow."""
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
+        self._end_after(_IDLE_SECONDS if self._admitted else _ADMISSION_SECONDS)
+        with self._connections.waiting(self._socket) as goes_on:
+            if goes_on and not self._received:
+                self._received = self._receive()
+            if not (goes_on and self._received):
+                return False
+        if self._admitted:
+            self._end_after(_ADMISSION_SECONDS)
+        head = None
+        try:
+            head = self._head()
+            request = self._request(head)
+        except HttpError as error:
+            self._send(refusal(error), head, closes=True)
+            self._linger()
+            return False
+        answer = self._application.answer(request, self._admit)
+        unread = self._http.their_state in _UNREAD
+        closes = unread or self._closes(head)
+        if not self._send(answer, head, closes=closes):
+            return False
+        if unread:
+            self._linger()
+        self._received = self._http.trailing_data[0]
+        return not closes
+
+    def _head(self) -> h11.Request:
+        """Read the head of a request; its request line is percent-encoded as clients should do."""
+        while (end := _END.search(self._received)) is None or end.end() > _HEAD_BYTES:
+            if len(self._received) > _HEAD_BYTES:
+                whole = b"\n" in self._received[:_HEAD_BYTES]
+                raise HttpError(431 if whole else 414, f"the head has over {_HEAD_BYTES} bytes")
+            piece = self._receive()
+            if not piece:
+                raise ClientGoneError("the connection ended within the head")
+            self._received += piece
+        head, rest = self._received[: end.end()], self._received[end.end() :]
+        if defect := _DEFECT.search(head):
+            raise HttpError(400, f"the head has a defect at byte {defect.start()}")
+        line, ending, fields = head.partition(b"\r\n")
+        lines = fields.count(b"\n") - 1
+        if lines > _MOST_LINES:
+            raise HttpError(431, f"the head has more than {_MOST_LINES} lines")
+        line = _BEYOND_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line)
+        self._http.receive_data(line + ending + fields + rest)
+        try:
+            request = cast("h11.Request", self._http.next_event())
+        except h11.RemoteProtocolError as error:
+            raise HttpError(error.error_status_hint, str(error).partition(":")[0]) from None
+        if len(dict(request.headers)) < lines:  # h11 takes two equal lengths as one
+            raise HttpError(400, "two lines of the head have the same name")
+        return request
+
+    def _request(self, head: h11.Request) -> Request:
+        headers = {name.decode(): value.decode("latin-1") for name, value in head.headers}
+        target = head.target.decode()
+        if head.http_version not in {b"1.0", b"1.1"}:
+            raise HttpError(505, f"HTTP/{head.http_version.decode()}: send HTTP/1.1")
+        if not target.startswith("/") or "#" in target:
+            raise HttpError(400, f"{target[:80]!r} is not a path")
+        host = headers.get("host", "")
+        if not host:
+            headers["host"] = self._authority
+        elif not _HOST.fullmatch(host):
+            raise HttpError(400, f"Host: {host[:80]!r} is not a name and a port")
+        if "transfer-encoding" in headers and (
+            "content-length" in headers or head.http_version == b"1.0"
+        ):
+            raise HttpError(
+                400, "the body needs a Content-Length or, in version 1.1, chunks, and not both"
+            )
+        empty = "transfer-encoding" not in headers and not int(headers.get("content-length", 0))
+        if empty:
+            self._http.next_event()
+        return Request(head.method.decode(), target, headers, None if empty else _Body(self))
+
+    def _closes(self, head: h11.Request) -> bool:
+        """Return whether the connection ends after this request."""
+        wish = dict(head.headers).get(b"connection", b"").lower()
+        old = head.http_version == b"1.0"
+        return old or b"close" in wish or self._connections.closing
+
+    def _admit(self) -> None:
+        """End the limits of what comes before the token."""
+        if not self._admitted and not self._connections.admit(self._socket):
+            raise ClientGoneError("there are too many connections")
+        self._admitted = True
+        self._end_after(None)
+
+    def next_data(self) -> bytes:
+        """Return the next bytes of the body; none at its end."""
+        while self._http.their_state in _UNREAD:
+            try:
+                event = self._http.next_event()
+            except h11.RemoteProtocolError as error:
+                raise HttpError(400, f"the body: {error}") from None
+            if isinstance(event, h11.Data):
+                return bytes(event.data)
+            if event is not h11.NEED_DATA:
+                break
+            if self._http.they_are_waiting_for_100_continue:
+                begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+                self._write(self._http.send(begin) or b"")
+            try:
+                piece = self._receive()
+            except TimeoutError as error:
+                raise ClientGoneError("the client does not send the rest of the body") from error
+            if not piece:
+                raise ClientGoneError("the connection ended within the body")
+            self._http.receive_data(piece)
+        return b""
+
+    def _send(self, answer: Answer, head: h11.Request | None, *, closes: bool) -> bool:
+        """Send an answer; return whether all of it was sent."""
+        download = answer.download
+        length = len(answer.content) if download is None else download.length
+        headers = [*answer.headers.items(), ("Content-Length", str(length))]
+        if closes:
+            headers.append(("Connection", "close"))
+        reason = answer.reason or HTTPStatus(answer.status).phrase
+        first = h11.Response(status_code=answer.status, headers=headers, reason=reason.encode())
+        content = b"" if head is not None and head.method == b"HEAD" else answer.content
+        # in one packet, because two would wait for each other
+        self._write((self._http.send(first) or b"") + content)
+        try:
+            if download is not None:
+                download.send(self._socket, self._write)
+        except GravelerError as error:
+            report(error)  # the client sees an early end of the connection
+            return False
+        return True
+
+    def _linger(self) -> None:
+        """Read what the client still sends for a while, so that it can read the answer."""
+        self._end_after(_DRAIN_SECONDS)
+        left = _DRAINED_BYTES
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            while left > 0 and (piece := self._receive()):
+                left -= len(piece)
+
+    def _end_after(self, seconds: float | None) -> None:
+        """Let reads end after this time in total; None for as long as bytes come."""
+        self._deadline = None if seconds is None else monotonic() + seconds
+
+    def _receive(self) -> bytes:
+        """Return bytes, none at the end, or raise TimeoutError."""
+        left = _PROGRESS_SECONDS if self._deadline is None else self._deadline - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        return self._socket.recv(_PIECE_BYTES)
+
+    def _write(self, data: bytes) -> None:
+        """Send all bytes, or raise TimeoutError after a pause in which the client took none."""
+        rest = memoryview(data)
+        self._socket.settimeout(_PROGRESS_SECONDS)
+        while rest:
+            rest = rest[self._socket.send(rest) :]
+
+
+class _Body:
+    """The body of a request."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._piece = b""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+        piece = self._piece or self._connection.next_data()
+        self._piece = piece[size:]
+        return piece[:size]

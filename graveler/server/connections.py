@@ -1,0 +1,85 @@
+"""The limits on connections: how many there are, and how they end."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Condition
+from typing import Final
+
+_MOST_CONNECTIONS: Final = 1_000
+_MOST_STRANGERS: Final = 200
+
+
+class Connections:
+    """The connections of a server: those that wait for a request, and those with an active request.
+
+    Attributes:
+        closing: Whether the server stops; a connection then ends after its active request.
+    """
+
+    def __init__(self) -> None:
+        self.closing = False
+        self._changed = Condition()
+        self._open: set[socket.socket] = set()
+        self._strangers: dict[socket.socket, None] = {}
+        self._waiting: set[socket.socket] = set()
+
+    @contextmanager
+    def opened(self, connection: socket.socket) -> Iterator[None]:
+        """Count a connection for a block. Of too many strangers, the oldest one is ended."""
+        with self._changed:
+            self._open.add(connection)
+            self._strangers[connection] = None
+            if len(self._strangers) > _MOST_STRANGERS:
+                _shut(next(iter(self._strangers)), socket.SHUT_RDWR)
+                del self._strangers[next(iter(self._strangers))]
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._open.discard(connection)
+                self._strangers.pop(connection, None)
+                self._changed.notify_all()
+
+    def admit(self, connection: socket.socket) -> bool:
+        """Count a connection whose client has the token; return whether there is room for it."""
+        with self._changed:
+            self._strangers.pop(connection, None)
+            return len(self._open) - len(self._strangers) <= _MOST_CONNECTIONS
+
+    @contextmanager
+    def waiting(self, connection: socket.socket) -> Iterator[bool]:
+        """Note that a connection waits for a request; yield whether it may."""
+        with self._changed:
+            self._waiting.add(connection)
+            goes_on = not self.closing
+        try:
+            yield goes_on
+        finally:
+            with self._changed:
+                self._waiting.discard(connection)
+
+    def close(self, seconds: float | None) -> bool:
+        """End each connection when its request ends; return whether all have ended in time.
+
+        Args:
+            seconds: How long to wait for active requests; None for as long as they take.
+        """
+        with self._changed:
+            self.closing = True
+            for connection in self._waiting:
+                _shut(connection, socket.SHUT_RD)
+            for connection in self._strangers:
+                _shut(connection, socket.SHUT_RDWR)
+            return self._changed.wait_for(lambda: not self._open, seconds)
+
+    def cut(self) -> None:
+        """End all connections at once."""
+        with self._changed:
+            for connection in self._open:
+                _shut(connection, socket.SHUT_RDWR)
+
+
+def _shut(connection: socket.socket, how: int) -> None:
+    with suppress(OSError):
+        connection.shutdown(how)

@@ -1,0 +1,177 @@
+"""Requests and answers as surfaces see them."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl, unquote
+
+from graveler.errors import GravelerError
+from graveler.server.downloads import Download
+
+_MOST_PARAMETERS: Final = 64
+_BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class HttpError(Exception):
+    """A request that is refused.
+
+    Attributes:
+        status: Status of the answer.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ClientGoneError(ConnectionError):
+    """The connection ended before the request did."""
+
+
+class Body(Protocol):
+    """The body of a request, which can be read once."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes; none at the end.
+
+        Raises:
+            ClientGoneError: The connection ended, or nothing came for too long.
+            HttpError: The body is not a sequence of chunks.
+        """
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request.
+
+    Attributes:
+        method: Its method.
+        target: Its path and query as they were sent, in ASCII.
+        headers: Its headers by lower-case name.
+        body: Its body; None if it has none.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: Body | None
+
+    @cached_property
+    def query(self) -> Mapping[str, str]:
+        """The parameters by lower-case name.
+
+        Raises:
+            HttpError: They are not text.
+        """
+        try:
+            pairs = parse_qsl(
+                self.target.partition("?")[2],
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=_MOST_PARAMETERS,
+            )
+        except ValueError as error:
+            raise HttpError(400, f"the address cannot be read: {error}") from None
+        return {name.lower(): value for name, value in pairs}
+
+    @property
+    def path(self) -> str:
+        """The decoded path.
+
+        Raises:
+            HttpError: It is not text.
+        """
+        path = self.target.partition("?")[0]
+        if _BROKEN_PERCENT.search(path):
+            raise HttpError(400, "a percent sign in the path is not followed by two digits")
+        try:
+            return unquote(path, errors="strict")
+        except ValueError as error:
+            raise HttpError(400, f"the address cannot be read: {error}") from None
+
+    @property
+    def address(self) -> str:
+        """The address to which the client can send the request again, by its proxy if it has one."""
+        scheme = "https" if self.headers.get("x-forwarded-proto") == "https" else "http"
+        return f"{scheme}://{self.headers['host']}{self.target}"
+
+    def text(self, name: str) -> str:
+        """Return a parameter.
+
+        Raises:
+            HttpError: The parameter is missing.
+        """
+        value = self.query.get(name, "")
+        if not value:
+            raise HttpError(400, f"the parameter {name!r} is missing")
+        return value
+
+    def number(self, name: str, default: int) -> int:
+        """Return a parameter that is a number of 0 or more.
+
+        Raises:
+            HttpError: It is not such a number.
+        """
+        value = self.query.get(name, "")
+        if not value or value == "null":
+            return default
+        if not (value.isascii() and value.isdecimal() and len(value) < 20):
+            raise HttpError(400, f"{name}={value!r}: give a whole number from 0 on")
+        return int(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a parameter that is true or false.
+
+        Raises:
+            HttpError: It is neither.
+        """
+        value = self.query.get(name, "").lower()
+        if value not in {"", "true", "false"}:
+            raise HttpError(400, f"{name}={value!r}: give true or false")
+        return value == "true" if value else default
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a request.
+
+    Attributes:
+        status: Its status.
+        content: Its body.
+        headers: Its headers, except those that frame it.
+        reason: The words next to the status; "" for the usual ones.
+        download: Bytes of a file, which are the body instead of `content`.
+    """
+
+    status: int = 200
+    content: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    download: Download | None = None
+
+    @classmethod
+    def json(cls, document: Any, status: int = 200, reason: str = "") -> "Answer":
+        """Return an answer whose body is a JSON document."""
+        # no Content-Type: Spark's client lacks a class that reads it
+        return cls(status, json.dumps(document).encode(), reason=reason)
+
+
+class Surface(Protocol):
+    """A protocol of the server.
+
+    Attributes:
+        prefix: The start of its paths, without a slash at the end.
+        methods: The methods that it knows.
+    """
+
+    prefix: str
+    methods: frozenset[str]
+
+    def answer(self, request: Request, /) -> Answer:
+        """Carry out a request whose client may send it."""
+
+    def failure(self, error: HttpError | GravelerError, /) -> Answer:
+        """Return the answer to a request that failed."""

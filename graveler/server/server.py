@@ -1,0 +1,156 @@
+"""The server: a thread for each connection, and the limits on connections."""
+
+import socket
+from ipaddress import ip_address
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from graveler.errors import InvalidInputError
+from graveler.server.application import Application
+from graveler.server.connection import Connection
+from graveler.server.connections import Connections
+from graveler.server.tokens import TokenCheck, check_token, new_token
+from graveler.server.webhdfs import WebHdfs
+
+if TYPE_CHECKING:
+    from graveler.lake import Lake
+
+_LOCALHOST: Final = "127.0.0.1"
+_GRACE_SECONDS: Final = 8.0
+_CUT_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.1
+
+
+class Listener(ThreadingTCPServer):
+    """Accepts connections and answers each one in its thread.
+
+    Args:
+        host: Address to listen at.
+        port: Port; 0 for a free one.
+        application: Answers requests.
+
+    Attributes:
+        application: As given.
+        connections: Its connections.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, host: str, port: int, application: Application) -> None:
+        self.application = application
+        self.connections = Connections()
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        super().__init__((host, port), BaseRequestHandler)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Answer the requests of a connection."""
+        del client_address
+        Connection(request, self.application, self.connections, self.authority).serve()
+
+    @property
+    def authority(self) -> str:
+        """Host and port as in an address."""
+        host, port = self.server_address[:2]
+        return f"[{host!s}]:{port}" if ":" in str(host) else f"{host!s}:{port}"
+
+
+class Server:
+    """A lake that is served, while the server is open.
+
+    The server does not close the lake.
+
+    Args:
+        lake: The lake.
+        host: Address to listen at; an address that other machines reach needs a token.
+        port: Port; 0 for a free one.
+        token: The token that clients must send; "" for a new one.
+        read_only: Whether all writes are refused.
+        commit_on_success: Whether the staged writes below a folder are committed when a job marks
+            its success there with a file ``_SUCCESS``.
+
+    Attributes:
+        token: The token that clients must send.
+
+    Raises:
+        InvalidInputError: The token cannot be sent, or other machines reach the host and no token
+            is given, or the server cannot listen at the address.
+    """
+
+    def __init__(
+        self,
+        lake: "Lake",
+        *,
+        host: str = _LOCALHOST,
+        port: int = 0,
+        token: str = "",
+        read_only: bool = False,
+        commit_on_success: bool = False,
+    ) -> None:
+        if not (token or _is_loopback(host)):
+            raise InvalidInputError(
+                f"host {host!r} is reached by other machines: give a token, which is what keeps "
+                "them out"
+            )
+        self.token = check_token(token) if token else new_token()
+        surface = WebHdfs(lake, read_only=read_only, commits_on_success=commit_on_success)
+        try:
+            application = Application(TokenCheck(self.token), [surface])
+            self._listener = Listener(host, port, application)
+        except (OSError, OverflowError) as error:
+            raise InvalidInputError(f"cannot listen at {host}:{port}: {error}") from error
+        self._thread = Thread(
+            target=self._listener.serve_forever,
+            args=(_POLL_SECONDS,),
+            name="graveler-server",
+            daemon=True,
+        )
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """The address of the lake, ``webhdfs://host:port/``."""
+        return f"webhdfs://{self._listener.authority}/"
+
+    def close(self, *, seconds: float | None = _GRACE_SECONDS) -> bool:
+        """Accept no new requests, and let active requests end; may be called again.
+
+        Args:
+            seconds: How long to wait for active requests; None for as long as they take.
+
+        Returns:
+            Whether all of them ended.
+        """
+        if not self._listener.connections.closing:
+            self._listener.shutdown()
+            self._listener.server_close()
+        return self._listener.connections.close(seconds)
+
+    def cut(self) -> None:
+        """End all active requests at once, and wait a moment for their threads."""
+        self._listener.connections.cut()
+        self.close(seconds=_CUT_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self.close():
+            self.cut()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,335 @@
+"""The operations of WebHDFS by method and name."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, BinaryIO, Final, cast
+
+from graveler.errors import NoChangesError
+from graveler.model import Entry
+from graveler.server.downloads import Download
+from graveler.server.messages import Answer, Body, Request
+from graveler.server.webhdfs import statuses
+from graveler.server.webhdfs.branch_tree import BranchTree
+from graveler.server.webhdfs.errors import ACCESS, ARGUMENT, IO, UNSUPPORTED, RemoteError
+from graveler.server.webhdfs.memory import Folder
+from graveler.server.webhdfs.namespace import Namespace
+from graveler.server.webhdfs.tree import Node, Summary, Tree
+
+DATA: Final = "data"
+"""The parameter of a request that was redirected to the data."""
+_PAGE: Final = 10_000
+_MOST: Final = (1 << 63) - 1
+_SUCCESS: Final = "_SUCCESS"
+_DRAINED_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operation.
+
+    Attributes:
+        request: The request.
+        tree: The tree of the path.
+        path: The path in the tree.
+        namespace: All trees.
+        commits_on_success: Whether a job's files are committed when it marks its success.
+    """
+
+    request: Request
+    tree: Tree
+    path: str
+    namespace: Namespace
+    commits_on_success: bool
+
+    @property
+    def branch(self) -> BranchTree:
+        """The tree, which is to be changed.
+
+        Raises:
+            GravelerError: The branch accepts no writes.
+            RemoteError: It is not a branch, or the server only reads.
+        """
+        if not isinstance(self.tree, BranchTree):
+            raise RemoteError(
+                ACCESS,
+                f"{self.tree.shown(self.path)} cannot be written: only branches can, as "
+                "/repository/branch/path; make one with `graveler branch create NAME`",
+            )
+        self.tree.check_accepts()
+        return self.tree
+
+    def shown(self, name: str) -> str:
+        """Return a name as the client reads it."""
+        # Hadoop's client reads a name such as 05:00 as an address, and ./05:00 as a name
+        java = self.request.headers.get("user-agent", "").startswith("Java/")
+        return f"./{name}" if java and ":" in name else name
+
+
+def _status(call: Call) -> Answer:
+    node = call.tree.get(call.path)
+    return Answer.json({"FileStatus": statuses.file_status(node, writable=call.tree.writable)})
+
+
+def _nodes(call: Call, after: str = "") -> Iterable[tuple[str, Node]]:
+    """Return the content of a folder; for a file, the file itself without a name."""
+    nodes = call.tree.below(call.path, after)
+    first = next(nodes, None)
+    if first is not None:
+        return chain([first], nodes)
+    node = call.tree.get(call.path)
+    return [] if isinstance(node, Folder) else [("", node)]
+
+
+def _listing(call: Call, nodes: Iterable[tuple[str, Node]]) -> dict[str, Any]:
+    shown = ((call.shown(name), node) for name, node in nodes)
+    return statuses.listing(shown, writable=call.tree.writable)
+
+
+def _list(call: Call) -> Answer:
+    return Answer.json(_listing(call, sorted(_nodes(call), key=itemgetter(0))))
+
+
+def _list_page(call: Call) -> Answer:
+    """Answer a part of a folder's content in the order of keys, in which the lake has it.
+
+    A name does not say whether it is a file or a folder, and both may have it. A page therefore
+    does not end with the file of such a pair.
+    """
+    after = call.request.query.get("startafter", "").removeprefix("./")
+    nodes = list(islice(_nodes(call, after + "/" * _is_folder(call, after)), _PAGE + 1))
+    page = nodes[:_PAGE]
+    left = len(nodes) - len(page)
+    if left and isinstance(page[-1][1], Entry) and _is_folder(call, page[-1][0]):
+        page.pop()
+    part = {"partialListing": _listing(call, page), "remainingEntries": left}
+    return Answer.json({"DirectoryListing": part})
+
+
+def _is_folder(call: Call, name: str) -> bool:
+    """Return whether a folder of this name is in the folder of a call."""
+    path = f"{call.path}/{name}".strip("/")
+    has_content = next(call.tree.below(path), None) is not None
+    return bool(name) and (has_content or isinstance(call.tree.find(path), Folder))
+
+
+def _summary(call: Call) -> Answer:
+    node = call.tree.get(call.path)
+    if isinstance(node, Folder):
+        return Answer.json(statuses.summary(call.tree.summary(call.path)))
+    return Answer.json(statuses.summary(Summary(1, 0, node.size)))
+
+
+def _open(call: Call) -> Answer:
+    entry = call.tree.file(call.path)
+    start = call.request.number("offset", 0)
+    if start > entry.size:
+        raise RemoteError(IO, f"Offset={start} out of the range [0, {entry.size}]")
+    length = min(call.request.number("length", entry.size), entry.size - start)
+    if call.request.query.keys().isdisjoint({DATA, "offset", "length"}):
+        return _redirect(call)  # Hadoop's client would drop the bytes, and ask for an offset
+    return Answer(download=Download(call.tree.stores, entry, start, length))
+
+
+def _redirect(call: Call) -> Answer:
+    there = f"{call.request.address}&{DATA}=true"
+    if call.request.flag("noredirect", default=False):
+        return Answer.json({"Location": there})
+    return Answer(307, headers={"Location": there})
+
+
+def _blocks(call: Call) -> Answer:
+    return Answer.json(statuses.block_locations(call.tree.file(call.path)))
+
+
+def _old_blocks(call: Call) -> Answer:
+    return Answer.json(statuses.located_blocks(call.tree.file(call.path)))
+
+
+def _home(call: Call) -> Answer:
+    del call
+    return Answer.json({"Path": "/"})
+
+
+def _defaults(call: Call) -> Answer:
+    del call
+    return Answer.json(statuses.server_defaults())
+
+
+def _space(call: Call) -> Answer:
+    del call
+    # a lake knows no bounds: what Hadoop's file systems without bounds answer
+    return Answer.json({"FsStatus": {"capacity": _MOST, "used": 0, "remaining": _MOST}})
+
+
+def _delegation(call: Call) -> Answer:
+    del call
+    return Answer.json({"Token": None})  # as a cluster without Kerberos answers
+
+
+def _access(call: Call) -> Answer:
+    tree = call.tree
+    tree.get(call.path)
+    if "w" in call.request.query.get("fsaction", "") and not tree.writable:
+        raise RemoteError(ACCESS, f"{tree.shown(call.path)} can only be read")
+    return Answer()
+
+
+def _make_folder(call: Call) -> Answer:
+    call.branch.make_folder(call.path)
+    return Answer.json({"boolean": True})
+
+
+def _create(call: Call) -> Answer:
+    overwrite = call.request.flag("overwrite", default=True)
+    parents = call.request.flag("createparent", default=True)
+    flags = {each for each in call.request.query.get("createflag", "").upper().split(",") if each}
+    if "APPEND" in flags:
+        raise _not_offered("APPEND")
+    if flags:
+        overwrite = "OVERWRITE" in flags
+    branch, path, body = call.branch, call.path, call.request.body
+    if body is None and DATA not in call.request.query:
+        branch.check_create(path, overwrite=overwrite, parents=parents)
+        return _redirect(call)
+    if path.rpartition("/")[2] == _SUCCESS:
+        return _succeed(call, body or BytesIO())
+    if body is None:
+        _check_emptied(branch, path)
+    branch.create(path, cast("BinaryIO", body or BytesIO()), overwrite=overwrite, parents=parents)
+    return Answer(201)
+
+
+def _check_emptied(branch: BranchTree, path: str) -> None:
+    """Refuse to empty a file by a request without a body.
+
+    Some clients, such as that of fsspec, begin a file so, and then append, which is refused.
+    """
+    node = branch.find(path)
+    if isinstance(node, Entry) and node.size:
+        raise RemoteError(
+            UNSUPPORTED,
+            f"{branch.shown(path)} has {node.size} bytes and is not emptied by a request without a "
+            "body, because a file cannot be appended to afterwards: send the whole file, delete it "
+            "first, or send no bytes in chunks",
+        )
+
+
+def _succeed(call: Call, body: Body) -> Answer:
+    """Handle the mark of a job that has succeeded: it is not stored, but it may start a commit."""
+    branch = call.branch
+    branch.check_create(call.path, overwrite=True, parents=True)
+    while body.read(_DRAINED_BYTES):
+        pass
+    folder = call.path.rpartition("/")[0]
+    if branch.mark_success(folder):
+        _commit_success(call, branch, folder)
+    return Answer(201)
+
+
+def _commit_success(call: Call, branch: BranchTree, folder: str) -> None:
+    if call.commits_on_success:
+        with suppress(NoChangesError):
+            branch.commit(folder, f"write {folder or 'the whole tree'}")
+
+
+def _rename(call: Call) -> Answer:
+    branch, path = call.branch, call.path
+    there, to = call.namespace.at(call.request.text("destination"))
+    if there.place != branch.place:
+        raise RemoteError(
+            UNSUPPORTED,
+            f"{branch.shown(path)} cannot be moved to {there.shown(to)}: files are moved within "
+            "one branch; `graveler cp` copies them to another one without copying bytes",
+        )
+    options = call.request.query.get("renameoptions", "").upper()
+    if not options:
+        return Answer.json({"boolean": branch.rename(path, to)})
+    branch.replace(path, to, overwrite="OVERWRITE" in options.split(","))
+    return Answer()
+
+
+def _delete(call: Call) -> Answer:
+    branch, path = call.branch, call.path
+    emptied = branch.has_succeeded(path)
+    done = branch.delete(path, recursive=call.request.flag("recursive", default=False))
+    if emptied:
+        _commit_success(call, branch, path.rpartition("/")[0])
+    return Answer.json({"boolean": done})
+
+
+def _ignore(call: Call) -> Answer:
+    call.tree.get(call.path)
+    return Answer()  # a lake has no owners, permissions and times
+
+
+def _replication(call: Call) -> Answer:
+    return Answer.json({"boolean": not isinstance(call.tree.get(call.path), Folder)})
+
+
+def _commit(call: Call) -> Answer:
+    return Answer.json({"Commit": call.branch.commit(call.path, call.request.text("message"))})
+
+
+Operation = Callable[[Call], Answer]
+
+OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
+    ("GET", "GETFILESTATUS"): _status,
+    ("GET", "GETFILELINKSTATUS"): _status,
+    ("GET", "LISTSTATUS"): _list,
+    ("GET", "LISTSTATUS_BATCH"): _list_page,
+    ("GET", "GETCONTENTSUMMARY"): _summary,
+    ("GET", "OPEN"): _open,
+    ("GET", "GETFILEBLOCKLOCATIONS"): _blocks,
+    ("GET", "GET_BLOCK_LOCATIONS"): _old_blocks,
+    ("GET", "GETHOMEDIRECTORY"): _home,
+    ("GET", "GETSERVERDEFAULTS"): _defaults,
+    ("GET", "GETSTATUS"): _space,
+    ("GET", "GETDELEGATIONTOKEN"): _delegation,
+    ("GET", "CHECKACCESS"): _access,
+    ("PUT", "MKDIRS"): _make_folder,
+    ("PUT", "CREATE"): _create,
+    ("PUT", "RENAME"): _rename,
+    ("DELETE", "DELETE"): _delete,
+    ("PUT", "SETPERMISSION"): _ignore,
+    ("PUT", "SETOWNER"): _ignore,
+    ("PUT", "SETTIMES"): _ignore,
+    ("PUT", "SETREPLICATION"): _replication,
+    ("PUT", "COMMIT"): _commit,
+    ("POST", "COMMIT"): _commit,
+}
+
+_NOT_OFFERED: Final = {
+    "APPEND": "files of a lake are never changed: write the file again",
+    "CONCAT": "files of a lake are never changed: write one file of the parts",
+    "TRUNCATE": "files of a lake are never changed: write the file again",
+    "CREATESYMLINK": "a lake has no symbolic links: copy the file, which copies no bytes",
+    "GETFILECHECKSUM": "a lake has other checksums than HDFS: copy without comparing them",
+}
+
+
+def operation(method: str, name: str) -> Operation:
+    """Return the operation of a request.
+
+    Raises:
+        RemoteError: There is none.
+    """
+    known = OPERATIONS.get((method, name))
+    if known is not None:
+        return known
+    if name in _NOT_OFFERED:
+        raise _not_offered(name)
+    offered = sorted(each for of, each in OPERATIONS if of == method)
+    # these words tell older clients to ask for GET_BLOCK_LOCATIONS
+    raise RemoteError(
+        ARGUMENT,
+        f'Invalid value for webhdfs parameter "op": {name!r} of {method}; the server knows '
+        f"{', '.join(offered) or 'nothing of this method'}",
+    )
+
+
+def _not_offered(name: str) -> RemoteError:
+    return RemoteError(UNSUPPORTED, f"{name}: {_NOT_OFFERED[name]}")
