@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import graveler
+from graveler.reads import View
 
 FIELDS = {
     "accessTime",
@@ -216,6 +217,51 @@ def test_the_summary_counts_files_folders_and_bytes(client, dev):
     summary = client.get("/t", "GETCONTENTSUMMARY").json["ContentSummary"]
     assert (summary["fileCount"], summary["directoryCount"], summary["length"]) == (3, 4, 12)
     assert client.get("/u", "GETCONTENTSUMMARY").json["ContentSummary"]["length"] == 6
+
+
+def test_the_summary_counts_a_folder_of_a_job_once(client, dev):
+    dev.put("t/p/a", b"x")
+    client.create("/t/_temporary/0/b", b"yy")
+    summary = client.get("", "GETCONTENTSUMMARY").json["ContentSummary"]
+    assert (summary["fileCount"], summary["directoryCount"], summary["length"]) == (2, 5, 3)
+
+
+def test_a_lake_has_space_without_bounds(client):
+    space = client.get("", "GETSTATUS").json["FsStatus"]
+    assert space == {"capacity": 2**63 - 1, "used": 0, "remaining": 2**63 - 1}
+
+
+@pytest.mark.parametrize(
+    "path", ["/Flights/dev/a", "/fl:ghts", "/flights/a:b/c", "/flights/-x", "/é"]
+)
+def test_a_name_that_nothing_can_have_is_not_found(serve, repo, path):
+    client = serve()
+    client.root = ""
+    assert client.get(path, "GETFILESTATUS").failure == (404, "FileNotFoundException")
+    assert client.mkdirs(path).failure == (404, "FileNotFoundException")
+
+
+def test_capitals_in_a_path_are_kept(client, dev):
+    dev.put("T/A", b"x")
+    assert client.names("/T") == ["A"]
+    assert client.kind("/t") == ""
+
+
+def test_a_page_does_not_read_the_pages_before(client, dev, monkeypatch):
+    monkeypatch.setattr("graveler.server.webhdfs.operations._PAGE", 2)
+    for number in range(6):
+        dev.put(f"t/{number}", b"")
+    read = []
+    real = View.list
+    monkeypatch.setattr(
+        View,
+        "list",
+        lambda *args, **options: (
+            read.append(each.path) or each for each in real(*args, **options)
+        ),
+    )
+    client.get("/t", "LISTSTATUS_BATCH", startAfter="2")
+    assert read == ["t/3", "t/4", "t/5"]
 
 
 def test_a_file_is_one_block(client, dev):

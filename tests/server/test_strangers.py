@@ -1,6 +1,7 @@
 """Clients without the token, smuggled requests, and names outside ASCII."""
 
 import socket
+import threading
 
 import pytest
 
@@ -119,6 +120,18 @@ def test_a_client_with_the_token_may_be_slow_but_not_stop(connect, client, dev):
     stopped = connect(head.replace(b"/b?", b"/c?") + b"aa")
     assert answer_of(stopped) == b""
     assert [entry.path for entry in dev.entries()] == ["b"]
+
+
+@pytest.mark.parametrize("part", ["data=true", "offset=1"])
+def test_a_client_that_stops_reading_is_cut(connect, dev, part):
+    dev.put("large", bytes(20_000_000))
+    before = set(threading.enumerate())
+    target = f"/webhdfs/v1/flights/dev/large?op=OPEN&user.name={TOKEN}&{part}"
+    reader = connect(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert reader.recv(1) == b"H"
+    for thread in set(threading.enumerate()) - before:
+        thread.join(120)
+    assert len(answer_of(reader)) < 20_000_000
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
 """The operations that write, over a socket."""
 
+import errno
+import os
+
 import pytest
 
+import graveler
 from graveler.gates.checks import only_within
 
 ACCESS = (403, "AccessControlException")
@@ -62,6 +66,43 @@ def test_a_file_is_overwritten_unless_it_must_not_be(client, dev):
     assert client.create("/b", b"1", overwrite="false").status == 201
     assert client.create("/b", b"2", overwrite="false").failure == EXISTS
     assert [dev.get("a"), dev.get("b")] == [b"z", b"1"]
+
+
+def test_a_file_is_not_emptied_before_an_append(client, dev):
+    dev.put("a", b"x")
+    first = client.ask("PUT", "/a", "CREATE", overwrite="true")
+    got = client.follow(first, "PUT")  # then the client of fsspec appends, which is refused
+    assert got.failure == (400, "UnsupportedOperationException")
+    assert "delete it first" in got.message
+    assert dev.get("a") == b"x"
+    assert client.create("/a", iter(())).status == 201
+    assert client.create("/a", b"").status == 201
+    assert dev.get("a") == b""
+
+
+def test_a_full_disk_leaves_no_file(serve, tmp_path, monkeypatch):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        dev = lake.create_repository("flights").create_branch("dev")
+        dev.put("a", b"old")
+        client = serve(lake=lake)
+        write = os.write
+
+        def full(descriptor, data):
+            if len(data) == 1 << 20:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return write(descriptor, data)
+
+        monkeypatch.setattr(os, "write", full)
+        got = client.create("/a", bytes(5 << 20))
+        assert got.failure == (507, "IOException")
+        assert "free some space" in got.message
+        monkeypatch.undo()
+        assert dev.get("a") == b"old"
+        assert len(list(dev.repository.objects.list("data/"))) == 1
+        assert not [
+            path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 1 << 19
+        ]
+        assert client.create("/a", bytes(5 << 20)).status == 201
 
 
 def test_an_empty_folder_is_there_until_it_is_deleted(client, dev):
