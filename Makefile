@@ -24,7 +24,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-lowest
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-lowest
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -78,6 +78,9 @@ test-delta: WORKERS = 2
 test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the oldest Spark: PySpark 4.1
 	$(BIN)/python -m tests.jars delta build/jars/delta
 	$(PYTEST) tests/long/delta $(ARGS)
+
+test-hadoop: $(READY) ## Hadoop's own tests of a file system on the gateway; needs Java and Maven, fetches 100 MB once
+	$(BIN)/python -m tests.hadoop $(ARGS)
 
 # The tests of what needs no orchestrator, no Spark and no packages beside graveler's own. Old packages
 # warn of newer ones, so warnings are no errors, and programs whose warnings are errors do not run.

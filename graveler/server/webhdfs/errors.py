@@ -20,6 +20,7 @@ from graveler.server.messages import Answer, HttpError
 
 ACCESS: Final = "org.apache.hadoop.security.AccessControlException"
 ARGUMENT: Final = "java.lang.IllegalArgumentException"
+END: Final = "java.io.EOFException"
 EXISTS: Final = "org.apache.hadoop.fs.FileAlreadyExistsException"
 IO: Final = "java.io.IOException"
 NOT_EMPTY: Final = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"

@@ -14,13 +14,14 @@ from graveler.server.downloads import Download
 from graveler.server.messages import Answer, Body, Request
 from graveler.server.webhdfs import statuses
 from graveler.server.webhdfs.branch_tree import BranchTree
-from graveler.server.webhdfs.errors import ACCESS, ARGUMENT, IO, UNSUPPORTED, RemoteError
+from graveler.server.webhdfs.errors import ACCESS, ARGUMENT, END, UNSUPPORTED, RemoteError
 from graveler.server.webhdfs.memory import Folder
 from graveler.server.webhdfs.namespace import Namespace
 from graveler.server.webhdfs.tree import Node, Summary, Tree
 
 DATA: Final = "data"
 """The parameter of a request that was redirected to the data."""
+_BYTES: Final = "application/octet-stream"
 _PAGE: Final = 10_000
 _MOST: Final = (1 << 63) - 1
 _SUCCESS: Final = "_SUCCESS"
@@ -127,7 +128,7 @@ def _open(call: Call) -> Answer:
     entry = call.tree.file(call.path)
     start = call.request.number("offset", 0)
     if start > entry.size:
-        raise RemoteError(IO, f"Offset={start} out of the range [0, {entry.size}]")
+        raise RemoteError(END, f"Offset={start} out of the range [0, {entry.size}]")
     length = min(call.request.number("length", entry.size), entry.size - start)
     if call.request.query.keys().isdisjoint({DATA, "offset", "length"}):
         return _redirect(call)  # Hadoop's client would drop the bytes, and ask for an offset
@@ -197,24 +198,23 @@ def _create(call: Call) -> Answer:
         return _redirect(call)
     if path.rpartition("/")[2] == _SUCCESS:
         return _succeed(call, body or BytesIO())
-    if body is None:
+    if body is None and call.request.headers.get("content-type") == _BYTES:
         _check_emptied(branch, path)
     branch.create(path, cast("BinaryIO", body or BytesIO()), overwrite=overwrite, parents=parents)
     return Answer(201)
 
 
 def _check_emptied(branch: BranchTree, path: str) -> None:
-    """Refuse to empty a file by a request without a body.
+    """Refuse to empty a file for a client that sends no body, and says that it has bytes.
 
-    Some clients, such as that of fsspec, begin a file so, and then append, which is refused.
+    The client of fsspec begins a file so, and then appends to it, which is refused.
     """
     node = branch.find(path)
     if isinstance(node, Entry) and node.size:
         raise RemoteError(
             UNSUPPORTED,
-            f"{branch.shown(path)} has {node.size} bytes and is not emptied by a request without a "
-            "body, because a file cannot be appended to afterwards: send the whole file, delete it "
-            "first, or send no bytes in chunks",
+            f"{branch.shown(path)} has {node.size} bytes and is not emptied for bytes that follow, "
+            "because a lake does not append: send the whole file, or delete it first",
         )
 
 

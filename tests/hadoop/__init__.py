@@ -1,0 +1,1 @@
+"""Hadoop's own tests of a file system, run against the server with Hadoop's client."""
