@@ -16,27 +16,14 @@ _NO_PAGE: Final = frozenset({"", "none"})
 
 
 class Application:
-    """Answers requests.
-
-    Args:
-        check: Compares tokens.
-        surfaces: The protocols.
-    """
+    """Answers requests by the first surface whose prefix they have."""
 
     def __init__(self, check: TokenCheck, surfaces: Sequence[Surface]) -> None:
         self._check = check
         self._surfaces = surfaces
 
     def answer(self, request: Request, admit: Callable[[], None]) -> Answer:
-        """Return the answer to a request.
-
-        Args:
-            request: The request.
-            admit: Called as soon as the client has shown the token.
-
-        Raises:
-            ConnectionError: The client has gone.
-        """
+        """Return the answer to a request; call `admit` when the client has shown the token."""
         path = request.target.partition("?")[0]
         surface = next((each for each in self._surfaces if _is_below(path, each.prefix)), None)
         failure = refusal if surface is None else surface.failure

@@ -40,14 +40,7 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
 
 class Connection:
-    """Answers the requests of one connection, one after the other.
-
-    Args:
-        connection: The socket.
-        application: Answers requests.
-        connections: All connections of the server.
-        authority: Host and port of the server.
-    """
+    """Answers the requests of one connection, one after the other."""
 
     def __init__(
         self,

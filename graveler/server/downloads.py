@@ -45,15 +45,7 @@ class Download:
         self._copied = whole or not length or not _is_local(self._file)
 
     def send(self, connection: socket.socket, write: Callable[[bytes], None]) -> None:
-        """Send the bytes and close the file.
-
-        Args:
-            connection: The socket.
-            write: Sends bytes to the same socket.
-
-        Raises:
-            CorruptionError: The file differs from its entry, or became shorter meanwhile.
-        """
+        """Send the bytes by the socket, or by what writes to it, and close the file."""
         with self._file as file:
             if not self._copied:
                 self._check(connection.sendfile(file, self._start, self.length))

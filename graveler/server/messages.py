@@ -61,11 +61,7 @@ class Request:
 
     @cached_property
     def query(self) -> Mapping[str, str]:
-        """The parameters by lower-case name.
-
-        Raises:
-            HttpError: They are not text.
-        """
+        """The parameters by lower-case name."""
         try:
             pairs = parse_qsl(
                 self.target.partition("?")[2],
@@ -79,11 +75,7 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The decoded path.
-
-        Raises:
-            HttpError: It is not text.
-        """
+        """The decoded path."""
         path = self.target.partition("?")[0]
         if _BROKEN_PERCENT.search(path):
             raise HttpError(400, "a percent sign in the path is not followed by two digits")
@@ -99,22 +91,14 @@ class Request:
         return f"{scheme}://{self.headers['host']}{self.target}"
 
     def text(self, name: str) -> str:
-        """Return a parameter.
-
-        Raises:
-            HttpError: The parameter is missing.
-        """
+        """Return a parameter."""
         value = self.query.get(name, "")
         if not value:
             raise HttpError(400, f"the parameter {name!r} is missing")
         return value
 
     def number(self, name: str, default: int) -> int:
-        """Return a parameter that is a number of 0 or more.
-
-        Raises:
-            HttpError: It is not such a number.
-        """
+        """Return a parameter that is a number of 0 or more."""
         value = self.query.get(name, "")
         if not value or value == "null":
             return default
@@ -123,11 +107,7 @@ class Request:
         return int(value)
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a parameter that is true or false.
-
-        Raises:
-            HttpError: It is neither.
-        """
+        """Return a parameter that is true or false."""
         value = self.query.get(name, "").lower()
         if value not in {"", "true", "false"}:
             raise HttpError(400, f"{name}={value!r}: give true or false")

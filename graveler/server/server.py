@@ -24,17 +24,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 class Listener(ThreadingTCPServer):
-    """Accepts connections and answers each one in its thread.
-
-    Args:
-        host: Address to listen at.
-        port: Port; 0 for a free one.
-        application: Answers requests.
-
-    Attributes:
-        application: As given.
-        connections: Its connections.
-    """
+    """Accepts connections and answers each one in its thread."""
 
     allow_reuse_address = True
     daemon_threads = True

@@ -64,12 +64,7 @@ class BranchTree(RefTree):
         self._lock = memory.lock
 
     def check_accepts(self) -> None:
-        """Refuse a write if the branch accepts none.
-
-        Raises:
-            GravelerError: It is protected, or the branch of a run.
-            RemoteError: The server only reads.
-        """
+        """Refuse a write if the branch accepts none, or the server only reads."""
         if not self.writable:
             told = "cannot be written: the server was started with --read-only"
             raise RemoteError(ACCESS, f"{self.place} {told}")
@@ -99,11 +94,7 @@ class BranchTree(RefTree):
         return summed(path, chain(staged, kept.walk(path) if isinstance(kept, Folder) else ()))
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and its parents.
-
-        Raises:
-            RemoteError: A file is at the path, or above it.
-        """
+        """Make a folder and its parents."""
         with self._lock:
             node = self.find(path)
             if isinstance(node, Entry):
@@ -132,11 +123,7 @@ class BranchTree(RefTree):
             raise RemoteError(NOT_FOUND, f"Parent directory doesn't exist: {self.shown(parent)}")
 
     def create(self, path: str, body: Body, *, overwrite: bool, parents: bool) -> None:
-        """Make a file of a whole body; nothing is visible before the body has been read.
-
-        Raises:
-            RemoteError: As in `check_create`, before or after the body was read.
-        """
+        """Make a file of a whole body; nothing is visible before the body has been read."""
         self.check_create(path, overwrite=overwrite, parents=parents)
         entry = self._branch.store(path, body)
         with self._lock:
@@ -210,11 +197,7 @@ class BranchTree(RefTree):
             raise RemoteError(IO, f"rename destination directory is not empty: {self.shown(to)}")
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        """Delete a file, or a folder with everything below it; return whether it existed.
-
-        Raises:
-            RemoteError: It is a folder that is not empty, and `recursive` is not set.
-        """
+        """Delete a file, or a folder with everything below it; return whether it existed."""
         self._check_no_root(path, "deleted")
         with self._lock:
             node = self.find(path)

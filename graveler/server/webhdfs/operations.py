@@ -17,7 +17,7 @@ from graveler.server.webhdfs.branch_tree import BranchTree
 from graveler.server.webhdfs.errors import ACCESS, ARGUMENT, END, UNSUPPORTED, RemoteError
 from graveler.server.webhdfs.memory import Folder
 from graveler.server.webhdfs.namespace import Namespace
-from graveler.server.webhdfs.tree import Node, Summary, Tree
+from graveler.server.webhdfs.tree import Node, RefTree, Summary, Tree
 
 DATA: Final = "data"
 """The parameter of a request that was redirected to the data."""
@@ -48,12 +48,7 @@ class Call:
 
     @property
     def branch(self) -> BranchTree:
-        """The tree, which is to be changed.
-
-        Raises:
-            GravelerError: The branch accepts no writes.
-            RemoteError: It is not a branch, or the server only reads.
-        """
+        """The tree, which is to be changed, unless it is not a branch or accepts no writes."""
         if not isinstance(self.tree, BranchTree):
             raise RemoteError(
                 ACCESS,
@@ -132,7 +127,8 @@ def _open(call: Call) -> Answer:
     length = min(call.request.number("length", entry.size), entry.size - start)
     if call.request.query.keys().isdisjoint({DATA, "offset", "length"}):
         return _redirect(call)  # Hadoop's client would drop the bytes, and ask for an offset
-    return Answer(download=Download(call.tree.stores, entry, start, length))
+    stores = cast("RefTree", call.tree).view.repository
+    return Answer(download=Download(stores, entry, start, length))
 
 
 def _redirect(call: Call) -> Answer:
@@ -150,25 +146,8 @@ def _old_blocks(call: Call) -> Answer:
     return Answer.json(statuses.located_blocks(call.tree.file(call.path)))
 
 
-def _home(call: Call) -> Answer:
-    del call
-    return Answer.json({"Path": "/"})
-
-
-def _defaults(call: Call) -> Answer:
-    del call
-    return Answer.json(statuses.server_defaults())
-
-
-def _space(call: Call) -> Answer:
-    del call
-    # a lake knows no bounds: what Hadoop's file systems without bounds answer
-    return Answer.json({"FsStatus": {"capacity": _MOST, "used": 0, "remaining": _MOST}})
-
-
-def _delegation(call: Call) -> Answer:
-    del call
-    return Answer.json({"Token": None})  # as a cluster without Kerberos answers
+def _always(document: dict[str, Any]) -> "Operation":
+    return lambda _: Answer.json(document)
 
 
 def _access(call: Call) -> Answer:
@@ -285,10 +264,12 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "OPEN"): _open,
     ("GET", "GETFILEBLOCKLOCATIONS"): _blocks,
     ("GET", "GET_BLOCK_LOCATIONS"): _old_blocks,
-    ("GET", "GETHOMEDIRECTORY"): _home,
-    ("GET", "GETSERVERDEFAULTS"): _defaults,
-    ("GET", "GETSTATUS"): _space,
-    ("GET", "GETDELEGATIONTOKEN"): _delegation,
+    ("GET", "GETHOMEDIRECTORY"): _always({"Path": "/"}),
+    ("GET", "GETSERVERDEFAULTS"): _always(statuses.SERVER_DEFAULTS),
+    # a lake knows no bounds: what Hadoop's file systems without bounds answer
+    ("GET", "GETSTATUS"): _always({"FsStatus": {"capacity": _MOST, "used": 0, "remaining": _MOST}}),
+    # as a cluster without Kerberos answers
+    ("GET", "GETDELEGATIONTOKEN"): _always({"Token": None}),
     ("GET", "CHECKACCESS"): _access,
     ("PUT", "MKDIRS"): _make_folder,
     ("PUT", "CREATE"): _create,
@@ -312,11 +293,7 @@ _NOT_OFFERED: Final = {
 
 
 def operation(method: str, name: str) -> Operation:
-    """Return the operation of a request.
-
-    Raises:
-        RemoteError: There is none.
-    """
+    """Return the operation of a request."""
     known = OPERATIONS.get((method, name))
     if known is not None:
         return known

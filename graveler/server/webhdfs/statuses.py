@@ -49,20 +49,19 @@ def _status(
     }
 
 
-def server_defaults() -> dict[str, Any]:
-    """Return the defaults that clients read before writing by Hadoop's FileContext, as streams do."""
-    return {
-        "FsServerDefaults": {
-            "blockSize": _BLOCK_BYTES,
-            "bytesPerChecksum": 512,
-            "checksumType": 2,
-            "encryptDataTransfer": False,
-            "fileBufferSize": 4096,
-            "replication": 1,
-            "trashInterval": 0,
-            "writePacketSize": 64 << 10,
-        }
+SERVER_DEFAULTS: Final = {
+    "FsServerDefaults": {
+        "blockSize": _BLOCK_BYTES,
+        "bytesPerChecksum": 512,
+        "checksumType": 2,
+        "encryptDataTransfer": False,
+        "fileBufferSize": 4096,
+        "replication": 1,
+        "trashInterval": 0,
+        "writePacketSize": 64 << 10,
     }
+}
+"""What clients read before they write by Hadoop's FileContext, as streams do."""
 
 
 def listing(nodes: Iterable[tuple[str, Node]], *, writable: bool) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from graveler.errors import ObjectNotFoundError
 from graveler.lake import Repository
 from graveler.model import Entry, Prefix
-from graveler.reads import Stores, View
-from graveler.server.webhdfs.errors import ACCESS, NOT_FOUND, RemoteError
+from graveler.reads import View
+from graveler.server.webhdfs.errors import NOT_FOUND, RemoteError
 from graveler.server.webhdfs.memory import Folder
 
 Node = Folder | Entry
@@ -50,15 +50,6 @@ class Tree(ABC):
         """Return the path as clients write it."""
         return "/".join(part for part in (self.place, path) if part) or "/"
 
-    @property
-    def stores(self) -> Stores:
-        """The repository of the files.
-
-        Raises:
-            RemoteError: The tree has none.
-        """
-        raise RemoteError(ACCESS, f"{self.place or '/'} holds no files")
-
     @abstractmethod
     def find(self, path: str) -> Node | None:
         """Return the file or folder at a path, or None."""
@@ -77,22 +68,14 @@ class Tree(ABC):
         """Return the number and size of the files and folders at and below a path."""
 
     def get(self, path: str) -> Node:
-        """Return the file or folder at a path.
-
-        Raises:
-            RemoteError: There is none.
-        """
+        """Return the file or folder at a path."""
         node = self.find(path)
         if node is None:
             raise RemoteError(NOT_FOUND, f"File does not exist: {self.shown(path)}")
         return node
 
     def file(self, path: str) -> Entry:
-        """Return the entry of a file.
-
-        Raises:
-            RemoteError: There is none, or the path is a folder.
-        """
+        """Return the entry of a file."""
         node = self.get(path)
         if isinstance(node, Folder):
             raise RemoteError(NOT_FOUND, f"Path is not a file: {self.shown(path)}")
@@ -136,11 +119,6 @@ class RefTree(Tree):
     def __init__(self, place: str, view: View) -> None:
         super().__init__(place)
         self.view = view
-
-    @property
-    def stores(self) -> Stores:
-        """The repository of the files."""
-        return self.view.repository
 
     def find(self, path: str) -> Node | None:
         """Return the file or folder at a path, or None."""
