@@ -20,7 +20,7 @@ except ImportError as error:
 
 _HEAD_BYTES: Final = 16 << 10
 _MOST_LINES: Final = 100
-_PIECE_BYTES: Final = 256 << 10
+_PIECE_BYTES: Final = 64 << 10
 _IDLE_SECONDS: Final = 120.0
 _ADMISSION_SECONDS: Final = 10.0
 _PROGRESS_SECONDS: Final = 30.0
@@ -34,7 +34,6 @@ _END: Final = re.compile(rb"\n\r?\n")
 _DEFECT: Final = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n|\n[ \t]|(?i:\ncontent-length:[^\r]*,)"
 )
-_UNREAD: Final = frozenset({h11.SEND_BODY, h11.ERROR})
 _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
@@ -55,6 +54,8 @@ class Connection:
         self._authority = authority
         self._admitted = False
         self._received = b""
+        self._left = 0
+        self._chunked = False
 
     def serve(self) -> None:
         """Answer requests until the client or the server ends the connection."""
@@ -86,13 +87,12 @@ class Connection:
             self._linger()
             return False
         answer = self._application.answer(request, self._admit)
-        unread = self._http.their_state in _UNREAD
+        unread = bool(self._left or self._chunked)
         closes = unread or self._closes(head)
         if not self._send(answer, head, closes=closes):
             return False
         if unread:
             self._linger()
-        self._received = self._http.trailing_data[0]
         return not closes
 
     def _head(self) -> h11.Request:
@@ -105,7 +105,7 @@ class Connection:
             if not piece:
                 raise ClientGoneError("the connection ended within the head")
             self._received += piece
-        head, rest = self._received[: end.end()], self._received[end.end() :]
+        head, self._received = self._received[: end.end()], self._received[end.end() :]
         if defect := _DEFECT.search(head):
             raise HttpError(400, f"the head has a defect at byte {defect.start()}")
         line, ending, fields = head.partition(b"\r\n")
@@ -113,7 +113,7 @@ class Connection:
         if lines > _MOST_LINES:
             raise HttpError(431, f"the head has more than {_MOST_LINES} lines")
         line = _BEYOND_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line)
-        self._http.receive_data(line + ending + fields + rest)
+        self._http.receive_data(line + ending + fields)
         try:
             request = cast("h11.Request", self._http.next_event())
         except h11.RemoteProtocolError as error:
@@ -140,10 +140,10 @@ class Connection:
             raise HttpError(
                 400, "the body needs a Content-Length or, in version 1.1, chunks, and not both"
             )
-        empty = "transfer-encoding" not in headers and not int(headers.get("content-length", 0))
-        if empty:
-            self._http.next_event()
-        return Request(head.method.decode(), target, headers, None if empty else _Body(self))
+        self._left = int(headers.get("content-length", 0))
+        self._chunked = "transfer-encoding" in headers
+        body = _Body(self) if self._left or self._chunked else None
+        return Request(head.method.decode(), target, headers, body)
 
     def _closes(self, head: h11.Request) -> bool:
         """Return whether the connection ends after this request."""
@@ -159,27 +159,41 @@ class Connection:
         self._end_after(None)
 
     def next_data(self) -> bytes:
-        """Return the next bytes of the body; none at its end."""
-        while self._http.their_state in _UNREAD:
+        """Return the next bytes of the body; none at its end. Those of chunks pass through h11."""
+        if self._left:
+            piece = self._more()
+            piece, self._received = piece[: self._left], piece[self._left :]
+            self._left -= len(piece)
+            return piece
+        while self._chunked:
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
                 raise HttpError(400, f"the body: {error}") from None
             if isinstance(event, h11.Data):
                 return bytes(event.data)
-            if event is not h11.NEED_DATA:
-                break
-            if self._http.they_are_waiting_for_100_continue:
-                begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
-                self._write(self._http.send(begin) or b"")
-            try:
-                piece = self._receive()
-            except TimeoutError as error:
-                raise ClientGoneError("the client does not send the rest of the body") from error
-            if not piece:
-                raise ClientGoneError("the connection ended within the body")
-            self._http.receive_data(piece)
+            if event is h11.NEED_DATA:
+                self._http.receive_data(self._more())
+            else:
+                self._chunked = False
+                self._received = self._http.trailing_data[0]
         return b""
+
+    def _more(self) -> bytes:
+        """Return what the client sent after the head, or sends now."""
+        piece, self._received = self._received, b""
+        if piece:
+            return piece
+        if self._http.they_are_waiting_for_100_continue:
+            begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+            self._write(self._http.send(begin) or b"")
+        try:
+            piece = self._receive()
+        except TimeoutError as error:
+            raise ClientGoneError("the client does not send the rest of the body") from error
+        if not piece:
+            raise ClientGoneError("the connection ended within the body")
+        return piece
 
     def _send(self, answer: Answer, head: h11.Request | None, *, closes: bool) -> bool:
         """Send an answer; return whether all of it was sent."""
