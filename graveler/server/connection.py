@@ -20,7 +20,7 @@ except ImportError as error:
 
 _HEAD_BYTES: Final = 16 << 10
 _MOST_LINES: Final = 100
-_PIECE_BYTES: Final = 64 << 10
+_PIECE_BYTES: Final = 96 << 10
 _IDLE_SECONDS: Final = 120.0
 _ADMISSION_SECONDS: Final = 10.0
 _PROGRESS_SECONDS: Final = 30.0
