@@ -94,7 +94,7 @@ def test_a_full_disk_leaves_no_file(serve, tmp_path, monkeypatch):
             return write(descriptor, data)
 
         monkeypatch.setattr(os, "write", full)
-        got = client.create("/a", bytes(5 << 20))
+        got = client.create("/a", bytes(3 << 19))
         assert got.failure == (507, "IOException")
         assert "free some space" in got.message
         monkeypatch.undo()
@@ -103,7 +103,7 @@ def test_a_full_disk_leaves_no_file(serve, tmp_path, monkeypatch):
         assert not [
             path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 1 << 19
         ]
-        assert client.create("/a", bytes(5 << 20)).status == 201
+        assert client.create("/a", bytes(3 << 19)).status == 201
 
 
 def test_an_empty_folder_is_there_until_it_is_deleted(client, dev):
