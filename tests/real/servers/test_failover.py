@@ -48,7 +48,7 @@ def pair() -> Iterator[Pair]:
             data, host = base / "data", str(socket_of(primary))
 
             def run(program: str, *arguments: str) -> None:
-                command = [binaries / program, "-D", str(data), *arguments]
+                command = [str(binaries / program), "-D", str(data), *arguments]
                 subprocess.run(command, user=owner, check=True, stdout=subprocess.DEVNULL)
 
             run("pg_basebackup", "-h", host, "-U", "postgres", "-R", "-X", "stream")
