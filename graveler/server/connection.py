@@ -20,6 +20,9 @@ except ImportError as error:
 
 _HEAD_BYTES: Final = 16 << 10
 _MOST_LINES: Final = 100
+_LINE_BYTES: Final = 4 << 10
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_TRAILER: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 _PIECE_BYTES: Final = 96 << 10
 _IDLE_SECONDS: Final = 120.0
 _ADMISSION_SECONDS: Final = 10.0
@@ -54,6 +57,7 @@ class Connection:
         self._authority = authority
         self._admitted = False
         self._received = b""
+        self._at = 0  # up to here it is read
         self._left = 0
         self._chunked = False
 
@@ -70,6 +74,7 @@ class Connection:
     def _exchange(self) -> bool:
         """Answer a request; return whether another one may follow."""
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
+        self._received, self._at = self._received[self._at :], 0
         self._end_after(_IDLE_SECONDS if self._admitted else _ADMISSION_SECONDS)
         with self._connections.waiting(self._socket) as goes_on:
             if goes_on and not self._received:
@@ -159,31 +164,49 @@ class Connection:
         self._end_after(None)
 
     def next_data(self) -> bytes:
-        """Return the next bytes of the body; none at its end. Those of chunks pass through h11."""
+        """Return the next bytes of the body; none at its end. They do not pass through h11."""
+        if self._chunked and not self._left:
+            self._begin_chunk()
+        if not self._left:
+            return b""
+        if self._at == len(self._received):
+            self._received, self._at = self._more(), 0
+        piece = self._received[self._at : self._at + self._left]
+        self._at += len(piece)
+        self._left -= len(piece)
+        if self._chunked and not self._left and self._line():
+            raise HttpError(400, "a chunk of the body is longer than its size")
+        return piece
+
+    def _begin_chunk(self) -> None:
+        """Read the size of the next chunk, or what follows the last one."""
+        line = self._line()
+        size = _CHUNK.fullmatch(line)
+        if size is None:
+            raise HttpError(400, f"{line[:20]!r} is not the size of a chunk")
+        self._left = int(size[1], 16)
         if self._left:
-            piece = self._more()
-            piece, self._received = piece[: self._left], piece[self._left :]
-            self._left -= len(piece)
-            return piece
-        while self._chunked:
-            try:
-                event = self._http.next_event()
-            except h11.RemoteProtocolError as error:
-                raise HttpError(400, f"the body: {error}") from None
-            if isinstance(event, h11.Data):
-                return bytes(event.data)
-            if event is h11.NEED_DATA:
-                self._http.receive_data(self._more())
-            else:
+            return
+        for _ in range(_MOST_LINES):
+            if not (line := self._line()):
                 self._chunked = False
-                self._received = self._http.trailing_data[0]
-        return b""
+                return
+            if not _TRAILER.fullmatch(line):
+                break
+        raise HttpError(400, f"the body does not end with at most {_MOST_LINES} header lines")
+
+    def _line(self) -> bytes:
+        """Return a line between chunks, without its end."""
+        while (end := self._received.find(b"\r\n", self._at, self._at + _LINE_BYTES)) < 0:
+            left = self._received[self._at :]
+            if len(left) >= _LINE_BYTES:
+                raise HttpError(400, f"a line between the chunks has over {_LINE_BYTES} bytes")
+            self._received, self._at = left + self._more(), 0
+        line, self._at = self._received[self._at : end], end + 2
+        return line
 
     def _more(self) -> bytes:
-        """Return what the client sent after the head, or sends now."""
-        piece, self._received = self._received, b""
-        if piece:
-            return piece
+        """Return what the client sends now."""
         if self._http.they_are_waiting_for_100_continue:
             begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
             self._write(self._http.send(begin) or b"")
