@@ -20,6 +20,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.kv.mysql import MySQLKVStore
+from graveler.kv.queues import PARTITION
 from graveler.kv.store import ABSENT, PRESENT
 from graveler.testing.clock import FakeClock
 from tests.harness.servers.connections import ConnectionsSuite
@@ -116,13 +117,13 @@ def test_the_url_overrides_the_bounds(mysql_url: str) -> None:
     assert raw.connect_timeout == 3  # type: ignore[union-attr]
 
 
-def test_a_turn_whose_reply_is_lost_is_free_for_the_next(wired: MySQLKVStore, wire: Wire) -> None:
+def test_a_turn_whose_reply_is_lost_is_held_and_freed(wired: MySQLKVStore, wire: Wire) -> None:
     for lost in (True, False):
         wire.replies_to_lose = int(lost)
         with wired.turn("main", 60) as had:
-            pass
+            assert had
         assert wire.replies_to_lose == 0
-        assert had == (not lost)
+        assert list(wired.scan(PARTITION)) == []
 
 
 def test_a_server_never_there_is_unavailable(wire: Wire) -> None:

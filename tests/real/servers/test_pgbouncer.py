@@ -19,7 +19,7 @@ from tests.harness.workers import ROOT
 
 PROCESSES = 8
 THREADS = 5
-RUNS = 3
+RUNS = 2
 
 _PUBLISH = """
 import sys
