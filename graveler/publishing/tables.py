@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from graveler.committed import StagedChange
 from graveler.committed.diff import diff
+from graveler.committed.merge import staged
 from graveler.committed.metarange import prefix_end, scan
 from graveler.errors import GravelerError, MergeConflictError, SchemaChangedError
 from graveler.model import METADATA_BYTES, Commit, Conflict, Entry
@@ -79,7 +80,7 @@ class Watch:
             own = f"{key.decode().rpartition('/')[0]}/"
             self._overwritten.add(table[0] if what == schemas.WHOLE and table else own)
 
-    def check(self, stores: Stores, head: Commit, tree: str) -> Tables:
+    def check(self, stores: Stores, head: Commit, tree: str) -> dict[str, set[str]]:
         """Return the tables that a commit writes, after a comparison with its head.
 
         The entries of a table are read only if none of the first ones keeps the same.
@@ -201,14 +202,17 @@ def check_picked(
         SchemaChangedError: A table would become unreadable.
         MergeConflictError: The commit overwrites a folder in which the head has other files.
     """
-    found = tables_outside(stores, source, base)
+    named = tables_outside(stores, source, base)
     if not settled:
-        _check_overwritten(stores, found, source, dest, tree)
-    for folder in sorted({*found, *tables_outside(stores, dest, source)}):
-        prefix = folder.encode()
-        if next(diff(stores.ranges, base.metarange, source.metarange, prefix=prefix), None):
-            _compare(stores, folder, dest, tree)
-    return found
+        _check_overwritten(stores, named, source, dest, tree)
+    watch = Watch()  # not by the commits since: an old commit may be below a hundred thousand
+    for _ in watch.of(map(staged, diff(stores.ranges, dest.metarange, tree))):
+        pass
+    found = watch.check(stores, dest, tree)
+    for folder, hashes in found.items():
+        hashes.discard(_OVERWRITTEN)  # files that return do not overwrite again
+        hashes.update(named.get(folder, ()))
+    return {**named, **found}
 
 
 def _near(stores: Stores, tree: str, folder: str, key: bytes) -> Iterator[schemas.Kept]:
