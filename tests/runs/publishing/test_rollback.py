@@ -12,6 +12,7 @@ from graveler.errors import (
     RunNotFoundError,
     RunStateError,
 )
+from graveler.publishing import tables
 from graveler.runs import RunHandle, RunState
 from graveler.runs import rollback as readers
 from graveler.testing.faults import ProcessDied
@@ -435,3 +436,19 @@ def test_an_earlier_publish_is_not_rolled_back_under_a_later_one(repo, tree):
     repo.runs.rollback(KEY)
     repo.runs.rollback(first)
     assert tree(repo.ref("main")) == {"settled": "0"}
+
+
+def test_a_rollback_does_not_walk_the_commits_since(repo, monkeypatch):
+    publish(repo, KEY, {"old": "1"})
+    for number in range(10):
+        publish(repo, f"later {number}", {f"later/{number}": "1"})
+    outside, walked = tables.outside, []
+
+    def watched(*given):
+        for commit in outside(*given):
+            walked.append(commit)
+            yield commit
+
+    monkeypatch.setattr(tables, "outside", watched)
+    repo.runs.rollback(KEY)
+    assert len(walked) <= 2  # the published commit, and that of its step
