@@ -13,6 +13,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.publishing import tables
+from graveler.refs import outside
 from graveler.runs import RunHandle, RunState
 from graveler.runs import rollback as readers
 from graveler.testing.faults import ProcessDied
@@ -442,7 +443,7 @@ def test_a_rollback_does_not_walk_the_commits_since(repo, monkeypatch):
     publish(repo, KEY, {"old": "1"})
     for number in range(10):
         publish(repo, f"later {number}", {f"later/{number}": "1"})
-    outside, walked = tables.outside, []
+    walked = []
 
     def watched(*given):
         for commit in outside(*given):
