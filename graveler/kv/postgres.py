@@ -127,8 +127,8 @@ class _BinaryCursor(psycopg.Cursor[Any]):
 class _Connection(psycopg.Connection[Any]):
     """A connection with a timeout for a server that does not answer.
 
-    The server limits the time of its statements. A suspended server, or a network that drops all
-    packets, needs a limit of the client.
+    The server limits only the time that a write waits for a lock. All else needs a limit of the client:
+    a long statement, a suspended server, a network that drops all packets.
     """
 
     answer_s: float = NO_PROGRESS_S
