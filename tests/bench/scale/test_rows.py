@@ -82,6 +82,8 @@ def test_the_page_is_written_when_all_rows_have_run(monkeypatch, capsys, tmp_pat
     monkeypatch.setattr(scale, "PAGE", page)
     monkeypatch.setattr(scale, "IMAGES", tmp_path)
     monkeypatch.setattr(scale, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(scale, "bare_step", lambda: 50.0)
+    monkeypatch.setattr(scale, "random_read", lambda: 9.0)
     plot = Plot("one", "One", ("x", "y"), {"a": [1.0, 2.0]})
     monkeypatch.setattr(scale, "measured", lambda name, _: ([reported(name, "1 s")], [plot]))
     first, *others = ROWS
