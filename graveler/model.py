@@ -278,8 +278,8 @@ class Commit:
         tokens: The staging tokens whose writes it contains. Not part of its id.
         spans: First and last key of each stretch of ranges in which it differs from its first
             parent, in key order. None if they were not recorded. Not part of its id.
-        by_other: Whether another committer has committed all of the requested writes, so that this
-            is its commit. Never stored.
+        by_other: Whether other committers have committed all of the requested writes, so that this
+            commit was not made for the request. Never stored.
     """
 
     id: str

@@ -253,6 +253,9 @@ class Ingestion:
         elif published is None and last and self._ticker.waits(last):
             state, refused = (HourState.HELD if held else HourState.COMMITTED), held
         else:
+            if published is None and last:  # a concurrent tick may have published it meanwhile
+                record = self._closed(record, quarantines)
+                published = commits.get(record.published) if record.published else None
             state = HourState.EMPTY if published is None else HourState.PUBLISHED
             for quarantine in aside.values():
                 if quarantine.policy in _ASIDE:

@@ -112,8 +112,10 @@ class Driver(KVStore):
         check_key(partition, key)
         check_value(key, value)
         check_predicate(predicate)
-        held = self._set_if(partition, key, value, predicate)
-        self._check_same()
+        try:
+            held = self._set_if(partition, key, value, predicate)
+        finally:  # an unknown outcome is read back
+            self._check_same()
         if not held:
             raise changed(partition, key, predicate)
         return value
@@ -135,8 +137,10 @@ class Driver(KVStore):
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
         check_read_predicate(predicate)
-        held = self._delete_if(partition, key, predicate)
-        self._check_same()
+        try:
+            held = self._delete_if(partition, key, predicate)
+        finally:  # an unknown outcome is read back
+            self._check_same()
         if not held:
             raise changed(partition, key, predicate)
 

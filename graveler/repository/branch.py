@@ -498,8 +498,8 @@ class Branch(View, BranchLike):
     ) -> Commit:
         """Commit the staged writes and return the commit.
 
-        If another committer has committed all of them, its commit is returned, with ``by_other``
-        set.
+        If other committers have committed all of them, the head is returned, with ``by_other``
+        set; with `paths`, the commit that has them.
 
         Args:
             message: The message of the commit.

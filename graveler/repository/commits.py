@@ -372,9 +372,13 @@ class _Committer:
         )
 
     def _held(self, tip: Tip, tokens: Set[str]) -> Commit | None:
-        """Return another committer's latest commit with one of the tokens, or None."""
+        """Return the head if another committer's commit below it has one of the tokens, or None.
+
+        The commit itself may lack later writes and merges of this thread. The head has them.
+        """
         since = self._order.staged[0].head if self._order.staged else self._seen.commit_id
-        return commit_with(self._stores, tip.head, since, tokens)
+        found = commit_with(self._stores, tip.head, since, tokens)
+        return None if found is None else replace(tip.head, by_other=True)
 
     def _applied(self, tip: Tip, tokens: tuple[str, ...]) -> Applied:
         """Return the tree of the tokens over the head.

@@ -50,7 +50,8 @@ def commits_are_news(evidence: Evidence) -> Iterator[str]:
 
 def _wrote_since(evidence: Evidence, maker: Operation, commit: Operation) -> bool:
     """Return whether the process wrote since its last commit, and not after the maker's end."""
-    mine = [op for op in evidence.operations if op.process == commit.process]
+    by = (commit.process, commit.branch)
+    mine = [op for op in evidence.operations if (op.process, op.branch) == by]
     for operation in reversed(mine[: mine.index(commit)]):
         if operation.kind in {"commit", "commit_paths"}:
             return False

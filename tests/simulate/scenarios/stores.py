@@ -57,6 +57,11 @@ def _nothing_is_acknowledged(evidence: Evidence) -> Iterator[str]:
 # a key-value store that is restored to a state from before a sweep
 
 
+def _upload_and_commit(c: Client) -> None:
+    c.upload("w", "1")
+    c.commit()
+
+
 def _restored(c: Client) -> None:
     c.upload("k", "old")
     _NAMED["swept"] = c.commit()
@@ -81,6 +86,9 @@ def _accept(c: Client) -> None:
 
 
 def _collect_and_look(c: Client) -> None:
+    accepts = [op for op in c.process.history.operations if op.kind == "accept"]
+    if not any(op.done for op in accepts):  # the process died: the user repeats its command
+        _accept(c)
     mark_all(c)
     c.list_ref(_NAMED["swept"])
 
@@ -181,7 +189,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "restored-before-sweep",
-        {"accepter": _accept, "writer": in_turn(put("w", "1"), commit)},
+        {"accepter": _accept, "writer": _upload_and_commit},
         _restored,
         finish=_collect_and_look,
         all_steps=True,
