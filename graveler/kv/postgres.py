@@ -53,6 +53,8 @@ _CONNECT: Final[dict[str, Any]] = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
     "application_name": "graveler",
+    # In a database without an encoding (SQL_ASCII), texts would be read as bytes.
+    "client_encoding": "utf8",
 }
 
 _EXISTS: Final = text("SELECT to_regclass('graveler_kv') IS NOT NULL")

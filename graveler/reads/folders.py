@@ -53,7 +53,7 @@ class Pattern:
     """A pattern of excluded names: those that match, and all names below a matching folder.
 
     Args:
-        globs: Shell patterns of whole names. ``*`` also matches slashes.
+        globs: Names, or shell patterns of whole names. ``*`` also matches slashes.
     """
 
     def __init__(self, globs: Iterable[str] = ()) -> None:
@@ -61,7 +61,7 @@ class Pattern:
 
     def matches(self, name: str) -> bool:
         """Return whether a file or folder is excluded by its own name. Its parents do not count."""
-        return any(fnmatchcase(name, glob) for glob in self._globs)
+        return any(name == glob or fnmatchcase(name, glob) for glob in self._globs)
 
     def leaves_out(self, name: str) -> bool:
         """Return whether a file, or a folder above it, is excluded."""

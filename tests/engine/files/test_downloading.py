@@ -125,6 +125,21 @@ def test_what_is_excluded_is_neither_downloaded_nor_deleted(filled, here):
     assert sorted(local(here)) == ["a", "größe ü", "sub.txt", "sub/mine"]
 
 
+@pytest.mark.parametrize("name", ["mine[1].csv", "m[1]/mine.csv"])
+def test_an_excluded_name_may_look_like_a_pattern(repo, filled, here, name):
+    file = here / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("precious")
+    excluded = [name.split("/")[0]]
+    filled.download("in", here, exclude=excluded, delete=True)
+    assert file.read_text() == "precious"
+    main = repo.branch("main")
+    main.put(f"up/{name}", b"kept")
+    done = main.upload(here, "up", exclude=excluded, delete=True)
+    assert (done.files, done.deleted) == (len(FILES), 0)
+    assert main.get(f"up/{name}") == b"kept"
+
+
 def test_a_link_out_of_the_folder_is_not_followed(filled, here):
     outside, target = here / "outside", here / "target"
     outside.mkdir()

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import psycopg
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, make_url, text
 from sqlalchemy.exc import DisconnectionError, StatementError
 
 from graveler.errors import (
@@ -122,6 +122,24 @@ def test_the_url_overrides_the_bounds(postgres_url: str) -> None:
     ):
         parameters = connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
     assert parameters["connect_timeout"] == "3"
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_keys_are_found_in_a_database_of_any_encoding(postgres_url: str, encoding: str) -> None:
+    there = make_url(postgres_url).difference_update_query(["options"])  # it names a schema
+    named = there.set(database=f"of_{encoding.lower()}")
+    with psycopg.connect(for_libpq(postgres_url), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {named.database}")
+        connection.execute(
+            f"CREATE DATABASE {named.database} ENCODING '{encoding}' TEMPLATE template0"
+            " LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+    with PostgresKVStore(named.render_as_string(hide_password=False)) as store:
+        keys = [("a", b"1"), ("b", b"2")]
+        for partition, key in keys:
+            store.set(partition, key, b"v")
+        assert [one and one.value for one in store.get_many(keys)] == [b"v", b"v"]
+        assert list(store.partitions("a")) == ["a"]
 
 
 def test_partitions_compare_bytewise_whatever_the_database_does(store: PostgresKVStore) -> None:
