@@ -202,7 +202,7 @@ class Branch(View, BranchLike):
             folder: The local folder.
             prefix: The folder on the branch, with or without a slash at its end. "" is the root.
             delete: Delete the files below the prefix that the local folder does not have.
-            exclude: Patterns of names below the folder that are neither uploaded nor deleted, as
+            exclude: Names, or patterns of names, below the folder that are neither uploaded nor deleted, as
                 for `download`.
             follow_links: Upload the targets of symbolic links. Otherwise links are omitted.
             content_type: Media type of all files. If it is given, files with another one are not

@@ -1,4 +1,4 @@
-"""A committer whose writes another one landed gets the commit that holds them."""
+"""A committer whose writes another one landed gets a commit that holds them."""
 
 from threading import Thread
 from typing import Any
