@@ -197,8 +197,10 @@ class Ticker:
                 if not work.publish() and self.taking.is_lost(*self.branch.tips()):
                     self.taking.bring_up(*self.branch.tips())  # an undo came between
             except (GateFailedError, MergeConflictError) as error:
-                if isinstance(error, MergeConflictError) and self.taking.take():
-                    continue  # others had changed the target since the branch took it
+                if isinstance(error, MergeConflictError) and (
+                    self.taking.take() or self.branch.unpublished() != points
+                ):
+                    continue  # the branch, or another tick of it, has taken the target meanwhile
                 refusal = self._refusal(error)
                 if self.hold:
                     self._hold(standing, refusal)

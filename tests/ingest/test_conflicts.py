@@ -6,6 +6,7 @@ import pytest
 
 from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.ingest import HourState, conflicts, unpublished
+from graveler.ingest.taking import Taking
 from graveler.refs import move
 from graveler.refs.commits import id_of
 from graveler.repository import commits
@@ -280,6 +281,34 @@ def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
     assert published(repo) == {P: "3", Q: "q"}
     assert (tick.state, tick.set_aside) == (HourState.HELD, (P,))
     assert tick.published is not None
+
+
+@pytest.mark.parametrize("policy", ["hold", "quarantine"])
+def test_a_conflict_that_another_tick_settles_stops_no_file(repo, monkeypatch, policy):
+    """The other tick took the target just before, and this one quarantined the whole hour."""
+    ingestion = first_hour(repo, on_refusal=policy)
+    ingestion.branch.put(P, b"2")
+    ingestion.branch.put(Q, b"q")
+    commit = commits.commit
+
+    def correct_then(*given, **options):
+        monkeypatch.setattr(commits, "commit", commit)
+        monkeypatch.setattr(commits, "commit", commit)
+        made = commit(*given, **options)
+        run_of_others(repo, p="3")
+        return made
+
+    def another_first(self):
+        monkeypatch.undo()
+        assert self.take()
+        return self.take()
+
+    monkeypatch.setattr(commits, "commit", correct_then)
+    monkeypatch.setattr(Taking, "take", another_first)
+    tick = ingestion.tick(SIX)
+    assert published(repo) == {P: "3", Q: "q"}
+    assert tick.set_aside == (P,)
+    assert len(list(ingestion.quarantined())) == 1
 
 
 @pytest.mark.parametrize("policy", ["hold", "quarantine"])
