@@ -56,8 +56,9 @@ class RunTerms(TypedDict, total=False):
     Attributes:
         into: The branch to publish to (``main``): a user's branch, not that of a run or a step.
         metadata: Metadata of the run and of its commits; see `Origin`.
-        on_failure: What happens to an attempt that is closed unpublished or whose lease expires:
-            ``park`` (the default) keeps its commits for the next attempt, ``drop`` does not.
+        on_failure: What happens to an attempt that is closed unpublished, replaced by a newer one, or
+            whose lease expires: ``park`` (the default) keeps its commits for the next attempt, ``drop``
+            does not.
         lease: How long the attempt may be silent before it counts as dead (15 minutes): a
             timedelta, or text (``36h``). Its work renews the lease; so does `Run.renew`.
         ttl: How long a parked run is kept (14 days).
@@ -132,8 +133,8 @@ class Terms:
 def open_run(records: RunRecords, terms: Terms) -> RunRecord:
     """Open a new attempt of the run `key` and return its record.
 
-    An open or parked run resumes with the commits of its branch. A new, published, rolled back or
-    abandoned run gets a branch forked from the present head of the target.
+    An open or parked run resumes with the commits of its branch, unless it was opened with
+    ``on_failure="drop"``. Any other run gets a branch forked from the present head of the target.
 
     Raises:
         RefNotFoundError: No such target.
@@ -237,7 +238,10 @@ def _opened(
     _check_takes_runs(records, key, target)
     if record is not None:
         record = settle_publish(records, record)
-        if record.state in _RESUMED and not terms.fresh and _lost_its_fork(stores, record):
+        dropped = record.on_failure == "drop" or (
+            record.state in _RESUMED and not terms.fresh and _lost_its_fork(stores, record)
+        )
+        if record.state in _RESUMED and dropped:
             record = replace(record, state=RunState.REAPED)  # its branch is not resumed
     if terms.accepts is not None:
         terms.accepts(record)

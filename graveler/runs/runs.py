@@ -69,8 +69,8 @@ class Runs:
     ) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
 
-        An open or parked run resumes with the commits of its branch. A new, published or rolled back
-        run starts from the present head of the target.
+        An open or parked run resumes with the commits of its branch, unless it was opened with
+        ``on_failure="drop"``. Any other run starts from the present head of the target.
 
         Args:
             key: Any text that names the run by its output, such as its hour.

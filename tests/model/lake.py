@@ -427,7 +427,7 @@ class Lake:
         self.reap()
         target = self.branch(into).head
         run = self.runs.setdefault(key, Run(key, into, target, target))
-        resumes = run.state in ("OPEN", "PARKED") and self._has_fork(run)
+        resumes = run.state in ("OPEN", "PARKED") and not run.drop and self._has_fork(run)
         if resumes and run.into != into:
             raise Fails("InvalidInputError")
         if not resumes or run.head is run.base:

@@ -82,6 +82,19 @@ def test_a_dropped_run_leaves_its_record_only(repo, tree):
         pass
 
 
+@pytest.mark.parametrize("end", ["refused", "silent"])
+def test_a_dropped_run_is_never_resumed(repo, tree, end):
+    run = repo.runs.open(KEY, on_failure="drop")
+    run.put("a", b"1")
+    run.commit("a")
+    if end == "refused":
+        with pytest.raises(GateFailedError):
+            run.publish([lambda _: "no"])
+    again = repo.runs.open(KEY)
+    assert not again.record.resumed
+    assert tree(again) == {"settled": "0"}
+
+
 def test_a_published_run_run_again_starts_from_the_present_main(repo, tree):
     with repo.run(KEY) as run:
         run.put("a", b"1")
