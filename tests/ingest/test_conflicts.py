@@ -110,7 +110,8 @@ def test_an_acknowledged_write_of_the_first_bytes_is_somewhere(repo, options, th
     ingestion.branch.put(P, b"1")
     tick = ingestion.tick(SIX)
     assert published(repo).get(P) == theirs
-    assert tick.set_aside == (P,)
+    state = HourState.EMPTY if "on_conflict" in options else state_of(options)
+    assert (tick.state, tick.set_aside) == (state, (P,))
     (kept,) = ingestion.quarantined()
     assert repo.branch(kept.name).get(P) == b"1"
 
@@ -222,6 +223,20 @@ def test_a_deletion_is_set_aside_and_released(repo, strategy, theirs):
     ingestion.release(kept.name, strategy=strategy)
     kept_text = {P: theirs or "4"} if strategy == "dest-wins" else {}
     assert published(repo) == {**kept_text, Q: "q"}
+
+
+def test_a_tick_names_at_most_a_hundred_conflicting_paths(repo):
+    ingestion = repo.ingestion()
+    paths = [f"input/{number:03}" for number in range(120)]
+    for body in (b"1", b"3"):
+        for path in paths:
+            ingestion.branch.put(path, body)
+        if body == b"1":
+            ingestion.tick(FIVE)
+            run_of_others(repo, **dict.fromkeys(paths, "2"))
+    assert ingestion.tick(SIX).set_aside == tuple(paths[:100])
+    (kept,) = ingestion.quarantined()
+    assert repo.branch(kept.name).get(paths[-1]) == b"3"
 
 
 def test_a_conflict_that_is_given_up_ends(repo):

@@ -172,7 +172,7 @@ def test_files_of_hours_before_and_after_the_tick_are_told_apart(repo, holding):
     assert [hour.hour for hour in commit_hours(repo.stores, second)] == [6]
     deleted = commit_hours(repo.stores, second, kinds=["deleted"])
     assert [hour.hour for hour in deleted] == [3]
-    assert second.metadata["deleted"] == "1"
+    assert (second.metadata["hours"], second.metadata["deleted"]) == ("1", "1")
 
 
 def test_thousands_of_late_hours_are_all_named(repo, holding):
@@ -180,7 +180,9 @@ def test_thousands_of_late_hours_are_all_named(repo, holding):
     hours = [start + timedelta(hours=number) for number in range(1500)]
     for hour in hours:
         holding.branch.put(f"input/{hour:%Y/%m/%d/%H:%M}/a", b"1")
-    commit = holding.tick(FIVE).published
+    tick = holding.tick(FIVE)
+    assert len(tick.late) == 1000
+    commit = tick.published
     assert commit.metadata["late"] == "1500"
     assert commit_hours(repo.stores, commit, kinds=["late"]) == dict.fromkeys(hours, HourKind.LATE)
     assert len(commit.message) < 100

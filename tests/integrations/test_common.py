@@ -56,6 +56,14 @@ def test_a_commit_changes_some_prefixes_only(repo, prefix, changed):
     assert has_changed(repo, commit(repo, "in/a"), prefix) is changed
 
 
+def test_a_publish_of_equal_files_changes_no_prefix(repo):
+    commit(repo, "in/a")
+    with repo.run("hour") as run:
+        run.put("in/a", b"x")
+    assert not run.result.already
+    assert not has_changed(repo, run.result.commit, "in/")
+
+
 def test_changes_are_counted_by_folder(repo):
     before = commit(repo, "in/a", b"12")
     target = repo.branch("main")

@@ -207,6 +207,26 @@ def test_a_user_who_writes_a_file_of_a_run_again_keeps_it(repo, main):
     assert files(repo) == {"p": "1", "other": "1"}
 
 
+def test_a_file_that_a_user_put_back_is_no_conflict(repo, main):
+    main.put("p", b"0")
+    main.commit("by hand")
+    publish(repo, KEY, {"p": "1", "q": "1"})
+    main.put("p", b"0")
+    main.commit("put back")
+    repo.runs.rollback(KEY)
+    assert files(repo) == {"p": "0"}
+
+
+def test_a_step_that_writes_equal_files_joins_with_its_claims(repo, main):
+    run = repo.runs.open(KEY)
+    head = run.head
+    with run.step("work") as step:
+        step.put("settled", b"0")
+    assert run.head == step.result
+    assert run.head.metarange == head.metarange
+    assert run.head.trees != head.trees
+
+
 @pytest.mark.parametrize("ingests", [False, True])
 def test_a_file_that_a_merge_and_a_run_bring_at_once_stays(repo, main, ingests):
     repo.create_branch("dev", source="main")
@@ -308,6 +328,13 @@ def test_a_file_whose_earlier_bytes_are_gone_is_named(expired):
         step.put("else", b"1")
     run.publish()
     assert "latest" not in files(expired)
+
+
+def test_a_publish_whose_trees_are_collected_is_not_rolled_back(expired):
+    before = files(expired)
+    with pytest.raises(ExpiredError):
+        expired.runs.rollback(KEY)
+    assert files(expired) == before
 
 
 def test_a_run_without_changes_has_nothing_to_roll_back(repo, main):
