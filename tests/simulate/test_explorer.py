@@ -34,8 +34,8 @@ SMALL = [
         "three",
         {
             "one": lambda c: c.put("k", "a"),
-            "two": lambda c: c.delete("k"),
-            "three": lambda c: c.tag("v1"),
+            "two": lambda c: c.read("k"),
+            "three": lambda c: c.read("k"),
         },
         prepare,
     ),

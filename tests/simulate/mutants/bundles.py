@@ -119,6 +119,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "if self._built is not None and self._built.voided != tip.record.voided:",
         "if False:",
         "partial-back",
+        deep=True,
     ),
     one_edit(
         "a listing does not notice that writes have given way",
