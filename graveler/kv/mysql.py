@@ -4,6 +4,7 @@ import select
 from collections.abc import Mapping
 from contextlib import suppress
 from inspect import signature
+from ssl import SSLWantReadError
 from typing import Any, Final
 
 from graveler.errors import (
@@ -20,6 +21,7 @@ from graveler.errors import (
 try:
     from pymysql.connections import Connection as PyMySQLConnection
     from pymysql.constants import CR, ER
+    from pymysql.err import InternalError as Mangled  # without a number: replies out of order
     from sqlalchemy import Engine, TextClause, event, text
     from sqlalchemy.engine import Connection
     from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
@@ -162,6 +164,8 @@ class MySQLKVStore(SQLKVStore):
         silence, limit = self._retrier.try_s, self._retrier.limit_s
 
         def on_connect(connection: Any, _record: Any) -> None:
+            # each statement commits itself: SQLAlchemy's ROLLBACK after it would be a round trip more
+            connection.rollback = _nothing
             if "read_timeout" not in self._url.query:
                 connection._read_timeout = limit  # from here on the server bounds its statements
             mariadb = "MariaDB" in connection.get_server_info()
@@ -216,7 +220,7 @@ class MySQLKVStore(SQLKVStore):
         number = _number(error)
         if number in _FAILURES:
             return _FAILURES[number]
-        if error.connection_invalidated:
+        if error.connection_invalidated or (number < 0 and isinstance(error.orig, Mangled)):
             return _GONE
         return Failure(InternalError, f"error {number}")
 
@@ -232,10 +236,26 @@ def _number(error: DBAPIError) -> int:
     return arguments[0] if arguments and isinstance(arguments[0], int) else -1
 
 
+def _nothing() -> None:
+    pass
+
+
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:
-    # an idle connection is readable only if the server has closed it
+    # an idle connection is readable only if the server has closed it, or a reply has come twice
     looking = select.poll()
     with suppress(AttributeError):
         looking.register(connection._sock, select.POLLIN)
-        if looking.poll(0):
+        if looking.poll(0) or _is_buffered(connection):
             raise DisconnectionError
+
+
+def _is_buffered(connection: Any) -> bool:
+    """Return whether the driver has read more than the reply that it waited for."""
+    patience = connection._sock.gettimeout()
+    connection._sock.settimeout(0)
+    try:
+        return bool(connection._rfile.peek(1))
+    except SSLWantReadError:
+        return False
+    finally:
+        connection._sock.settimeout(patience)

@@ -76,12 +76,15 @@ _UPSERT: Final = " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.v
 
 _READ_ONLY: Final = "25006"
 _NO_ROOM: Final = Failure(StorageFullError, "free space on the server's disk and repeat")
+_DENIED: Final = Failure(PermissionDeniedError, "grant it to the role")
 _KINDS: Final = {
     "53100": _NO_ROOM,
     "53300": Failure(ThrottledError, "the server has no connection left", repeat=True),
     "XX001": Failure(CorruptionError, "restore the database from a backup"),
     "XX002": Failure(CorruptionError, "rebuild the index of graveler_kv"),
-    "42501": Failure(PermissionDeniedError, "grant it to the role"),
+    "42501": _DENIED,
+    "22P05": Failure(InvalidInputError, "use a database with the encoding UTF8"),
+    "3F000": Failure(InvalidInputError, "make a schema that is on the role's search_path"),
     _READ_ONLY: Failure(
         InvalidInputError, "give the URL of the server that takes writes", repeat=True
     ),
@@ -94,8 +97,11 @@ _KINDS: Final = {
 }
 _GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
 _TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the system
-_NOT_READY: Final = frozenset({"57P01", "57P02", "57P03"})  # stopping, crashed, starting
+# The server is stopping, crashed or starting, or ends a session that took too long.
+_ENDED: Final = frozenset({"57P01", "57P02", "57P03", "25P03", "25P04"})
+_CONNECTION: Final = "08"
 _REFUSED: Final = Failure(PermissionDeniedError, "correct the user and the password")
+_UNLISTED: Final = Failure(PermissionDeniedError, "add host, user and database to pg_hba.conf")
 _FULL: Final = _KINDS["53300"]
 _NO_DATABASE: Final = Failure(InvalidInputError, "make the database, or name another one")
 # For a refused connection libpq gives no SQLSTATE, only the server's message. A refusal in another
@@ -103,13 +109,16 @@ _NO_DATABASE: Final = Failure(InvalidInputError, "make the database, or name ano
 _REFUSALS: Final = (
     (
         re.compile(
-            r"FATAL: +(sorry, too many clients|(remaining )?connection slots|too many conn)"
+            r"FATAL: +(sorry, too many clients|(remaining )?connection slots|too many conn"
+            r"|no more connections)"
         ),
         _FULL,
     ),
-    (re.compile(r"authentication failed for user|no password supplied"), _REFUSED),
+    (re.compile(r"authentication failed|no password supplied|no such user"), _REFUSED),
+    (re.compile(r"FATAL: +permission denied for database"), _DENIED),
+    (re.compile(r"FATAL: +no pg_hba.conf entry"), _UNLISTED),
     (re.compile(r'FATAL: +role ".*" (does not exist|is not permitted to log in)'), _REFUSED),
-    (re.compile(r'FATAL: +database ".*" does not exist'), _NO_DATABASE),
+    (re.compile(r'FATAL: +(database ".*" does not exist|no such database)'), _NO_DATABASE),
 )
 
 
@@ -239,7 +248,7 @@ class PostgresKVStore(SQLKVStore):
             return Failure(InvalidInputError, "an option of the URI is of the wrong kind")
         if no_word and (refusal := _refusal(str(error.orig))):
             return refusal
-        if error.connection_invalidated or no_word or state in _NOT_READY:
+        if error.connection_invalidated or no_word or state in _ENDED or state[:2] == _CONNECTION:
             return _GONE
         if state[:2] in _TROUBLED:
             return Failure(BackendUnavailableError)

@@ -77,7 +77,7 @@ class QueueTurns:
             now = monotonic()
             if ticket not in queue or now >= deadline:
                 self._without[name] = now + _WITHOUT_S
-                self._change(name, lambda there: _less(there, ticket))
+                self._leave(name, ticket, version)
                 return None
             if now - since > _LONGEST_S:
                 gone = queue[0]

@@ -15,7 +15,7 @@ def free_port() -> int:
 
 
 class Wire:
-    """A wire to the server that can be cut: at once, or when the next reply comes."""
+    """A wire to the server that can be cut, at once or when the next reply comes, or double replies."""
 
     def __init__(self, server: Path | tuple[str, int]) -> None:
         self._server = server
@@ -23,7 +23,7 @@ class Wire:
         self._ends: list[socket.socket] = []
         self._threads: list[Thread] = []
         self.port = self._listener.getsockname()[1]
-        self.replies_to_lose = 0
+        self.replies_to_lose = self.replies_to_double = 0
         self._start(self._accept)
 
     def cut(self) -> None:
@@ -71,6 +71,9 @@ class Wire:
                 if self.replies_to_lose:
                     self.replies_to_lose -= 1
                     break
+                if self.replies_to_double:
+                    self.replies_to_double -= 1
+                    reply *= 2
                 client.sendall(reply)
         self._hang_up(client)
         self._hang_up(server)

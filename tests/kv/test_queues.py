@@ -128,6 +128,24 @@ def test_after_a_wait_in_vain_none_is_taken_for_a_minute(store: _Counted, time: 
         assert had
 
 
+def test_a_ticket_that_becomes_first_at_the_deadline_goes(
+    store: _Counted, time: _Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stayed, and the next one waited five seconds for it."""
+    other, waiting = ExitStack(), turns_of(store, time)
+    other.enter_context(turns_of(store, time).take("main", 10))
+
+    def at_the_deadline() -> float:
+        if time.passed >= 3:
+            other.close()
+        return time.passed
+
+    monkeypatch.setattr(queues, "monotonic", at_the_deadline)
+    with waiting.take("main", 3) as had:
+        assert not had
+        assert list(store.scan(PARTITION)) == []
+
+
 def test_the_block_runs_without_a_store_that_answers(store: _Counted, time: _Time) -> None:
     turns = turns_of(store, time)
     store.refuses = True

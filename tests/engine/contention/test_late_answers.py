@@ -10,10 +10,12 @@ from graveler.errors import (
     GateFailedError,
     InvalidInputError,
     OutcomeUnknownError,
+    PermissionDeniedError,
     ThrottledError,
 )
 from graveler.gates import Gate
 from graveler.kv.memory import MemoryKVStore
+from graveler.kv.mysql import MySQLKVStore
 from graveler.kv.postgres import PostgresKVStore
 from graveler.kv.store import ABSENT
 from graveler.lake import Lake
@@ -197,17 +199,42 @@ def test_calls_are_repeated_until_the_time_is_over(error):
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "kind", "repeat"),
     [
-        "connection failed: FATAL:  sorry, too many clients already",
-        "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
-        'FATAL:  too many connections for role "ann"',
+        ("connection failed: FATAL:  sorry, too many clients already", ThrottledError, True),
+        ("FATAL:  remaining connection slots are reserved for roles with", ThrottledError, True),
+        ('FATAL:  too many connections for role "ann"', ThrottledError, True),
+        ("FATAL:  no more connections allowed (max_client_conn)", ThrottledError, True),
+        ('FATAL:  permission denied for database "lake"', PermissionDeniedError, False),
+        ('FATAL:  no pg_hba.conf entry for host "::1", user "ann"', PermissionDeniedError, False),
+        ("FATAL:  SASL authentication failed", PermissionDeniedError, False),
+        ("FATAL:  no such user: ann", PermissionDeniedError, False),
+        ("FATAL:  no such database: lake", InvalidInputError, False),
     ],
 )
-def test_a_server_without_a_free_connection_throttles(message):
+def test_a_refused_connection_says_why(message, kind, repeat):
     import psycopg
     from sqlalchemy.exc import OperationalError
 
     error = OperationalError("", {}, psycopg.OperationalError(message))
     failure = cast("Any", PostgresKVStore)._failure(None, error)
-    assert (failure.kind, failure.repeat) == (ThrottledError, True)
+    assert (failure.kind, failure.repeat) == (kind, repeat)
+
+
+@pytest.mark.parametrize("state", ["08P01", "08006", "25P03", "25P04"])
+def test_a_connection_that_ends_in_a_call_leaves_its_outcome_unknown(state):
+    import psycopg
+    from sqlalchemy.exc import DBAPIError
+
+    cause = psycopg.errors.lookup(state)("query_wait_timeout")
+    failure = cast("Any", PostgresKVStore)._failure(None, DBAPIError("", {}, cause))
+    assert (failure.kind, failure.lost) == (BackendUnavailableError, True)
+
+
+def test_a_mangled_reply_of_mysql_leaves_the_outcome_unknown():
+    import pymysql
+    from sqlalchemy.exc import DBAPIError
+
+    cause = pymysql.err.InternalError("Packet sequence number wrong - got 3 expected 2")
+    failure = cast("Any", MySQLKVStore)._failure(None, DBAPIError("", {}, cause))
+    assert (failure.kind, failure.lost) == (BackendUnavailableError, True)

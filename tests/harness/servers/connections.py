@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from graveler.errors import BackendUnavailableError, OutcomeUnknownError
+from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import ABSENT, PRESENT, KVStore
 from tests.harness.wires import Wire
 
@@ -55,6 +55,22 @@ class ConnectionsSuite(ConditionalSuite):
         wired.drop("p")
         assert wire.replies_to_lose == 0
         assert list(wired.scan("p")) == []
+
+    def test_a_reply_that_comes_twice_answers_nothing_else(
+        self, wired: KVStore, wire: Wire
+    ) -> None:
+        keys = [b"%02d" % number for number in range(20)]
+        wired.set_many("p", [(key, key) for key in keys])
+        found = []
+        for key in keys:
+            wire.replies_to_double = 1
+            found.append(wired.get("p", key))
+        assert wire.replies_to_double == 0
+        assert [stored and stored.value for stored in found] == keys
+        wire.replies_to_double = 1
+        wired.set_if("p", b"k", b"1", ABSENT)
+        with pytest.raises(PreconditionFailedError):
+            wired.set_if("p", b"k", b"2", ABSENT)
 
     def test_a_server_that_is_gone_is_unavailable(self, wired: KVStore, wire: Wire) -> None:
         wired.set("p", b"k", b"v")

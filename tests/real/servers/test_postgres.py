@@ -213,6 +213,8 @@ def test_a_transaction_that_the_server_took_back_is_repeated(
         ("XX002", CorruptionError),
         ("25006", InvalidInputError),
         ("42501", PermissionDeniedError),
+        ("22P05", InvalidInputError),
+        ("3F000", InvalidInputError),
         ("22012", InternalError),
     ],
 )
