@@ -140,6 +140,11 @@ class Lake:
         """
         return self._repository(text(name, "name"))
 
+    def has(self, repository: Repository) -> bool:
+        """Return whether the name of a repository is its own still: it may have been deleted."""
+        record = self._catalogue.find(repository.name)
+        return record is not None and record.uid == repository.stores.uid
+
     def accept(self, name: str, *, missing: int | None = None) -> Repository:
         """Accept the current state of both stores of a repository, although one has lost data.
 

@@ -22,7 +22,7 @@ class Connections:
         self._changed = Condition()
         self._open: set[socket.socket] = set()
         self._strangers: dict[socket.socket, None] = {}
-        self._waiting: set[socket.socket] = set()
+        self._idle: dict[socket.socket, None] = {}
 
     @contextmanager
     def opened(self, connection: socket.socket) -> Iterator[None]:
@@ -42,22 +42,31 @@ class Connections:
                 self._changed.notify_all()
 
     def admit(self, connection: socket.socket) -> bool:
-        """Count a connection whose client has the token; return whether there is room for it."""
+        """Count a connection whose client has the token; return whether there is room for it.
+
+        If there is none, the connection that has been idle for longest makes room.
+        """
         with self._changed:
             self._strangers.pop(connection, None)
-            return len(self._open) - len(self._strangers) <= _MOST_CONNECTIONS
+            if len(self._open) - len(self._strangers) <= _MOST_CONNECTIONS:
+                return True
+            idle = next((one for one in self._idle if one not in self._strangers), None)
+            if idle is not None:
+                del self._idle[idle]
+                _shut(idle, socket.SHUT_RD)
+            return idle is not None
 
     @contextmanager
     def waiting(self, connection: socket.socket) -> Iterator[bool]:
         """Note that a connection waits for a request; yield whether it may."""
         with self._changed:
-            self._waiting.add(connection)
+            self._idle[connection] = None
             goes_on = not self.closing
         try:
             yield goes_on
         finally:
             with self._changed:
-                self._waiting.discard(connection)
+                self._idle.pop(connection, None)
 
     def close(self, seconds: float | None) -> bool:
         """End each connection when its request ends; return whether all have ended in time.
@@ -67,7 +76,7 @@ class Connections:
         """
         with self._changed:
             self.closing = True
-            for connection in self._waiting:
+            for connection in self._idle:
                 _shut(connection, socket.SHUT_RD)
             for connection in self._strangers:
                 _shut(connection, socket.SHUT_RDWR)

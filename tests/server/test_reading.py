@@ -321,3 +321,16 @@ def test_an_unknown_repository_or_ref_is_not_found(serve, repo, path):
     got = client.get(path, "GETFILESTATUS")
     assert got.failure == (404, "FileNotFoundException")
     assert "none" in got.message
+
+
+def test_a_repository_that_is_made_again_is_served(client, dev, world, lake):
+    """The gateway kept the deleted one, and accepted writes for it."""
+    dev.put("a", b"old")
+    client.get("/a", "GETFILESTATUS")
+    lake.delete_repository("flights")
+    assert client.get("/a", "GETFILESTATUS").failure == (404, "FileNotFoundException")
+    with world.open() as another:
+        repo = another.create_repository("flights", storage="mem://made-again")
+        repo.create_branch("dev").put("a", b"new and longer")
+    assert client.get("/a", "GETFILESTATUS").json["FileStatus"]["length"] == 14
+    assert client.open("/a").body == b"new and longer"

@@ -24,7 +24,7 @@ class Namespace:
         self._lake = lake
         self._read_only = read_only
         self._repositories: dict[str, Repository] = {}
-        self._memories: defaultdict[str, Memory] = defaultdict(Memory)
+        self._memories: defaultdict[tuple[str, str], Memory] = defaultdict(Memory)
 
     def at(self, path: str) -> tuple[Tree, str]:
         """Return the tree of a path, and the path in it.
@@ -47,13 +47,13 @@ class Namespace:
         except InvalidInputError as error:
             raise RemoteError(NOT_FOUND, f"File does not exist: {place}: {error}") from error
         if isinstance(view, Branch):
-            memory = self._memories[place]
+            memory = self._memories[repository.stores.uid, address.ref]
             return BranchTree(place, view, memory, writable=not self._read_only), address.path
         return RefTree(place, view), address.path
 
     def _repository(self, name: str) -> Repository:
         known = self._repositories.get(name)
-        if known is None:
+        if known is None or not self._lake.has(known):  # made again under its name
             known = self._repositories[name] = self._lake.repository(name)
         return known
 

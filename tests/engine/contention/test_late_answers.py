@@ -222,7 +222,7 @@ def test_a_refused_connection_says_why(message, kind, repeat):
 
 
 @pytest.mark.parametrize("state", ["08P01", "08006", "25P03", "25P04"])
-def test_a_connection_that_ends_in_a_call_leaves_its_outcome_unknown(state):
+def test_a_connection_ended_in_a_call_leaves_it_unknown(state):
     import psycopg
     from sqlalchemy.exc import DBAPIError
 
