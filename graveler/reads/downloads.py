@@ -40,6 +40,7 @@ MOST_FAULTS: Final = 100
 """The number of failed files after which a call for many files ends."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_BLOCKED: Final = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +176,9 @@ def _written(
         if len(faults) == MOST_FAULTS:
             break
     if faults:
-        raise failure(
-            faults, f"the other {written + skipped:,} files are there: download again for the rest"
-        )
+        blocked = any(getattr(fault, "errno", 0) in _BLOCKED for _, fault in faults)
+        way = "exclude them, and download them apart" if blocked else "download again for the rest"
+        raise failure(faults, f"the other {written + skipped:,} files are there: {way}")
     return Transfer(written, size, skipped=skipped)
 
 

@@ -240,6 +240,11 @@ def test_a_disk_cannot_hold_a_path_that_is_a_folder_too(repo, here, delete):
     with pytest.raises(InvalidInputError, match="'x/y'"):
         main.download("", here, delete=delete, threads=1)
     assert local(here) == {"x": "file", "z": ""}
+    with pytest.raises(InvalidInputError, match="exclude them, and download them apart"):
+        main.download("", here, delete=delete)  # again does not help
+    main.download("", here, delete=delete, exclude=["x/y"])
+    main.download("x", here / "apart")
+    assert local(here) == {"x": "file", "z": "", "apart/y": "below"}
 
 
 @everywhere
