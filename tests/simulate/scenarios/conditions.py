@@ -15,16 +15,18 @@ def simulating() -> Iterator[None]:
     """Set the conditions of a simulation while the block runs.
 
     Trees are cached. A bundle stages its rows in chunks of four. Python collects its garbage
-    rarely. The errors of background clean-up that faults cause are not logged.
+    rarely. The errors of background clean-up that faults cause, and wrong clocks, are not logged.
     """
     thresholds = gc.get_threshold()
-    log = logging.getLogger("graveler.process")
-    was_off = log.disabled
+    logs = [logging.getLogger(f"graveler.{name}") for name in ("process", "clock")]
+    were_off = [log.disabled for log in logs]
     gc.set_threshold(200_000, 10, 10)  # a schedule leaves little garbage
-    log.disabled = True
+    for log in logs:
+        log.disabled = True
     try:
         with remembered_trees(), patch.object(bundles, "CHUNK", 4):
             yield
     finally:
-        log.disabled = was_off
+        for log, was_off in zip(logs, were_off, strict=True):
+            log.disabled = was_off
         gc.set_threshold(*thresholds)
