@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from threading import BoundedSemaphore
 from typing import BinaryIO, Final
 
 from graveler.model import Entry
@@ -10,6 +11,9 @@ from graveler.reads import Stores
 from graveler.reads.files import open_unverified, refusal, verifier_of
 
 _PIECE_BYTES: Final = 1 << 20
+_SMALL_PIECE_BYTES: Final = 1 << 15
+_AHEAD: Final = BoundedSemaphore(12)
+"""So many downloads read ahead. Each holds two pieces and two threads, however slow its client is."""
 
 
 class Download:
@@ -17,8 +21,8 @@ class Download:
 
     A whole file is compared with its checksum while it is sent. If it differs, the last piece is
     not sent. One thread reads a piece while another one hashes the piece before, which is sent at
-    the same time. Only the size of a file is checked if a part of it is sent. A part of a local file
-    goes to the socket without a copy.
+    the same time. While many are sent, one thread does all this, with small pieces. Only the size of
+    a file is checked if a part of it is sent. A part of a local file goes to the socket without a copy.
 
     Args:
         stores: The repository.
@@ -52,8 +56,13 @@ class Download:
                 return
             if self._start:
                 file.seek(self._start)
-            for piece in self._ahead(file):
-                write(piece)
+            ahead = _AHEAD.acquire(blocking=False)
+            try:
+                for piece in self._ahead(file) if ahead else self._in_turn(file):
+                    write(piece)
+            finally:
+                if ahead:
+                    _AHEAD.release()
 
     def _ahead(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield pieces; while the caller sends one, it is hashed and the next one is read."""
@@ -73,6 +82,16 @@ class Download:
                 if at == self.length:
                     hashed.result()
                 yield piece
+        self._check(at)
+
+    def _in_turn(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield pieces, each after it was read and hashed."""
+        at = 0
+        while piece := file.read(min(self.length - at, _SMALL_PIECE_BYTES)):
+            if self._verifier is not None:
+                self._verifier.feed(at, piece)
+            at += len(piece)
+            yield piece
         self._check(at)
 
     def _check(self, sent: int) -> None:

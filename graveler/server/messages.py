@@ -71,7 +71,10 @@ class Request:
             )
         except ValueError as error:
             raise HttpError(400, f"the address cannot be read: {error}") from None
-        return {name.lower(): value for name, value in pairs}
+        query = {name.lower(): value for name, value in pairs}
+        if doubled := [name for name, value in pairs if query[name.lower()] != value]:
+            raise HttpError(400, f"the parameter {doubled[0]!r} comes twice")
+        return query
 
     @property
     def path(self) -> str:

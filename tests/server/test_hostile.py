@@ -85,7 +85,7 @@ TABLE = [
     ("many parameters", get(f"{STATUS}&" + "&".join(f"p{n}=1" for n in range(100))), 400),
     ("no token", get(STATUS.replace(TOKEN, "")), 401),
     ("half a token", get(STATUS.replace(TOKEN, TOKEN[:-1])), 401),
-    ("a second token that is wrong", get(f"{STATUS}&user.name=wrong"), 401),
+    ("a second token that is wrong", get(f"{STATUS}&user.name=wrong"), 400),
     # ranges
     ("an offset below zero", get(f"{OPEN}&offset=-1"), 400),
     ("an offset behind the end", get(f"{OPEN}&offset=6"), 403),

@@ -3,6 +3,7 @@
 import os
 from http.client import IncompleteRead
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
 
@@ -146,6 +147,14 @@ def test_bytes_from_anywhere(serve, lake, dev, tmp_path, where, part, expected):
         assert client.kind("/a") == "FILE"  # on the same connection
 
 
+def test_bytes_are_the_same_while_many_are_sent(client, dev, monkeypatch):
+    monkeypatch.setattr("graveler.server.downloads._AHEAD", Semaphore(0))
+    content = bytes(range(250)) * 1200
+    dev.put("a", content)
+    assert client.open("/a").body == content
+    assert client.open("/a", offset=70_000, length=90_000).body == content[70_000:160_000]
+
+
 def test_an_offset_behind_the_end_is_refused(client, dev):
     dev.put("a", b"hello")
     assert client.open("/a", offset=6).failure == (403, "EOFException")
@@ -172,7 +181,9 @@ def test_a_client_behind_a_proxy_goes_back_to_the_proxy(client, dev):
     assert got.headers["Location"].startswith("https://lake.example.org/webhdfs/v1/flights/dev/a?")
 
 
-def test_damage_is_not_sent_as_a_whole_file(serve, tmp_path):
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_damage_is_not_sent_as_a_whole_file(serve, tmp_path, monkeypatch, ahead):
+    monkeypatch.setattr("graveler.server.downloads._AHEAD", Semaphore(ahead))
     with graveler.open(tmp_path / "lake", create=True) as folder:
         branch = folder.create_repository("flights").create_branch("dev")
         entry = branch.put("a", bytes(3_000_000))
@@ -334,3 +345,19 @@ def test_a_repository_that_is_made_again_is_served(client, dev, world, lake):
         repo.create_branch("dev").put("a", b"new and longer")
     assert client.get("/a", "GETFILESTATUS").json["FileStatus"]["length"] == 14
     assert client.open("/a").body == b"new and longer"
+
+
+def test_a_branch_that_is_made_again_has_no_working_files(client, dev, repo):
+    """Files of jobs on the deleted branch could be moved into the new one."""
+    client.create("/t/_temporary/0/a", b"old")
+    repo.delete_branch("dev")
+    repo.create_branch("dev")
+    assert client.kind("/t") == ""
+    assert client.rename("/t/_temporary/0/a", "/a").json == {"boolean": False}
+
+
+def test_a_parameter_that_comes_twice_is_refused(client, dev):
+    dev.put("a", b"old")
+    target = client.target("/a", "CREATE", overwrite="false") + "&overwrite=true"
+    assert client.send("PUT", target).status == 400
+    assert client.send("GET", client.target("/a", "OPEN", data="true") + "&op=OPEN").body == b"old"

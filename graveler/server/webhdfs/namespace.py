@@ -1,10 +1,12 @@
 """The trees of a lake, found by the paths of requests: ``/repository/ref/path``."""
 
 from collections import defaultdict
+from contextlib import suppress
 
 from graveler.errors import InvalidInputError
 from graveler.fs.address import Address
 from graveler.lake import Branch, Lake, Repository
+from graveler.model import BranchRecord
 from graveler.server.webhdfs.branch_tree import BranchTree, Memory
 from graveler.server.webhdfs.errors import NOT_FOUND, RemoteError
 from graveler.server.webhdfs.tree import Names, RefTree, Tree, refs_of
@@ -43,19 +45,27 @@ class Namespace:
             if not address.ref:
                 return Names(place, refs_of(repository)), ""
             place = f"{place}/{address.ref}"
-            view = repository.view(address.ref)
+            record = _branch(repository, address.ref)
+            if record is None:
+                return RefTree(place, repository.ref(address.ref)), address.path
         except InvalidInputError as error:
             raise RemoteError(NOT_FOUND, f"File does not exist: {place}: {error}") from error
-        if isinstance(view, Branch):
-            memory = self._memories[repository.stores.uid, address.ref]
-            return BranchTree(place, view, memory, writable=not self._read_only), address.path
-        return RefTree(place, view), address.path
+        branch = Branch(repository.stores, record.name)
+        memory = self._memories[repository.stores.uid, record.born]
+        return BranchTree(place, branch, memory, writable=not self._read_only), address.path
 
     def _repository(self, name: str) -> Repository:
         known = self._repositories.get(name)
         if known is None or not self._lake.has(known):  # made again under its name
             known = self._repositories[name] = self._lake.repository(name)
         return known
+
+
+def _branch(repository: Repository, ref: str) -> BranchRecord | None:
+    """Return the record of a branch, or None for another expression."""
+    with suppress(InvalidInputError):
+        return repository.stores.refs.branches.find(ref)
+    return None
 
 
 def _plain(path: str) -> str:
