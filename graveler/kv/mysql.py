@@ -45,6 +45,7 @@ _SESSION: Final = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION innodb_lock_wait_timeout = {lock:.0f}",
     "SET SESSION lock_wait_timeout = {lock:.0f}",
+    "SET SESSION sql_select_limit = 18446744073709551615",
     "SET SESSION wait_timeout = 60",  # the server ends an idle session, so that pools shrink
 )
 _BOUND_MARIADB: Final = "SET SESSION max_statement_time = {statement:g}"
@@ -72,10 +73,13 @@ _SAFE: Final[Mapping[str, frozenset[str]]] = {
     "innodb_flush_log_at_trx_commit": frozenset({"1", "3"}),
     "sync_binlog": frozenset({"1"}),  # if there is a binary log, it decides what is committed
     "innodb_doublewrite": frozenset({"1", "ON", "DETECT_AND_RECOVER"}),
+    "the engine of graveler_kv": frozenset({"InnoDB", "None"}),  # none: there is no table yet
 }
 _SETTINGS: Final = text(
     "SELECT @@global.innodb_flush_log_at_trx_commit,"
-    " IF(@@global.log_bin, @@global.sync_binlog, 1), @@global.innodb_doublewrite"
+    " IF(@@global.log_bin, @@global.sync_binlog, 1), @@global.innodb_doublewrite,"
+    " (SELECT engine FROM information_schema.tables"
+    " WHERE table_schema = DATABASE() AND table_name = 'graveler_kv')"
 )
 
 _LATER: Final = Failure(BackendUnavailableError, repeat=True)

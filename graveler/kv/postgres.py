@@ -43,9 +43,13 @@ _WAITING: Final = (
     " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)"
 )
 _SESSION: Final = "SELECT pg_backend_pid()"
-# The server ends a session that was idle for a minute (PostgreSQL 14 and later), so that pools shrink.
-_IDLE: Final = (
-    "SELECT set_config(name, '60s', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+# A write sets the time that it waits for a row. It waits for the table before, for which only the
+# session can set a time. The server ends a session that was idle for a minute (PostgreSQL 14 and
+# later), so that pools shrink.
+_OWN: Final = (
+    "SELECT set_config(name, own.value, false) FROM pg_settings JOIN (VALUES"
+    " ('lock_timeout', '{lock:.0f}'), ('statement_timeout', '{statement:.0f}'),"
+    " ('idle_session_timeout', '60s')) AS own (name, value) USING (name)"
 )
 _CONNECT: Final[dict[str, Any]] = {
     # An idle connection to a lost peer ends after a minute, not after hours.
@@ -59,8 +63,10 @@ _CONNECT: Final[dict[str, Any]] = {
 
 _EXISTS: Final = text("SELECT to_regclass('graveler_kv') IS NOT NULL")
 _UNSAFE: Final = text(
-    "SELECT name, setting FROM pg_settings"
-    " WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"
+    "SELECT name || ' is off, not on' FROM pg_settings"
+    " WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' UNION ALL"
+    " SELECT 'graveler_kv is unlogged, not logged' FROM pg_class"
+    " WHERE oid = to_regclass('graveler_kv') AND relpersistence <> 'p'"
 )
 # A single table. Measured with 200,000 rows, 16 or 100 hash partitions make a page of a scan 1.6 to
 # 5 times slower, and nothing faster.
@@ -218,7 +224,8 @@ class PostgresKVStore(SQLKVStore):
                 failed.callback(made.close)
                 session = made.execute(_SESSION).fetchone()
                 if session == (made.info.backend_pid,):
-                    made.execute(_IDLE)
+                    lock, statement = 1000 * self._retrier.try_s, 800 * self._retrier.limit_s
+                    made.execute(_OWN.format(lock=lock, statement=statement))
                 else:  # a pooler, whose sessions others use, too
                     made.prepare_threshold = None
                 failed.pop_all()
@@ -231,7 +238,7 @@ class PostgresKVStore(SQLKVStore):
     def _prepare(self) -> None:
         unsafe = self._run(lambda c: c.execute(_UNSAFE).all()) if self._durable else ()
         if unsafe:
-            raise self._not_durable(f"{row[0]} is {row[1]}, not on" for row in unsafe)
+            raise self._not_durable(row[0] for row in unsafe)
         if not self._run(lambda c: c.execute(_EXISTS).scalar_one()):
             self._run(lambda c: c.execute(_CREATE).rowcount)
 

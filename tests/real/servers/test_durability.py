@@ -94,6 +94,18 @@ def test_a_server_that_flushes_nothing_is_refused(postgres_socket: Path) -> None
     PostgresKVStore(url + "&durability=server").close()
 
 
+def test_a_table_that_a_crash_empties_is_refused(server: Any) -> None:
+    url = _url(server)
+    PostgresKVStore(url).close()
+    _admin(server, "ALTER TABLE graveler_kv SET UNLOGGED")
+    try:
+        with pytest.raises(InvalidInputError, match="graveler_kv is unlogged, not logged"):
+            PostgresKVStore(url)
+        PostgresKVStore(url + "&durability=server").close()
+    finally:
+        _admin(server, "ALTER TABLE graveler_kv SET LOGGED")
+
+
 @pytest.mark.parametrize("url", ["postgresql://h/d", "mysql://h/d"])
 def test_durability_is_what_it_may_be(url: str) -> None:
     store = PostgresKVStore if url.startswith("p") else MySQLKVStore
@@ -119,4 +131,8 @@ def test_a_mysql_that_can_lose_what_it_acknowledged_is_refused(settings: str) ->
                 MySQLKVStore(url)
             MySQLKVStore(url + "&durability=server").close()
         else:
-            MySQLKVStore(url).close()
+            with MySQLKVStore(url) as store, store._engine.connect() as admin:
+                admin.execute(text("DROP TABLE graveler_kv"))
+                admin.execute(text("CREATE TABLE graveler_kv (value LONGBLOB) ENGINE=MyISAM"))
+            with pytest.raises(InvalidInputError, match="engine of graveler_kv is MyISAM, not"):
+                MySQLKVStore(url)

@@ -108,6 +108,19 @@ def test_a_connection_is_set_up_with_its_bounds(store: MySQLKVStore) -> None:
     assert (raw._read_timeout, raw._write_timeout, raw.connect_timeout) == (30, 30, 9)  # type: ignore[union-attr]
 
 
+def test_a_limit_of_rows_of_the_server_does_not_apply(mysql_url: str) -> None:
+    with closing(pymysql.connect(user="root", unix_socket=_socket(mysql_url))) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SET GLOBAL sql_select_limit = 1")
+            try:
+                with MySQLKVStore(mysql_url) as store:
+                    store.set_many("p", [(b"a", b"1"), (b"b", b"2")])
+                    found = store.get_many([("p", b"a"), ("p", b"b")])
+                    assert [row and row.value for row in found] == [b"1", b"2"]
+            finally:
+                cursor.execute("SET GLOBAL sql_select_limit = DEFAULT")
+
+
 def test_the_url_overrides_the_bounds(mysql_url: str) -> None:
     with (
         MySQLKVStore(mysql_url + "&connect_timeout=3") as store,

@@ -115,6 +115,21 @@ def test_a_connection_is_set_up_with_its_bounds(store: PostgresKVStore) -> None:
     assert parameters["connect_timeout"] == "9"
 
 
+def test_the_server_ends_what_waits_for_a_locked_table(
+    store: PostgresKVStore, postgres_url: str
+) -> None:
+    """The client gave up after 30 s, and its sessions waited until the table was free."""
+    with (
+        psycopg.connect(for_libpq(postgres_url)) as stranger,
+        PostgresKVStore(postgres_url, no_progress_s=1) as impatient,
+    ):
+        stranger.execute("LOCK TABLE graveler_kv")
+        with pytest.raises(BackendUnavailableError, match="lock timeout"):
+            impatient.get("p", b"k")
+        waiting = f"SELECT count(*) {_OURS} AND wait_event_type = 'Lock'"
+        assert stranger.execute(waiting).fetchone() == (0,)
+
+
 def test_the_url_overrides_the_bounds(postgres_url: str) -> None:
     with (
         PostgresKVStore(postgres_url + "&connect_timeout=3") as store,
