@@ -108,7 +108,7 @@ def check_storage(
     """
     kept = (commit for commit in commits_in(path) if commit.id not in contents.expired)
     heads = {head for head, _ in contents.branches.values()} | set(contents.tags.values())
-    return check_commits(ranges, kept, heads, known=known, missing=missing)
+    return check_commits(ranges, kept, heads, known=known, missing=missing, new=heads)
 
 
 def restore(

@@ -87,6 +87,7 @@ def check_commits(
     *,
     known: Mapping[str, Expired],
     missing: int | None,
+    new: Collection[str] = (),
 ) -> Wholeness:
     """Return which commits are incomplete. Nothing is written.
 
@@ -96,6 +97,7 @@ def check_commits(
         heads: The commits that branches and tags name.
         known: The records of expired commits.
         missing: How many may be incomplete; None for 5 % of them, and no head.
+        new: The heads of refs that do not exist yet: a known expired one counts, too.
 
     Raises:
         ObjectNotFoundError: More are incomplete.
@@ -106,7 +108,8 @@ def check_commits(
     for commit in commits:
         count += 1
         record = known.get(commit.id)
-        if record is None and not is_whole(commit):
+        swept = record is not None and record.gone and record.mark != MISSING
+        if (record is None or commit.id in new) and (swept or not is_whole(commit)):
             lost.append(commit.id)
         elif record is not None and record.mark == MISSING and is_whole(commit):
             returned.append(commit.id)
@@ -128,7 +131,8 @@ def record_missing(stores: Stores, found: Wholeness) -> None:
     expired = stores.refs.expired
     gone = Expired(MISSING, unix_us(stores.clock.now()), gone=True)
     for identifier in found.missing:
-        expired.write(identifier, gone, ABSENT)
+        if expired.find(identifier) is None:
+            expired.write(identifier, gone, ABSENT)
     for identifier in found.returned:
         stored = expired.find(identifier)
         if stored is not None and stored[0].mark == MISSING:

@@ -273,3 +273,30 @@ def test_a_damaged_table_is_not_missing(lost, kind):
     assert repo.ref(lost.second).get("a") == b"1"
     table.unlink()
     assert lost.second in repo.expire_missing(missing=HOURS).missing
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag"])
+def test_a_dump_brings_no_swept_ref_into_a_live_repository(tmp_path, kind):
+    """The second try made the ref, which had no tree."""
+    with graveler.init(tmp_path / "lake") as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", "1", a="1")
+        repo.create_branch("gone")
+        head = commit(repo, "gone", "2", a="2")
+        if kind == "tag":
+            repo.tags.create("tag", "gone")
+            repo.delete_branch("gone")
+        repo.dump_refs(tmp_path / "dump")
+        repo.tags.delete("tag") if kind == "tag" else repo.delete_branch("gone")
+        for _ in range(2):
+            repo.gc.run(grace=NOW, window=NOW)
+        with pytest.raises(ExpiredError):
+            repo.ref(head.id)
+        for _ in range(2):
+            with pytest.raises(ObjectNotFoundError, match=r"no ref was written.*--missing 1"):
+                lake.restore_repository(tmp_path / "dump")
+        lake.restore_repository(tmp_path / "dump", missing=1)
+        assert [one.name for one in repo.branches()] == ["main"]
+        assert repo.tags.list() == {}
+        assert repo.fsck().sound
+        repo.gc.run(grace=NOW, window=NOW)
