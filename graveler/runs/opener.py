@@ -30,7 +30,7 @@ from graveler.arguments import (
     pairs,
     run_key,
 )
-from graveler.errors import FencedError, InvalidInputError
+from graveler.errors import ExpiredError, FencedError, InvalidInputError
 from graveler.kv.record_store import ABSENT_VERSION, Version
 from graveler.model import BranchRecord
 from graveler.names import check_caller_pairs, run_branch
@@ -317,6 +317,8 @@ def _lost_its_fork(stores: Stores, record: RunRecord) -> bool:
         reason = f"{record.into!r} was put back to before commit {record.base[:_SHORT]}"
     elif is_displaced(stores, record, dest):
         reason = f"{record.into!r} has lost or gained a publish of the run since the fork"
+    elif _has_lost_files(stores, record):
+        reason = "the last commit of its branch is expired"
     else:
         return False
     _log.warning(
@@ -328,6 +330,16 @@ def _lost_its_fork(stores: Stores, record: RunRecord) -> bool:
         record.attempt,
     )
     return True
+
+
+def _has_lost_files(stores: Stores, record: RunRecord) -> bool:
+    """Return whether the head of the run's branch is expired: a key-value store was restored."""
+    branch = stores.refs.branches.find(record.branch)
+    try:
+        stores.refs.expired.check_readable(branch.commit_id if branch is not None else record.base)
+    except ExpiredError:
+        return True
+    return False
 
 
 def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> None:

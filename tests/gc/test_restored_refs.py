@@ -300,3 +300,28 @@ def test_a_dump_brings_no_swept_ref_into_a_live_repository(tmp_path, kind):
         assert repo.tags.list() == {}
         assert repo.fsck().sound
         repo.gc.run(grace=NOW, window=NOW)
+
+
+def test_a_run_whose_files_are_swept_starts_again(tmp_path, caplog):
+    """The cache had its tables, so that main got a file without bytes."""
+    with graveler.init(tmp_path / "lake") as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", "1", a="1")
+        run = repo.runs.open("hour")
+        run.put("r", b"swept")
+        run.commit("r")
+    shutil.copyfile(tmp_path / "lake" / "kv.sqlite3", tmp_path / "backup")
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.repository("flights")
+        repo.runs.abandon("hour")
+        commit(repo, "main", "2", a="2")
+        for _ in range(2):
+            repo.gc.run(grace=NOW, window=NOW)
+    shutil.copyfile(tmp_path / "backup", tmp_path / "lake" / "kv.sqlite3")
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.accept("flights", missing=1)
+        with repo.run("hour") as run:
+            run.put("s", b"good")
+        assert "the last commit of its branch is expired" in caplog.text
+        assert [entry.path for entry in repo.ref("main").entries()] == ["a", "s"]
+        check_sound(repo)
