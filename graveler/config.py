@@ -61,7 +61,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from graveler.arguments import expand_home
+from graveler.arguments import count, expand_home
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -446,7 +446,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             f"{file} has format {version}, and this graveler knows formats up to {_FORMAT}: "
             "upgrade graveler; the file was left as it is"
         )
-    if version != _FORMAT:
+    if type(version) is not int or version != _FORMAT:
         raise InvalidInputError(
             f"{file} has format {version!r}; this graveler reads {_FORMAT}: correct the file"
         )
@@ -479,9 +479,13 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             },
             link_options=links,
             cache_folder=folder / expand_home(cache_folder) if cache_folder else None,
-            cache_max_bytes=int(cache.get("max_bytes", _CACHE_BYTES)),
+            cache_max_bytes=count(
+                cache.get("max_bytes", _CACHE_BYTES), f"{file}: [cache] max_bytes"
+            ),
             splitting={
-                name: str(value) if name == "policy" else int(value)
+                name: str(value)
+                if name == "policy"
+                else count(value, f"{file}: [splitting] {name}")
                 for name, value in tables.get("splitting", {}).items()
             },
             gate_modules=_gate_modules() | _names(tables.get("gates", {}).get("modules", [])),

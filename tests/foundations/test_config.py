@@ -89,10 +89,13 @@ def test_a_lake_may_have_no_cache(tmp_path):
         (WHOLE + "[extra]", "known are"),
         (WHOLE + "min_byte = 1", "unknown"),
         ("kv = 1\n" + WHOLE.replace("[kv]\nuri", "uri"), "not known"),
-        (WHOLE.replace("max_bytes = 5", 'max_bytes = "much"'), "wrong kind"),
+        (WHOLE.replace("format = 1", "format = true"), "format True"),
+        (WHOLE.replace("max_bytes = 5", 'max_bytes = "5"'), r"max_bytes.*a whole number from 0"),
+        (WHOLE.replace("max_bytes = 5", "max_bytes = -1"), r"max_bytes.*a whole number from 0"),
+        (WHOLE.replace("max_bytes = 5", "max_bytes = true"), r"max_bytes.*a whole number from 0"),
         (WHOLE.replace('"s3://bucket/lake"', "5"), "give a text"),
         (WHOLE.replace('"/var/cache/graveler"', "5"), "wrong kind"),
-        (WHOLE.replace("raggedness = 7", "raggedness = [7]"), "wrong kind"),
+        (WHOLE.replace("raggedness = 7", "raggedness = [7]"), r"raggedness.*a whole number"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path, text, reason):
