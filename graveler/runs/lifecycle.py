@@ -144,7 +144,7 @@ def renew(
     inputs = tuple(inputs)
 
     def change(record: RunRecord | None) -> RunRecord:
-        record = _own(record, run)
+        record = own(record, run)
         if record.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
             return record
         if not record.live or record.state is RunState.PARKED:
@@ -161,13 +161,18 @@ def renew(
     return records.update(run.key, change)
 
 
-def _own(record: RunRecord | None, run: RunHandle) -> RunRecord:
+def own(record: RunRecord | None, run: RunHandle | RunRecord) -> RunRecord:
+    """Return the record if it is still that of this attempt.
+
+    Raises:
+        FencedError: The attempt is over.
+    """
     if record is None or record.fence != run.fence:
         raise _over(record, run)
     return record
 
 
-def _over(record: RunRecord | None, run: RunHandle) -> FencedError:
+def _over(record: RunRecord | None, run: RunHandle | RunRecord) -> FencedError:
     """Return the error for an attempt that is over; the message gives the reason."""
     if record is None:
         return FencedError(f"run {run.key!r}: its record is gone; this is attempt {run.attempt}")
@@ -205,7 +210,7 @@ def park(
     drop_step_branches(stores, record, up_to=record.attempt)
 
     def change(record: RunRecord | None) -> RunRecord:
-        record = _own(record, run)
+        record = own(record, run)
         if refusal is not None:
             record = refused(record, refusal)
         why = shortened(reason) or record.reason

@@ -28,7 +28,7 @@ from graveler.repository.packing import pack_published
 from graveler.repository.strategies import Settlement, Strategy, settling
 from graveler.runs.branch import drop_branches, freeze, run_head
 from graveler.runs.history import check_fork
-from graveler.runs.lifecycle import drop, park, publish_of, settle_publish
+from graveler.runs.lifecycle import drop, own, park, publish_of, settle_publish
 from graveler.runs.record import (
     Refusal,
     RunHandle,
@@ -109,8 +109,8 @@ def publish(
     def begin() -> RunCandidacy | PublishResult:
         seen = _read(records, run, into)
         # an earlier call of this attempt may have died in the middle
-        known = _own(seen.run.record, run)
-        record = _own(settle_publish(records, known), run)
+        known = own(seen.run.record, run)
+        record = own(settle_publish(records, known), run)
         work.note({"vcs.ref.base.name": record.into})
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
@@ -200,7 +200,7 @@ def judge_run(records: RunRecords, run: RunHandle, gates: Iterable[Gate]) -> tup
         FencedError: A newer attempt owns the run.
         StateError: Writes are staged on the run's branch but not committed.
     """
-    record = _own(records.get(run.key), run)
+    record = own(records.get(run.key), run)
     head = run_head(records.stores, run, publishing=True)
     verdicts = RunCandidacy(records, record, head, gates, PublishTerms()).preview()
     if not verdicts:
@@ -315,7 +315,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         """
 
         def change(record: RunRecord | None) -> RunRecord:
-            record = _own(record, self._record)
+            record = own(record, self._record)
             if record.state is RunState.PUBLISHING:
                 return record
             return after(
@@ -333,7 +333,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         """Record on the run that the candidate did not land."""
 
         def change(record: RunRecord | None) -> RunRecord:
-            record = _own(record, self._record)
+            record = own(record, self._record)
             if record.state is not RunState.PUBLISHING or record.candidate != candidate.id:
                 return record  # another process has settled it
             return after(record, RunEvent.LOST, candidate="")
@@ -373,13 +373,6 @@ class RunCandidacy(Candidacy[PublishResult]):
 
     def _is_over(self, record: RunRecord) -> bool:
         return record.fence != self._record.fence or record.state is RunState.PUBLISHED
-
-
-def _own(record: RunRecord | None, run: RunHandle | RunRecord) -> RunRecord:
-    if record is None or record.fence != run.fence:
-        attempt = "gone" if record is None else f"at attempt {record.attempt}"
-        raise FencedError(f"run {run.key!r} is {attempt}; this is attempt {run.attempt}")
-    return record
 
 
 def _still(now: RunRecord | None, record: RunRecord) -> RunRecord:
