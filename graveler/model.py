@@ -336,6 +336,8 @@ class BranchRecord:
         pages: Number of pages of older moves in the log.
         voided: How many times staged writes gave way to a commit of their paths.
         rewound: How many times it moved to a commit that was not made on top of its head.
+        lost: The head when it was accepted without parts of its tree. While it is the head, nothing
+            is made on top of it.
     """
 
     name: str
@@ -351,6 +353,7 @@ class BranchRecord:
     pages: int = 0
     voided: int = 0
     rewound: int = 0
+    lost: str = ""
 
     @property
     def line(self) -> str:

@@ -317,6 +317,8 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
         if record is None:
             return Landed(tip, None)
         commit = stores.refs.commits.get(record.commit_id)
+        if tip.record.lost and tip.head.id in commit.parents:
+            stores.refs.expired.check_readable(tip.head.id)
         judged = judged if requires is None else requires()
         if judged and commit.id != tip.head.id:
             enforce(stores, action, name, commit, tip.head)

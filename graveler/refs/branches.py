@@ -53,6 +53,7 @@ def encode_branch(record: BranchRecord) -> bytes:
             "pages": record.pages,
             **({"voided": record.voided} if record.voided else {}),
             **({"rewound": record.rewound} if record.rewound else {}),
+            **({"lost": record.lost} if record.lost == record.commit_id else {}),
         }
     )
 
@@ -77,6 +78,7 @@ def decode_branch(raw: bytes) -> BranchRecord:
         pages=fields.number("pages"),
         voided=fields.number("voided", 0),
         rewound=fields.number("rewound", 0),
+        lost=fields.digest("lost", ""),
     )
 
 

@@ -6,6 +6,7 @@ A staged write that lacks its bytes becomes one that borrows them, so that its c
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from graveler.kv.store import ABSENT
 from graveler.model import Commit
 from graveler.process import batches
 from graveler.reads.stores import Stores
+from graveler.refs import move
 from graveler.refs.commits import MISSING, Expired
 from graveler.refs.dump import heads_of, reachable
 from graveler.refs.settings import UNSOUND
@@ -127,7 +129,7 @@ def check_commits(
 
 
 def record_missing(stores: Stores, found: Wholeness) -> None:
-    """Record missing commits as expired, and remove the records of returned ones."""
+    """Record missing commits as expired, also in branches at them, and returned ones as kept."""
     expired = stores.refs.expired
     gone = Expired(MISSING, unix_us(stores.clock.now()), gone=True)
     for identifier in found.missing:
@@ -137,6 +139,9 @@ def record_missing(stores: Stores, found: Wholeness) -> None:
         stored = expired.find(identifier)
         if stored is not None and stored[0].mark == MISSING:
             expired.remove(identifier, stored[1])
+    for record in list(stores.refs.branches.list()) if found.missing else ():
+        if record.commit_id in found.missing:
+            move(stores.refs, record.name, lambda now: replace(now, lost=now.commit_id))
     if found.missing:
         stores.refs.settings.change(UNSOUND, lambda _: True)
 

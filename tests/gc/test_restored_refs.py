@@ -325,3 +325,35 @@ def test_a_run_whose_files_are_swept_starts_again(tmp_path, caplog):
         assert "the last commit of its branch is expired" in caplog.text
         assert [entry.path for entry in repo.ref("main").entries()] == ["a", "s"]
         check_sound(repo)
+
+
+def test_a_branch_with_a_swept_head_takes_no_commit(tmp_path):
+    """The cache had its tables: a merge of such a commit brought missing files to main."""
+    with graveler.init(tmp_path / "lake") as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", "1", a="1")
+        commit(repo, "dev", "2", gone="2")
+    shutil.copyfile(tmp_path / "lake" / "kv.sqlite3", tmp_path / "backup")
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.repository("flights")
+        repo.delete_branch("dev")
+        commit(repo, "main", "3", a="3")
+        for _ in range(2):
+            repo.gc.run(grace=NOW, window=NOW)
+    shutil.copyfile(tmp_path / "backup", tmp_path / "lake" / "kv.sqlite3")
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.accept("flights", missing=1)
+        commit(repo, "main", "4", a="4")
+        dev = repo.branch("dev")
+        dev.put("x", b"x")
+        for work in (
+            lambda: dev.commit("x"),
+            lambda: dev.commit("x", paths=["x"]),
+            lambda: repo.merge("main", into="dev"),
+        ):
+            with pytest.raises(ExpiredError):
+                work()
+        dev.reset("main")
+        commit(repo, "dev", "x", x="x")
+        repo.merge("dev", into="main")
+        assert [entry.path for entry in repo.ref("main").entries()] == ["a", "x"]
