@@ -324,7 +324,7 @@ def test_rules_of_collection_are_kept_and_touch_nothing_else(operation, fault):
 
 LOOKS = {
     "GarbageCollector": {"get", "marks", "reading"},
-    "Lake": {"check_kv", "close", "repositories", "repository"},
+    "Lake": {"check_kv", "close", "has", "repositories", "repository"},
     "Repository": {
         "branch",
         "branches",
