@@ -302,6 +302,19 @@ def test_a_dump_brings_no_swept_ref_into_a_live_repository(tmp_path, kind):
         repo.gc.run(grace=NOW, window=NOW)
 
 
+def sweep_behind_a_backup(folder, drop):
+    """Drop work and sweep its files; then restore the key-value store from before."""
+    store, backup = folder / "lake" / "kv.sqlite3", folder / "backup"
+    shutil.copyfile(store, backup)
+    with graveler.open(folder / "lake") as lake:
+        repo = lake.repository("flights")
+        drop(repo)
+        commit(repo, "main", "later", a="later")
+        for _ in range(2):
+            repo.gc.run(grace=NOW, window=NOW)
+    shutil.copyfile(backup, store)
+
+
 def test_a_run_whose_files_are_swept_starts_again(tmp_path, caplog):
     """The cache had its tables, so that main got a file without bytes."""
     with graveler.init(tmp_path / "lake") as lake:
@@ -310,14 +323,7 @@ def test_a_run_whose_files_are_swept_starts_again(tmp_path, caplog):
         run = repo.runs.open("hour")
         run.put("r", b"swept")
         run.commit("r")
-    shutil.copyfile(tmp_path / "lake" / "kv.sqlite3", tmp_path / "backup")
-    with graveler.open(tmp_path / "lake") as lake:
-        repo = lake.repository("flights")
-        repo.runs.abandon("hour")
-        commit(repo, "main", "2", a="2")
-        for _ in range(2):
-            repo.gc.run(grace=NOW, window=NOW)
-    shutil.copyfile(tmp_path / "backup", tmp_path / "lake" / "kv.sqlite3")
+    sweep_behind_a_backup(tmp_path, lambda repo: repo.runs.abandon("hour"))
     with graveler.open(tmp_path / "lake") as lake:
         repo = lake.accept("flights", missing=1)
         with repo.run("hour") as run:
@@ -333,14 +339,7 @@ def test_a_branch_with_a_swept_head_takes_no_commit(tmp_path):
         repo = lake.create_repository("flights")
         commit(repo, "main", "1", a="1")
         commit(repo, "dev", "2", gone="2")
-    shutil.copyfile(tmp_path / "lake" / "kv.sqlite3", tmp_path / "backup")
-    with graveler.open(tmp_path / "lake") as lake:
-        repo = lake.repository("flights")
-        repo.delete_branch("dev")
-        commit(repo, "main", "3", a="3")
-        for _ in range(2):
-            repo.gc.run(grace=NOW, window=NOW)
-    shutil.copyfile(tmp_path / "backup", tmp_path / "lake" / "kv.sqlite3")
+    sweep_behind_a_backup(tmp_path, lambda repo: repo.delete_branch("dev"))
     with graveler.open(tmp_path / "lake") as lake:
         repo = lake.accept("flights", missing=1)
         commit(repo, "main", "4", a="4")
