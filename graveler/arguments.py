@@ -96,7 +96,9 @@ def _json_bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def text(value: Any, name: str, *, empty: bool = False, most: int | None = None) -> str:
+def text(
+    value: Any, name: str, *, empty: bool = False, most: int | None = None, errors: str = "strict"
+) -> str:
     """Return a text that can be encoded in UTF-8.
 
     Args:
@@ -104,13 +106,14 @@ def text(value: Any, name: str, *, empty: bool = False, most: int | None = None)
         name: The name of the argument.
         empty: Whether "" is allowed.
         most: Maximum number of bytes in UTF-8.
+        errors: ``surrogateescape`` also allows names of files that are not UTF-8.
     """
     if not isinstance(value, str):
         raise _wrong(name, value, "text")
     if not value.strip() and not empty:
         raise _wrong(name, value, "a text that is not empty")
     try:
-        value.encode()
+        value.encode(errors=errors)
     except UnicodeEncodeError:
         raise _wrong(name, value, "text that can be encoded in UTF-8") from None
     # a character takes 6 bytes at most, so short texts need not be counted
@@ -329,10 +332,15 @@ def pairs(value: Any, name: str) -> dict[str, str]:
     return plain
 
 
-def texts(value: Any, name: str) -> tuple[str, ...]:
-    """Return several texts."""
+def texts(value: Any, name: str, **options: Any) -> tuple[str, ...]:
+    """Return several texts, each checked with the options of `text`."""
     values = several(value, name, "texts")
-    return tuple(text(item, f"{name}[{at}]") for at, item in enumerate(values))
+    return tuple(text(item, f"{name}[{at}]", **options) for at, item in enumerate(values))
+
+
+def excluded(value: Any) -> tuple[str, ...]:
+    """Return the names and patterns of the argument ``exclude``. Names need not be UTF-8."""
+    return texts(value, "exclude", errors="surrogateescape")
 
 
 def instance(value: Any, name: str, kind: type[T] | tuple[type[T], ...], expected: str) -> T:

@@ -549,10 +549,11 @@ def _shared(tables: Mapping[str, Mapping[str, Any]], file: Path, location: str) 
 def _seconds(value: Any) -> float:
     if value is None:
         return NO_PROGRESS_S
-    seconds = float(value)
-    if not 0 < seconds <= _LONGEST_WAIT_S:
-        raise ValueError(f"no_progress_seconds {seconds:g}: give more than 0, up to a day")
-    return seconds
+    if type(value) not in {int, float} or not 0 < value <= _LONGEST_WAIT_S:
+        raise ValueError(
+            f"no_progress_seconds {value!r}: give a number over 0, up to {_LONGEST_WAIT_S}"
+        )
+    return float(value)
 
 
 def _processes(value: Any) -> int:

@@ -142,7 +142,7 @@ def may_write(place: Path) -> bool:
     return all(os.access(path, os.W_OK, effective_ids=effective) for path in checked)
 
 
-_VARIABLE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+_VARIABLE: Final = re.compile(r"\$\$\{|\$\{(?:([^}]*)\})?")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATIENCE_S: Final = 30
 
@@ -175,8 +175,10 @@ def _filled(text: str, what: str, environment: Callable[[str], str | None]) -> s
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        if name is None:
+        if match[0] == "$${":
             return "${"
+        if name is None:
+            raise InvalidInputError(f"{what}: ${{ has no }}: close it, or write $${{ for ${{")
         setting = environment(name) if _NAME.fullmatch(name) else None
         if not setting:
             raise InvalidInputError(

@@ -26,6 +26,7 @@ from graveler.errors import (
     InvalidInputError,
     ObjectNotFoundError,
     OutcomeUnknownError,
+    PermissionDeniedError,
     PreconditionFailedError,
 )
 from graveler.objects.local_files import (
@@ -250,6 +251,8 @@ class LocalStore(ObjectStore):
             return self._stat(path)
         except FileNotFoundError:  # deleted meanwhile
             return None
+        except PermissionDeniedError:
+            return os.lstat(path)  # a link, whose reader gets this error
         except OSError:
             with storage_errors(f"list file://{path}"):
                 raise
@@ -433,6 +436,8 @@ def _status_of_file(status: os.stat_result) -> os.stat_result:
 
 
 def _etag(status: os.stat_result) -> str:
+    if stat.S_ISLNK(status.st_mode):
+        return ""
     return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
 
 

@@ -43,7 +43,8 @@ class ObjectInfo:
     Attributes:
         key: Key below the store's root.
         size: Size in bytes.
-        etag: An opaque text that changes with every change of the object.
+        etag: An opaque text that changes with every change of the object. It is "" for a symbolic
+            link in the listing of a folder whose links are not followed.
         mtime: The time of the write, UTC.
         checksum: ``algorithm:hex`` of the content if the store has it without a read, else "".
         inode: Of a local file: its inode and the time of its last change in ns, in hexadecimal
@@ -325,6 +326,11 @@ def _opened(path: Path) -> BinaryIO:
     return stream
 
 
+def _version(file: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
 class BodyReader:
     """Reads a body once, from start to end. It opens and closes a file on disk.
 
@@ -352,7 +358,7 @@ class BodyReader:
 
         Raises:
             InvalidInputError: The stream is closed, returns text, or is non-blocking and has no
-                bytes, or the file cannot be read.
+                bytes, or the file cannot be read, or was changed since it was opened.
             RetryableError: The file is missing, or cannot be read now.
         """
         first = self._piece(size)
@@ -389,6 +395,10 @@ class BodyReader:
         if self._hashed:
             self._hash.update(piece)
         self.size += len(piece)
+        if not piece and isinstance(self._body, Path) and _version(self._stream) != self._opened:
+            raise InvalidInputError(
+                f"{self._body} was written while it was read: put it again when it is complete"
+            )
         return piece
 
     def __enter__(self) -> Self:
@@ -396,6 +406,7 @@ class BodyReader:
         if isinstance(body, Path):
             try:
                 self._stream = _opened(body)
+                self._opened = _version(self._stream)
             except OSError as error:
                 raise _unreadable(body, error) from error
         elif isinstance(body, (bytes, bytearray, memoryview)):

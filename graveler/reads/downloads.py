@@ -18,6 +18,7 @@ from graveler.errors import (
     GravelerError,
     InvalidInputError,
     ObjectNotFoundError,
+    PermissionDeniedError,
     StorageFullError,
 )
 from graveler.model import Entry, Transfer
@@ -91,6 +92,8 @@ def download(  # noqa: PLR0913 - one call
     Raises:
         ObjectNotFoundError: The folder is empty, or an object is missing from the store.
         CorruptionError: A file differs from its entry. The others are written.
+        PermissionDeniedError: A linked file is in no declared place, or is a symbolic link. The
+            others are written.
         InvalidInputError: A file cannot be written. The others are written.
         StorageFullError: The disk is full.
     """
@@ -292,6 +295,8 @@ class _Files:
         except (CorruptionError, ObjectNotFoundError) as error:
             return _Done(entry, written=False, fault=error)
         except GravelerError as error:
+            if "://" in entry.address and isinstance(error, PermissionDeniedError):
+                return _Done(entry, written=False, fault=error)
             raise error.saying(f"{entry.path!r}: {error}") from error
         except OSError as error:
             return _Done(entry, written=False, fault=_unless_full(error))

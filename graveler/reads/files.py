@@ -147,7 +147,7 @@ def change_of(
         return ""
     return (
         f"{problem}: size and time are equal, but the file was moved, touched or replaced. If it is the "
-        f"right one, `graveler links accept {entry.address}`; else put it back, or link it again"
+        f"right one, `graveler links accept {entry.address}`; else put it back"
     )
 
 

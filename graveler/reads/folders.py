@@ -6,7 +6,7 @@ written, but its lock is released. So the next process that writes into the fold
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -86,6 +86,7 @@ def walk(
     fault: Callable[[str, str], object],
     *,
     start: str = "",
+    kept: Sequence[Path] = (),
 ) -> Iterator[LocalFile]:
     """Yield the files below a folder, in byte order of their names.
 
@@ -97,8 +98,9 @@ def walk(
         links: How to handle symbolic links.
         exclude: The excluded names.
         fault: Called with a name and a reason for each link or folder that cannot be walked: a
-            broken link, a link to a folder above it, or an unreadable folder.
+            broken link, a link to a folder above it, a link to what is kept, or an unreadable folder.
         start: The prefix of all names.
+        kept: Resolved files and folders. A link to one, into one or above one is not followed.
     """
     follow = links is Links.FOLLOW
     open_folders = [_listed(root, start, fault, follow=follow)]
@@ -112,6 +114,9 @@ def walk(
             continue
         if entry.is_symlink() and links is Links.LEAVE_OUT:
             continue
+        if follow and kept and entry.is_symlink() and _leads_to(Path(entry.path), kept):
+            fault(name, "the link leads to the lake's own files")
+            continue
         if _is_folder(entry, follow=follow):
             below = _listed(Path(entry.path), f"{name}/", fault, follow=follow)
             if below is not None and any(
@@ -124,6 +129,11 @@ def walk(
             yield LocalFile(name, Path(entry.path))
         elif entry.is_symlink() and not Path(entry.path).exists():
             fault(name, "the link leads nowhere")
+
+
+def _leads_to(link: Path, kept: Sequence[Path]) -> bool:
+    real = Path(os.path.realpath(link))
+    return any(real.is_relative_to(each) or each.is_relative_to(real) for each in kept)
 
 
 def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any, Final, Literal
 
 from graveler.arguments import PathText, each, path_text
-from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
 from graveler.model import Entry
 from graveler.names import path_key
 from graveler.parallel import Bounds, in_order
@@ -83,7 +83,7 @@ def read_many(
     def read(entry: Entry) -> tuple[Entry, bytes]:
         try:
             return entry, get(entry)
-        except ObjectNotFoundError as error:
+        except (ObjectNotFoundError, PermissionDeniedError) as error:
             raise error.saying(f"{entry.path!r}: {error}") from error
 
     bounds: Bounds[Entry] = Bounds(

@@ -21,6 +21,7 @@ from graveler.arguments import (
     PathText,
     RefLike,
     choice,
+    excluded,
     file_path,
     flag,
     function,
@@ -30,7 +31,6 @@ from graveler.arguments import (
     prefix_text,
     several,
     text,
-    texts,
 )
 from graveler.committed import get, scan
 from graveler.committed.diff import same_content
@@ -311,7 +311,7 @@ class View(RefLike):
         prefix = prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""
         first = first_key(start)
-        root, left_out = file_path(folder, "folder"), Pattern(texts(exclude, "exclude"))
+        root, left_out = file_path(folder, "folder"), Pattern(excluded(exclude))
         stores = self.repository
         if flag(delete, "delete"):
             check_apart(root, stores.location, stores.objects, left_out)

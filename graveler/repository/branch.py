@@ -12,6 +12,7 @@ from graveler.arguments import (
     RefLike,
     count,
     each,
+    excluded,
     file_path,
     flag,
     function,
@@ -23,7 +24,6 @@ from graveler.arguments import (
     prefix_text,
     ref_text,
     text,
-    texts,
 )
 from graveler.errors import InvalidInputError
 from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry, Transfer
@@ -234,7 +234,7 @@ class Branch(View, BranchLike):
         )
         return folders.upload(
             destination,
-            folders.Origin(file_path(folder, "folder"), links, Pattern(texts(exclude, "exclude"))),
+            folders.Origin(file_path(folder, "folder"), links, Pattern(excluded(exclude))),
             self._terms(content_type, metadata, replace, threads, progress),
             metadata_given=metadata is not None,
             delete=flag(delete, "delete"),
@@ -381,7 +381,7 @@ class Branch(View, BranchLike):
             source_text(source),
             prefix,
             below=below,
-            exclude=texts(exclude, "exclude"),
+            exclude=excluded(exclude),
             replaces=replace,
             verify=verify,
         )

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -16,7 +16,15 @@ from graveler.names import check_path
 from graveler.parallel import Bounds, in_order
 from graveler.process import batches
 from graveler.reads.downloads import MOST_FAULTS, failure
-from graveler.reads.folders import Links, LocalFile, Pattern, check_apart, missing_from, walk
+from graveler.reads.folders import (
+    Links,
+    LocalFile,
+    Pattern,
+    check_apart,
+    lake_files,
+    missing_from,
+    walk,
+)
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.read_ahead import Find, entries_at
 from graveler.reads.stores import Stores
@@ -58,15 +66,17 @@ class Origin:
         root: The local folder.
         links: The treatment of symbolic links.
         exclude: The excluded files.
+        kept: The lake's own files, to which no link may lead.
     """
 
     root: Path
     links: Links
     exclude: Pattern
+    kept: Sequence[Path] = ()
 
     def files(self, fault: Callable[[str, str], object]) -> Iterator[LocalFile]:
         """Yield the files, in byte order of their names."""
-        return walk(self.root, self.links, self.exclude, fault)
+        return walk(self.root, self.links, self.exclude, fault, kept=self.kept)
 
     def checked(self, start: str) -> int:
         """Return the number of files.
@@ -137,6 +147,7 @@ def upload(
     stores = destination.stores
     chunks = Chunks(stores, destination.writes, replace=terms.replace)
     check_apart(origin.root, stores.location, stores.objects, origin.exclude)
+    origin = replace(origin, kept=lake_files(stores.location, stores.objects))
     files = origin.checked(destination.start)
     sender = _Sender(destination, terms, metadata_given=metadata_given)
     skipped = 0

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from hashlib import md5
@@ -642,6 +643,20 @@ def test_a_key_that_is_no_path_is_named_and_can_be_left_out(main, landing):
     with pytest.raises(InvalidInputError, match=r"06/a.*b.csv.*leave .* out"):
         main.import_(landing)
     assert main.import_(landing, exclude=["06/a*b.csv"]).files == len(FILES)
+
+
+@pytest.mark.parametrize("target", ["05/part-0.csv", "/etc/hostname"])
+def test_a_symbolic_link_is_named_and_can_be_left_out(main, landing, target):
+    (landing / "06" / "link").symlink_to(landing / target)
+    with pytest.raises(PermissionDeniedError, match="'link' is a symbolic link"):
+        main.import_(landing)
+    assert main.import_(landing, exclude=["06/link"]).files == len(FILES)
+
+
+def test_a_name_that_is_not_utf8_can_be_left_out(main, landing):
+    name = os.fsdecode(b"caf\xe9")
+    (landing / name).write_text("1")
+    assert main.import_(landing, exclude=[name]).files == len(FILES)
 
 
 def test_rows_of_an_inventory_are_left_out(main, landing, tmp_path):

@@ -95,6 +95,9 @@ def test_a_lake_may_have_no_cache(tmp_path):
         (WHOLE.replace("max_bytes = 5", "max_bytes = true"), r"max_bytes.*a whole number from 0"),
         (WHOLE.replace('"s3://bucket/lake"', "5"), "give a text"),
         (WHOLE.replace('"/var/cache/graveler"', "5"), "wrong kind"),
+        (WHOLE.replace("= 2.5", '= "30"'), "no_progress_seconds '30': give a number"),
+        (WHOLE.replace("= 2.5", "= true"), "no_progress_seconds True: give a number"),
+        (WHOLE.replace("//ada@", "//ada:${PASSWORD@"), r"\[kv\] uri: \$\{ has no \}"),
         (WHOLE.replace("raggedness = 7", "raggedness = [7]"), r"raggedness.*a whole number"),
     ],
 )

@@ -62,6 +62,8 @@ def _found(
             raise InvalidInputError(
                 f"{uri}: {error}; rename the object, or leave {below!r} out"
             ) from error
+        if not info.etag:
+            info = store.head(info.key)  # noqa: PLW2901 - the error of a link
         yield Found(
             address=f"{uri}/{below}",
             path=below,

@@ -13,6 +13,7 @@ from graveler.errors import (
     CorruptionError,
     InvalidInputError,
     ObjectNotFoundError,
+    PermissionDeniedError,
     StorageFullError,
 )
 from graveler.model import Entry, Transfer
@@ -257,6 +258,23 @@ def test_a_damaged_file_is_not_written_and_the_others_are(repo, filled, here):
     assert "'in/sub/b'" in str(caught.value)
     assert "the other 5 files are there" in str(caught.value)
     assert local(here) == {**FILES, "sub/b": "the old one"}
+
+
+def test_a_link_that_cannot_be_read_does_not_stop_others(repo, filled, here, tmp_path):
+    (tmp_path / "landing").mkdir()
+    repo.links.allow(str(tmp_path / "landing"))
+    file = tmp_path / "landing" / "x"
+    file.write_text("x")
+    filled.link("in/linked", address=str(file))
+    file.unlink()
+    file.symlink_to(tmp_path / "landing" / "elsewhere")
+    with pytest.raises(PermissionDeniedError) as caught:
+        filled.download("in", here)
+    assert "'in/linked'" in str(caught.value)
+    assert "the other 6 files are there" in str(caught.value)
+    assert local(here) == FILES
+    with pytest.raises(PermissionDeniedError, match="'in/linked'"):
+        list(filled.get_many(["in/a", "in/linked"]))
 
 
 def test_bytes_that_are_gone_are_named(repo, filled, here):

@@ -21,6 +21,7 @@ from graveler.errors import (
 )
 from graveler.model import Transfer
 from graveler.objects import store
+from graveler.objects.store import BodyReader
 from graveler.repository import uploads
 from graveler_common.lakes import is_final
 from tests.harness.worlds import ScriptedWorld, tree
@@ -223,8 +224,11 @@ def test_a_body_that_cannot_be_read_now_may_be_later(repo, tmp_path, monkeypatch
     def fail(*_):
         raise OSError(number, os.strerror(number))
 
+    opened = store._opened
+
     def failing(path):
-        return fail() if when == "open" else SimpleNamespace(read=fail, close=lambda: None)
+        real = fail() if when == "open" else opened(path)
+        return SimpleNamespace(read=fail, close=real.close, fileno=real.fileno)
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "_opened", failing)
@@ -239,6 +243,29 @@ def test_a_body_that_is_no_file_is_refused_for_good(repo, tmp_path):
         with pytest.raises(InvalidInputError, match=r"cannot read|name too long") as caught:
             repo.branch("main").put("b", place)
         assert is_final(caught.value)
+
+
+@pytest.mark.parametrize("size", [3, 100])
+def test_a_file_that_is_written_while_it_is_put_is_refused(repo, tmp_path, monkeypatch, size):
+    file = tmp_path / "growing"
+    file.write_bytes(b"a" * 10)
+    read = BodyReader._piece
+
+    def writing(self, wanted):
+        piece = read(self, wanted)
+        file.write_bytes(b"b" * size)
+        return piece
+
+    monkeypatch.setattr(BodyReader, "_piece", writing)
+    main = repo.branch("main")
+    for put in (lambda: main.put("a", file), lambda: main.put_many([("a", file)])):
+        file.write_bytes(b"a" * 10)
+        with pytest.raises(InvalidInputError, match="growing was written while it was read"):
+            put()
+    assert tree(main) == {}
+    monkeypatch.undo()
+    main.put("a", file)
+    assert main.get("a") == b"b" * size
 
 
 def test_an_error_of_the_caller_passes_with_a_note(repo):

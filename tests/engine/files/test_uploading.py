@@ -8,6 +8,7 @@ from threading import Event
 
 import pytest
 
+import graveler
 from graveler.errors import (
     BackendUnavailableError,
     FencedError,
@@ -162,6 +163,14 @@ def test_bad_names_are_all_in_the_error_and_nothing_goes_up(repo, folder):
     assert main.upload(folder, exclude=["bad*", "sub/[!bd]*"]).files == 6
 
 
+def test_a_name_that_is_not_utf8_can_be_left_out(repo, folder):
+    name = os.fsdecode(b"caf\xe9")
+    (folder / name).write_text("1")
+    main = repo.branch("main")
+    assert main.upload(folder, exclude=[name]).files == 6
+    assert repo.branch("main").upload(folder, exclude=["caf?"]).skipped == 6
+
+
 def test_odd_names_that_are_paths_go_up(repo, tmp_path):
     names = [
         "a:b:c",
@@ -203,6 +212,19 @@ def test_the_lakes_own_files_are_not_uploaded(repo, tmp_path, folder):
             main.upload(place)
     assert main.upload(folder).files == 6
     assert tree(main) == FILES
+
+
+@pytest.mark.parametrize("target", [".", "lake", "lake/graveler.toml", "lake/kv.sqlite3"])
+def test_a_link_to_the_lakes_own_files_is_not_followed(tmp_path, folder, target):
+    with graveler.init(tmp_path / "lake") as lake:
+        main = lake.create_repository("flights").branch("main")
+        link = folder / "sub" / "link"
+        link.symlink_to(tmp_path / target)
+        with pytest.raises(InvalidInputError, match=r"'sub/link': .* the lake's own files"):
+            main.upload(folder)
+        assert tree(main) == {}
+        assert main.upload(folder, exclude=["sub/link"]).files == 6
+        assert main.upload(folder, follow_links=False).skipped == 6
 
 
 def test_an_empty_folder_uploads_nothing(repo, tmp_path):
