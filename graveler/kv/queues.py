@@ -3,7 +3,8 @@
 A queue is one record: the tickets of those who wait, in the order of their requests. The first
 ticket has the turn. The others look at the record from time to time, and hold nothing meanwhile.
 A ticket that stays first for five seconds counts as that of a process that is gone or stopped, and
-is removed by one that waits. Everyone measures these seconds with their own clock.
+is removed by one that waits. One that waits in vain also removes all tickets before its own: their
+time was over before. Everyone measures these seconds with their own clock.
 """
 
 import os
@@ -24,6 +25,7 @@ _LONGEST_S: Final = 5.0
 _PAUSE_S: Final = 0.005  # for each ticket ahead
 _LONGEST_PAUSE_S: Final = 0.05
 _WITHOUT_S: Final = 60.0
+_OVER: Final = 0.9  # of the patience, which is the same for all that wait at a name
 
 Queue = tuple[str, ...]
 
@@ -61,7 +63,7 @@ class QueueTurns:
         with self._threads.take(name, patience) as first:
             if first and self._without.get(name, 0.0) <= monotonic():
                 with suppress(GravelerError):  # turns are optional
-                    joined = self._join(name, ticket, deadline)
+                    joined = self._join(name, ticket, deadline, patience)
             try:
                 yield joined is not None
             finally:
@@ -69,14 +71,17 @@ class QueueTurns:
                     with suppress(GravelerError):  # the ticket is removed when others wait for it
                         self._leave(name, ticket, joined)
 
-    def _join(self, name: str, ticket: str, deadline: float) -> Version | None:
+    def _join(self, name: str, ticket: str, deadline: float, patience: float) -> Version | None:
         """Wait for the turn. Return the queue, or None after the deadline."""
+        begun = monotonic()
         version = self._change(name, lambda queue: (*queue, ticket), known=ABSENT_VERSION)
         queue, since = version.record, monotonic()
         while queue[:1] != (ticket,):
             now = monotonic()
             if ticket not in queue or now >= deadline:
                 self._without[name] = now + _WITHOUT_S
+                if now - begun > _OVER * patience:  # who asked earlier has given up, or is gone
+                    version = self._change(name, lambda there: _from(there, ticket))
                 self._leave(name, ticket, version)
                 return None
             if now - since > _LONGEST_S:
@@ -114,6 +119,10 @@ class QueueTurns:
 
 def _less(queue: Queue, ticket: str) -> Queue:
     return tuple(one for one in queue if one != ticket)
+
+
+def _from(queue: Queue, ticket: str) -> Queue:
+    return queue[queue.index(ticket) :] if ticket in queue else queue
 
 
 def _key(name: str) -> bytes:

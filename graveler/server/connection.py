@@ -228,8 +228,10 @@ class Connection:
         reason = answer.reason or HTTPStatus(answer.status).phrase
         first = h11.Response(status_code=answer.status, headers=headers, reason=reason.encode())
         content = b"" if head is not None and head.method == b"HEAD" else answer.content
-        # in one packet, because two would wait for each other
-        self._write((self._http.send(first) or b"") + content)
+        # in one packet, because two would wait for each other; a long content is not copied
+        small = content[:_PIECE_BYTES]
+        self._write((self._http.send(first) or b"") + small)
+        self._write(memoryview(content)[len(small) :])
         try:
             if download is not None:
                 download.send(self._socket, self._write)
@@ -259,7 +261,7 @@ class Connection:
         self._socket.settimeout(left)
         return self._socket.recv(_PIECE_BYTES)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | memoryview) -> None:
         """Send all bytes, or raise TimeoutError after a pause in which the client took none."""
         rest = memoryview(data)
         self._socket.settimeout(_PROGRESS_SECONDS)

@@ -5,17 +5,16 @@ from ipaddress import ip_address
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
+from graveler.arguments import count, flag, instance, text
 from graveler.errors import InvalidInputError
+from graveler.lake import Lake
 from graveler.server.application import Application
 from graveler.server.connection import Connection
 from graveler.server.connections import Connections
 from graveler.server.tokens import TokenCheck, check_token, new_token
 from graveler.server.webhdfs import WebHdfs
-
-if TYPE_CHECKING:
-    from graveler.lake import Lake
 
 _LOCALHOST: Final = "127.0.0.1"
 _GRACE_SECONDS: Final = 8.0
@@ -68,13 +67,13 @@ class Server:
         token: The token that clients must send.
 
     Raises:
-        InvalidInputError: The token cannot be sent, or other machines reach the host and no token
+        InvalidInputError: An argument is of the wrong kind, the token cannot be sent, or other machines reach the host and no token
             is given, or the server cannot listen at the address.
     """
 
     def __init__(
         self,
-        lake: "Lake",
+        lake: Lake,
         *,
         host: str = _LOCALHOST,
         port: int = 0,
@@ -82,13 +81,19 @@ class Server:
         read_only: bool = False,
         commit_on_success: bool = False,
     ) -> None:
-        if not (token or _is_loopback(host)):
+        instance(lake, "lake", Lake, "a lake")
+        if not (token or _is_loopback(text(host, "host", empty=True))):
             raise InvalidInputError(
                 f"host {host!r} is reached by other machines: give a token, which is what keeps "
                 "them out"
             )
         self.token = check_token(token) if token else new_token()
-        surface = WebHdfs(lake, read_only=read_only, commits_on_success=commit_on_success)
+        surface = WebHdfs(
+            lake,
+            read_only=flag(read_only, "read_only"),
+            commits_on_success=flag(commit_on_success, "commit_on_success"),
+        )
+        count(port, "port")
         try:
             application = Application(TokenCheck(self.token), [surface])
             self._listener = Listener(host, port, application)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from graveler.arguments import text
 from graveler.errors import InvalidInputError
 
-_BEARER: Final = "Bearer "
 # names that Hadoop's client accepts for a user: Spark sends the token as the user's name
 _FORM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _LEAST: Final = 16
+_MOST: Final = 1024
 GRANT: Final = "/token"
 """The path where a client exchanges its secret for the token by OAuth 2; here both are the same."""
 _PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
@@ -28,11 +29,11 @@ def check_token(token: str) -> str:
     """Return the token if clients can send it.
 
     Raises:
-        InvalidInputError: It is too short, or Hadoop's client does not accept it as a user's name.
+        InvalidInputError: It is too short or too long, or Hadoop's client does not accept it as a user's name.
     """
-    if len(token) < _LEAST or not _FORM.fullmatch(token):
+    if not _LEAST <= len(text(token, "token", empty=True)) <= _MOST or not _FORM.fullmatch(token):
         raise InvalidInputError(
-            f"a token of {len(token)} characters: give {_LEAST} or more of A-Z, a-z, 0-9, '_', '.' "
+            f"a token of {len(token)} characters: give {_LEAST} to {_MOST} of A-Z, a-z, 0-9, '_', '.' "
             "and '-', starting with a letter or '_', because Hadoop's client sends it as a user's name"
         )
     return token
@@ -45,9 +46,15 @@ def spark_settings(address: str, token: str) -> dict[str, str]:
         address: The address of the server, ``webhdfs://host:port/``; ``swebhdfs://host:port/``
             if a proxy in front of it speaks TLS.
         token: Its token.
+
+    Raises:
+        InvalidInputError: The address is not that of a server, or the token is none.
     """
+    check_token(token)
     name = "spark.hadoop.dfs.webhdfs.oauth2"
-    url = urlsplit(address)
+    url = urlsplit(text(address, "address"))
+    if url.scheme not in {"webhdfs", "swebhdfs"} or not url.netloc:
+        raise InvalidInputError(f"address={address!r}: give webhdfs://host:port/")
     scheme = "https" if url.scheme == "swebhdfs" else "http"
     return {
         f"{name}.enabled": "true",
@@ -75,12 +82,12 @@ class TokenCheck:
             query: The parameters of the request.
             authorization: Its ``Authorization`` header, or "".
         """
-        bearer = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
+        scheme, _, bearer = authorization.partition(" ")
         return any(
             [
                 self._is_right(query.get("user.name", "")),
                 self._is_right(query.get("delegation", "")),
-                self._is_right(bearer),
+                scheme.lower() == "bearer" and self._is_right(bearer),
             ]
         )
 

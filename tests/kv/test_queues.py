@@ -128,6 +128,23 @@ def test_after_a_wait_in_vain_none_is_taken_for_a_minute(store: _Counted, time: 
         assert had
 
 
+def test_one_wait_in_vain_removes_the_tickets_of_the_dead(store: _Counted, time: _Time) -> None:
+    for _ in range(12):
+        turns_of(store, time)._change("main", lambda queue: (*queue, f"dead{len(queue)}"))
+    with turns_of(store, time).take("main", 10) as had:
+        assert not had
+    assert list(store.scan(PARTITION)) == []
+    with turns_of(store, time).take("main", 10) as had:
+        assert had
+
+
+def test_a_short_wait_removes_no_ticket_of_another(store: _Counted, time: _Time) -> None:
+    waiting = turns_of(store, time)
+    with turns_of(store, time).take("main", 10):
+        assert waiting._join("main", "late", time.passed + 0.1, 3) is None
+        assert len(next(iter(store.scan(PARTITION)))[1].split()) == 1
+
+
 def test_a_ticket_that_becomes_first_at_the_deadline_goes(
     store: _Counted, time: _Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:

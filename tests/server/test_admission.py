@@ -27,7 +27,9 @@ def test_the_token_is_taken_from_three_places(status, client):
     token = client.token
     assert status(name=token).status == 200
     assert status(delegation=token).status == 200
-    assert status({"Authorization": f"Bearer {token}"}).status == 200
+    for scheme in ("Bearer", "bearer"):
+        assert status({"Authorization": f"{scheme} {token}"}).status == 200
+    assert status({"Authorization": f"Basic {token}"}).failure == REFUSED
 
 
 @pytest.mark.parametrize("token", ["", "ann", "grav-of-the-test", "grav-of-the-tests2", "€"])
@@ -55,7 +57,7 @@ def test_a_secret_is_exchanged_for_a_token_that_holds(client, status):
 
 def test_the_settings_of_spark_follow_the_scheme():
     urls = [
-        spark_settings(address, "t")["spark.hadoop.dfs.webhdfs.oauth2.refresh.url"]
+        spark_settings(address, new_token())["spark.hadoop.dfs.webhdfs.oauth2.refresh.url"]
         for address in ("webhdfs://here:1/", "swebhdfs://lake.example.org/flights/main")
     ]
     assert urls == ["http://here:1/token", "https://lake.example.org/token"]
@@ -114,6 +116,31 @@ def test_a_token_that_no_client_can_send_is_refused(lake, token):
     with pytest.raises(InvalidInputError, match=f"a token of {len(token)} characters") as raised:
         Server(lake, token=token)
     assert token not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("lake", value) for value in (None, "lake")],
+        *[("port", value) for value in ("80", -1, True)],
+        *[("token", value) for value in (5, "a" * 20_000)],
+        *[("host", value) for value in (None, 1)],
+        *[(name, "no") for name in ("read_only", "commit_on_success")],
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(lake, name, value):
+    given = {"lake": lake, name: value}
+    with pytest.raises(InvalidInputError, match=name):
+        Server(given.pop("lake"), **given)
+
+
+@pytest.mark.parametrize(
+    ("address", "token"),
+    [("http://here:1/", new_token()), ("webhdfs:/", new_token()), ("webhdfs://here:1/", "")],
+)
+def test_settings_of_spark_that_cannot_work_are_refused(address, token):
+    with pytest.raises(InvalidInputError, match=r"address=|a token of 0 characters"):
+        spark_settings(address, token)
 
 
 def test_each_gateway_makes_a_token_of_its_own(lake):
