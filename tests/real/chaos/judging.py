@@ -1,4 +1,4 @@
-"""Comparison of the lake at the end with the expected content of the hours."""
+"""Comparison of the lake at the end with what the model of `tests.model` says must stand."""
 
 import csv
 import io
@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from graveler.fsck import fsck
 from graveler.lake import Repository, RunRecord, RunState
 from graveler.model import Commit
 from graveler.reads import Ref
+from tests.model.versions import Version
 from tests.real.chaos.hours import (
     GARBAGE,
     ROOTS,
@@ -25,6 +26,7 @@ from tests.real.chaos.hours import (
 )
 
 _PUBLISHED = "graveler.published"
+_WORK = "all steps"
 
 
 @dataclass
@@ -67,28 +69,46 @@ def hours_of(runs: Mapping[str, datetime]) -> set[datetime]:
 
 def standing_runs(repository: Repository, head: str = "main") -> dict[str, datetime]:
     """Return the runs that stand at a head, published and not rolled back since, with their hours."""
-    *_, (_, standing) = _line(repository, head)
-    return standing
+    *_, last = _line(repository, head)
+    return last.standing
 
 
 def publishes(repository: Repository) -> dict[str, list[Commit]]:
     """Return the commits with which each run was published on the present line of main."""
     made: dict[str, list[Commit]] = {}
-    for commit, _ in _line(repository, "main"):
+    for commit, *_ in _line(repository, "main"):
         if _PUBLISHED in commit.metadata:
             made.setdefault(commit.metadata["graveler.run"], []).append(commit)
     return made
 
 
-def _line(repository: Repository, head: str) -> Iterator[tuple[Commit, dict[str, datetime]]]:
-    """Yield each commit that a head has had, oldest first, with the runs that stand at it."""
+class _State(NamedTuple):
+    """What must stand at a commit: the hours by run, and the model of its files."""
+
+    commit: Commit
+    standing: dict[str, datetime]
+    version: Version
+
+
+def _line(repository: Repository, head: str) -> Iterator[_State]:
+    """Yield what must stand at each commit that a head has had, oldest first."""
     standing: dict[str, datetime] = {}
+    version = Version()
     for commit in reversed(list(repository.log(head, first_parent=True))):
         if _PUBLISHED in commit.metadata:
-            hour = datetime.fromisoformat(commit.metadata["hour"])
-            standing[commit.metadata["graveler.run"]] = hour
-        standing.pop(commit.metadata.get("graveler.rollback", ""), None)
-        yield commit, dict(standing)
+            key, hour = commit.metadata["graveler.run"], _hour(commit)
+            standing[key] = hour
+            files = expected_of(key, hour) | shared(hour)
+            texts = {path: body.decode() for path, body in files.items()}
+            version = version.write((key, _WORK), texts, version.files)
+        if rolled_back := commit.metadata.get("graveler.rollback"):
+            standing.pop(rolled_back, None)
+            version = version.withdraw(rolled_back, _WORK)
+        yield _State(commit, dict(standing), version)
+
+
+def _hour(commit: Commit) -> datetime:
+    return datetime.fromisoformat(commit.metadata["hour"])
 
 
 class Judge:
@@ -124,11 +144,9 @@ class Judge:
     def _main(self, verdict: Verdict, succeeded: Mapping[datetime, bool]) -> None:
         view = self._repository.ref("main")
         there = {entry.path: view.get(entry.path) for entry in view.entries("")}
-        standing = standing_runs(self._repository)
-        published = hours_of(standing)
-        must: dict[str, bytes] = {}
-        for key, hour in standing.items():
-            must |= expected_of(key, hour) | shared(hour)
+        *_, last = _line(self._repository, "main")
+        published = hours_of(last.standing)
+        must = {path: text.encode() for path, text in last.version.texts.items()}
         for path in sorted(there.keys() | must.keys()):
             verdict.check(path in must, f"main has {path}, which no published hour holds")
             verdict.check(path in there, f"main lacks {path} of an hour that was published")
@@ -156,26 +174,25 @@ class Judge:
         """Check every commit that main has had: each is about one whole hour and nothing else."""
         moves = 0
         known = {path for hour in self._hours for path in shared(hour)}
-        for commit, standing in _line(self._repository, "main"):
+        for commit, standing, version in _line(self._repository, "main"):
             view = self._repository.ref(commit.id)
-            kept = {path for hour in standing.values() for path in shared(hour)}
             for path in sorted(known):
                 verdict.check(
-                    view.exists(path) == (path in kept),
+                    view.exists(path) == (path in version.texts),
                     f"{commit.id[:12]}: {len(standing)} runs stand, {path} is there: {view.exists(path)}",
                 )
             key = commit.metadata.get("graveler.run") or commit.metadata.get("graveler.rollback")
             if key is None:
                 continue
             moves += 1
-            hour = datetime.fromisoformat(commit.metadata["hour"])
+            hour = _hour(commit)
             changed = {
                 change.path for change in self._repository.diff(commit.parents[0], commit.id)
             }
             files = expected_of(key, hour)
             strange = sorted(changed - set(files) - set(shared(hour)))
             verdict.check(not strange, f"{commit.id[:12]} of {hour} also changed {strange}")
-            partial = _differing(view, files) if key in standing else _there(view, files)
+            partial = [path for path in files if _text(view, path) != version.texts.get(path)]
             verdict.check(not partial, f"{commit.id[:12]} left {hour} with {partial}")
         verdict.figures["moves of main"] = moves
 
@@ -237,12 +254,8 @@ class Judge:
         verdict.figures["fsck"] = "clean" if report.sound else "NOT CLEAN"
 
 
-def _differing(view: Ref, files: Mapping[str, bytes]) -> list[str]:
-    return [path for path, body in files.items() if not view.exists(path) or view.get(path) != body]
-
-
-def _there(view: Ref, files: Mapping[str, bytes]) -> list[str]:
-    return [path for path in files if view.exists(path)]
+def _text(view: Ref, path: str) -> str | None:
+    return view.get(path).decode() if view.exists(path) else None
 
 
 def _states(records: Iterator[RunRecord]) -> dict[str, int]:
