@@ -10,7 +10,8 @@ import dagster as dg
 from dagster_graveler.lifecycle import assets_of_run
 from dagster_graveler.materializations import PUBLISHED
 
-_MOST: Final = 1000
+_PAGE: Final = 1000
+_OF_DEPS: Final = frozenset({"AnyDepsCondition", "AllDepsCondition"})
 _Condition = dg.AutomationCondition[dg.AssetKey]
 _Context = dg.AutomationContext[dg.AssetKey]
 _Result = dg.AutomationResult[dg.AssetKey]
@@ -29,7 +30,7 @@ class PublishedCondition(_Condition):
             context.key, after_storage_id=previous, before_storage_id=newest + 1
         )
         partitions = set()
-        for record in instance.fetch_observations(window, limit=_MOST).records:
+        for record in _observations(instance, window):
             run = instance.get_run_by_id(record.run_id)
             made = () if run is None else assets_of_run(instance, run)
             observed = record.asset_observation
@@ -44,13 +45,25 @@ class PublishedCondition(_Condition):
         return dg.AutomationResult(context, found)
 
 
+def _observations(
+    instance: dg.DagsterInstance, window: dg.AssetRecordsFilter
+) -> Iterator[dg.EventLogRecord]:
+    cursor, is_more = None, True
+    while is_more:
+        page = instance.fetch_observations(window, limit=_PAGE, cursor=cursor)
+        cursor, is_more = page.cursor, page.has_more
+        yield from page.records
+
+
 def graveler_eager() -> dg.AutomationCondition[Any]:
     """Return the condition of an asset that is made when its dependencies are published.
 
     It is ``dg.AutomationCondition.eager()`` with one difference: dependencies that graveler publishes
     count as updated when they are published, not when a run has materialized them on its branch.
     Each publish requests the asset once. Dagster evaluates it on the code server;
-    `graveler_definitions` adds the sensor for that.
+    `graveler_definitions` adds the sensor for that, and gives assets the kind ``graveler``, which
+    says that graveler publishes them. Assets without this kind count as updated when they are
+    materialized.
     """
     condition: Any = dg.AutomationCondition
     ours = dg.AssetSelection.kind("graveler")
@@ -91,8 +104,8 @@ def warn_of_followers(pipelines: Mapping[str, Iterable[dg.AssetsDefinition]]) ->
     }
     for asset in chain.from_iterable(pipelines.values()):
         for spec in asset.specs:
-            labels = (part.get_label() or "" for part in _parts(spec.automation_condition))
-            if not any(label.startswith(("eager", "on_cron")) for label in labels):
+            parts = [type(part).__name__ for part in _parts(spec.automation_condition)]
+            if PublishedCondition.__name__ in parts or not _OF_DEPS.intersection(parts):
                 continue
             for name, theirs in made.items():
                 if spec.key not in theirs and not theirs.isdisjoint(asset.asset_deps[spec.key]):

@@ -244,9 +244,19 @@ def assets_of(commit: Commit) -> list[str]:
 
 
 def check_dependencies(
-    graveler: "GravelerResource", context: dg.AssetExecutionContext, run: Run
+    graveler: "GravelerResource",
+    context: dg.AssetExecutionContext | dg.OpExecutionContext,
+    run: Run,
+    *,
+    loaded: bool = True,
 ) -> dict[str, dict[str, str]]:
     """Refuse a step whose branch does not have an asset that it depends on as Dagster shows it.
+
+    Args:
+        graveler: The repository.
+        context: The context of an asset, or of an op in the graph of one.
+        run: The run in which the step works.
+        loaded: Whether assets count that an IO manager loads, and compares, for the step.
 
     Returns:
         The runs that wrote these assets, by asset and partition.
@@ -254,10 +264,16 @@ def check_dependencies(
     Raises:
         Failure: Only another branch, or only a later commit of the target, has the asset.
     """
-    repository, graph = graveler.repo(), step_of(context).job_def.asset_layer.asset_graph
+    repository, step = graveler.repo(), step_of(context)
+    layer = step.job_def.asset_layer
+    graph = layer.asset_graph
     shown: dict[str, dict[str, str]] = {}
     everything: dict[Made, str] = {}
-    for name, key in context.assets_def.keys_by_input_name.items():
+    for name, given in step.op_def.input_dict.items():
+        key = layer.get_asset_key_for_node_input(step.node_handle, name)
+        by_hand = given.dagster_type.is_nothing or (loaded and not given.metadata.get(UNPUBLISHED))
+        if key is None or not by_hand:
+            continue
         is_whole = key not in graph.get_all_asset_keys() or graph.get(key).partitions_def is None
         keys = [""] if is_whole else context.asset_partition_keys_for_input(name)
         made = newest(context.instance, key, keys)
@@ -326,8 +342,9 @@ def refusal(part: str, record: RunRecord) -> dg.Failure:
     of = f"Dagster shows a newer {part} than {record.into!r} has: run {record.key!r} wrote it, and is"
     if record.state is not RunState.PARKED:
         return dg.Failure(
-            f"{of} {record.state}, not published: try again when it is published; the input's "
-            "metadata `allow_unpublished` reads it from the run's branch",
+            f"{of} {record.state}, not published: try again when it is published; an argument of "
+            "an asset is read from the run's branch if its input has the metadata "
+            "`allow_unpublished`",
             allow_retries=True,
         )
     return dg.Failure(

@@ -255,10 +255,14 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
         Raises:
             InvalidInputError: The try already has a step of that name, which this one would undo.
+        Failure: Only the branch of another run, or a later commit of the target, has an asset
+            that this one names in `deps`.
         """
         run = self.run(context)
         run.renew()  # records the inputs
-        if _is_of_asset(context):
+        if _is_in_asset(context):
+            check_dependencies(self, context, run, loaded=False)
+        if isinstance(context, dg.AssetExecutionContext) and context.has_assets_def:
             for key in context.selected_asset_keys:
                 step_of(context).add_asset_metadata(run_marks(run), key)
         return start_step(
@@ -331,7 +335,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             _step_name(context, name),
             try_number=step_of(context).previous_attempt_count + 1,
             metadata=step_metadata(context, ui=self.ui),
-            inputs=check_dependencies(self, context, run) if _is_of_asset(context) else {},
+            inputs=check_dependencies(self, context, run) if _is_in_asset(context) else {},
         )
 
     def view(self, context: RunContext) -> Run | Ref:
@@ -340,7 +344,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         record = run.record
         if record.state is RunState.PUBLISHED:
             return self.repo().ref(record.commit)
-        if _is_of_asset(context):
+        if _is_in_asset(context):
             check_dependencies(self, context, run)
         return run
 
@@ -384,8 +388,12 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         return record if record is not None and record.owner == identity.owner else None
 
 
-def _is_of_asset(context: object) -> TypeGuard[dg.AssetExecutionContext]:
-    return isinstance(context, dg.AssetExecutionContext) and context.has_assets_def
+def _is_in_asset(
+    context: object,
+) -> TypeGuard[dg.AssetExecutionContext | dg.OpExecutionContext]:
+    """Return whether a context is that of an asset, or of an op in the graph of one."""
+    kinds = dg.AssetExecutionContext | dg.OpExecutionContext
+    return isinstance(context, kinds) and context.has_assets_def
 
 
 def _step_name(context: StepContext | OutputContext, name: str) -> str:

@@ -50,53 +50,78 @@ def random_value(chance, kind):
     }.get(kind, number)
 
 
-def write_both(chance, repo, spark):
-    """Write a random table by random writers, and return its format and the written frames."""
-    kinds = {name: random_kinds(chance) for name in "abcde"}
-    day = chance.choice(("string", "date", "int", "timestamp"))
-    by = chance.choice(([], ["day"]))
-    form = chance.choice(("parquet", "parquet", "orc"))
-    frames = []
-    for number in range(chance.randrange(2, 5)):
-        columns = {"id": "int", "day": day}
-        columns |= {
-            name: chance.choice(some) for name, some in kinds.items() if chance.random() < 0.7
-        }
-        values = [
-            {name: random_value(chance, kind) for name, kind in columns.items()} | {"id": row}
-            for row in range(number * 10, number * 10 + chance.randrange(1, 4))
-        ]
-        if by and day == "string":  # Spark writes empty text as null
-            values = [row | {"day": row["day"] or None} for row in values]
-        schema = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-        frame = spark.createDataFrame([tuple(row.values()) for row in values], schema).coalesce(1)
-        chance.choice((_by_branch, _by_transaction, _by_step))(repo, frame, form, by)
-        frames.append(frame)
-    return form, frames
+def random_frame(chance, spark, kinds, day, number):
+    """Return a frame with the rows of the write of a number, whose columns have one of their types."""
+    columns = {"id": "int", "day": day}
+    columns |= {name: chance.choice(some) for name, some in kinds.items() if chance.random() < 0.7}
+    values = [
+        {name: random_value(chance, kind) for name, kind in columns.items()} | {"id": row}
+        for row in range(number * 10, number * 10 + chance.randrange(1, 4))
+    ]
+    if day == "string":  # Spark writes empty text in the name of a folder as null
+        values = [row | {"day": row["day"] or None} for row in values]
+    schema = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return spark.createDataFrame([tuple(row.values()) for row in values], schema).coalesce(1)
 
 
-def _by_branch(repo, frame, form, by):
+def _by_branch(repo, frame, **given):
     main = repo.branch("main")
-    gs.write(main, frame, "t/", format=form, partition_by=by)
+    gs.write(main, frame, "t/", **given)
     main.commit("rows")
 
 
-def _by_transaction(repo, frame, form, by):
+def _by_transaction(repo, frame, **given):
     with gs.attach(repo, frame.sparkSession).transaction("main", message="rows") as tx:
-        tx.write(frame, "t/", format=form, partition_by=by)
+        tx.write(frame, "t/", **given)
 
 
-def _by_step(repo, frame, form, by):
+def _by_step(repo, frame, **given):
     key = f"run {sum(1 for _ in repo.log('main'))}"
     with repo.run(key, into="main") as run, run.step("load") as step:
-        step.write(frame, "t/", format=form, partition_by=by)
+        step.write(frame, "t/", **given)
+
+
+_WRITERS = (_by_branch, _by_transaction, _by_step)
 
 
 def check_random_table(seed, repo, spark):
     """Compare a table of random writes with Spark's own union of the same frames."""
-    form, frames = write_both(random.Random(seed), repo, spark)
+    chance = random.Random(seed)
+    kinds = {name: random_kinds(chance) for name in "abcde"}
+    day = chance.choice(("string", "date", "int", "timestamp"))
+    by, form = chance.choice(([], ["day"])), chance.choice(("parquet", "parquet", "orc"))
+    frames = []
+    for number in range(chance.randrange(2, 5)):
+        frame = random_frame(chance, spark, kinds, day, number)
+        chance.choice(_WRITERS)(repo, frame, format=form, partition_by=by)
+        frames.append(frame)
     found = gs.read(repo.ref("main"), "t/", format=form, spark=spark)
     wanted = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+    assert {*found.columns} == {*wanted.columns}
+    assert _rows(found) == _rows(wanted.select(*found.columns))
+
+
+def check_random_folder(seed, repo, spark, folder):
+    """Compare a table of random appends and overwrites with a folder that plain Spark wrote and reads.
+
+    Plain Spark reads no column of two types, so that each column has one.
+    """
+    chance = random.Random(seed)
+    kinds = {name: (chance.choice(random_kinds(chance)),) for name in "abcde"}
+    day = chance.choice(("date", "int"))  # plain Spark guesses other types of partitions
+    by, form = chance.choice(([], ["day"])), chance.choice(("parquet", "orc", "json"))
+    for number in range(chance.randrange(2, 6)):
+        frame = random_frame(chance, spark, kinds, day, number)
+        mode, replaced = (
+            chance.choice(("append", "overwrite")),
+            chance.choice(("dynamic", "static")),
+        )
+        given = {"format": form, "mode": mode, "partition_by": by}
+        chance.choice(_WRITERS)(repo, frame, **given, partition_overwrite=replaced)
+        plain = frame.write.format(form).mode(mode).partitionBy(*by)
+        plain.option("partitionOverwriteMode", replaced).save(str(folder))
+    found = gs.read(repo.ref("main"), "t/", format=form, spark=spark)
+    wanted = spark.read.format(form).option("mergeSchema", True).load(str(folder))
     assert {*found.columns} == {*wanted.columns}
     assert _rows(found) == _rows(wanted.select(*found.columns))
 

@@ -11,6 +11,7 @@ import pytest
 from dagster_graveler import (
     GravelerIOManager,
     GravelerResource,
+    automation,
     graveler_definitions,
     graveler_eager,
 )
@@ -317,6 +318,78 @@ def test_a_sensor_evaluates_conditions_that_wait_for_publishes(two):
         if isinstance(sensor, dg.AutomationConditionSensorDefinition)
     )
     assert sensor.name == "report_automation"
+
+
+def test_more_publishes_than_a_page_are_followed(resource, instance, monkeypatch):
+    monkeypatch.setattr(automation, "_PAGE", 2)
+    published = dg.AutomationCondition.any_deps_match(automation.PublishedCondition())
+
+    @dg.asset(partitions_def=HOURS)
+    def raw() -> bytes:
+        return b"1"
+
+    @dg.asset(partitions_def=HOURS, automation_condition=published)
+    def report(raw: bytes) -> bytes:
+        return raw * 2
+
+    def evaluate(cursor=None):
+        return dg.evaluate_automation_conditions(
+            [raw, report],
+            instance,
+            cursor=cursor,
+            evaluation_time=latest("2013-01-01-08:00"),
+        )
+
+    first = evaluate()
+    hours = [f"2013-01-01-{hour:02}:00" for hour in range(5)]
+    for hour in hours:
+        instance.report_runless_asset_event(
+            dg.AssetObservation("raw", partition=hour, metadata={"graveler/published_as": "c"})
+        )
+    assert set(evaluate(first.cursor).get_requested_partitions(report.key)) == set(hours)
+
+
+FOLLOWING = {
+    "eager": EAGER,
+    "eager, renamed": EAGER.with_label("ours"),
+    "on_cron": dg.AutomationCondition.on_cron("0 * * * *"),
+    "on_missing": dg.AutomationCondition.on_missing(),
+    "any_deps_updated": dg.AutomationCondition.any_deps_updated(),
+}
+
+
+@pytest.mark.parametrize("condition", FOLLOWING)
+def test_each_condition_that_follows_dependencies_is_warned_about(resource, condition):
+    @dg.asset
+    def raw() -> bytes:
+        return b"1"
+
+    @dg.asset(automation_condition=FOLLOWING[condition], deps=[raw])
+    def report() -> bytes:
+        return b"2"
+
+    graveler_definitions([raw], resource, name="raw")
+    with pytest.warns(UserWarning, match="asset report follows the materializations of .*'raw'"):
+        graveler_definitions([report], resource, name="report")
+
+
+@pytest.mark.parametrize(
+    "condition", [graveler_eager(), dg.AutomationCondition.cron_tick_passed("0 * * * *")]
+)
+def test_a_condition_that_follows_publishes_is_not_warned_about(resource, condition):
+    @dg.asset
+    def raw() -> bytes:
+        return b"1"
+
+    @dg.asset(automation_condition=condition, deps=[raw])
+    def report() -> bytes:
+        return b"2"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        graveler_definitions([raw], resource, name="raw")
+        graveler_definitions([report], resource, name="report")
 
 
 @pytest.mark.parametrize("first", ["the follower", "the followed"])

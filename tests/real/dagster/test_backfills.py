@@ -47,3 +47,7 @@ def test_a_backfill_that_dagster_splits_publishes_new_data(repo, world):
             DAYS[0]: f"01.{number}",
             DAYS[1]: f"01.{number} 02.{number}",
         }
+    version.write_text("forbidden")  # on the second day
+    assert daemon.backfill(assets, DAYS) == "COMPLETED_FAILED"
+    assert main_of(repo, "raw") == {DAYS[0]: "01.forbidden", DAYS[1]: "02.2"}
+    assert main_of(repo, "balance") == {DAYS[0]: "01.forbidden", DAYS[1]: "01.2 02.2"}

@@ -6,6 +6,7 @@ import pytest
 from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
 
 VERSION = [""]
+HANDED: list[dict[str, dict[str, str]]] = []
 ONCE = dg.RetryPolicy(max_retries=1)
 
 
@@ -29,12 +30,39 @@ def viewing(context: dg.AssetExecutionContext, graveler: GravelerResource) -> No
     graveler.view(context)
 
 
+@dg.asset(deps=[raw], retry_policy=ONCE)
+def stepping(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
+    with graveler.step(context) as step:
+        step.put("stepping/data", step.get("raw/data"))
+
+
+@dg.asset(deps=[raw], retry_policy=ONCE)
+def handing(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
+    HANDED.append(graveler.extras(context)["graveler"]["inputs"])
+
+
+@dg.asset(ins={"raw": dg.AssetIn(metadata={"allow_unpublished": True})})
+def both(context: dg.AssetExecutionContext, raw: str, graveler: GravelerResource) -> str:
+    graveler.view(context)
+    return raw
+
+
+@dg.op(ins={"raw": dg.In(dg.Nothing)}, retry_policy=ONCE)
+def look(context: dg.OpExecutionContext, graveler: GravelerResource) -> str:
+    return graveler.view(context).get("raw/data").decode()
+
+
+@dg.graph_asset(ins={"raw": dg.AssetIn(dagster_type=dg.Nothing)})
+def drawn(raw):
+    return look(raw)
+
+
 @pytest.fixture
 def pick(resource, instance):
     """Run some assets of a code location, with a new version of the raw data."""
     defs = dg.Definitions(
         [
-            *(raw, report, preview, viewing),
+            *(raw, report, preview, viewing, stepping, handing, both, drawn),
             build_publish_asset("publish_raw", [raw]),
             build_publish_asset("publish_report", [report]),
             build_publish_asset("publish_preview", [preview]),
@@ -93,6 +121,30 @@ def test_what_a_parked_run_has_made_is_not_read_from_main(pick, repo):
     assert "parked (a test): re-execute" in reason
     assert f"graveler run abandon {run_of(repo, made).key!r}" in reason
     assert not repo.ref("main").has_below("report/")
+
+
+@pytest.mark.parametrize(
+    ("asset", "step"),
+    [("stepping", "stepping"), ("handing", "handing"), ("drawn", "drawn.look")],
+)
+def test_what_an_open_run_has_made_is_not_read_by_hand(pick, repo, asset, step):
+    made = pick("raw", version="2")
+    reason, retries = failure(pick(asset), step)
+    assert retries == 1
+    assert run_of(repo, made).key in reason
+    repo.runs.abandon(run_of(repo, made).key)
+    assert pick(asset).success
+
+
+def test_a_program_gets_the_runs_of_what_its_asset_needs(pick, repo):
+    first = next(iter(repo.runs.list())).key
+    assert pick("handing").success
+    assert HANDED[-1] == {"raw": {"": first}}
+
+
+def test_a_view_beside_an_argument_that_may_be_unpublished(pick):
+    pick("raw", version="2")
+    assert pick("both").success
 
 
 def test_main_is_read_after_the_other_run_is_abandoned(pick, repo):
