@@ -1,7 +1,6 @@
 """The model of an ingestion branch: what ticks, releases and others make of its staged writes."""
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -63,8 +62,8 @@ class Ingesting(Lake):
         super().__init__()
         self.hours: dict[str, Hour] = {}
         self.quarantines: dict[str, Quarantine] = {}
-        self.aside: dict[str, dict[str, str]] = {}
-        """The paths of each hour that were set aside, with the shelf."""
+        self.aside: dict[tuple[str, str], str] = {}
+        """The hours and paths that were set aside, with the shelf."""
         self.shelves: dict[str, None] = {}
         self.held = False
         self.since = self.target
@@ -80,14 +79,10 @@ class Ingesting(Lake):
 
     def _line(self) -> list[Commit]:
         """Return the commits of the branch that the target does not have, oldest first."""
-        line: list[Commit] = []
-        for commit in self.branches[INGEST].head.line():
-            if commit in self.target.ancestors:
-                break
-            line.insert(0, commit)
-            if commit.parents == (commit.takes,):
-                break
-        return line
+        head, known = self.branches[INGEST].head, self.target.ancestors
+        line = [commit for commit in reversed(head.line) if commit not in known]
+        marks = [at for at, commit in enumerate(line) if commit.parents == (commit.takes,)]
+        return line[max(marks, default=0) :]
 
     def waiting(self) -> list[Commit]:
         """Return the changes that are not published, oldest first."""
@@ -104,14 +99,13 @@ class Ingesting(Lake):
 
     def _below(self, change: Commit) -> Version:
         """Return what a change is based on: what is below expired commits."""
-        line = list(change.line())[1:]
-        return next((one.version for one in line if one not in self.expired), Version())
+        return next((one.version for one in change.line[1:] if one not in self.expired), Version())
 
     def _others(self, since: Commit) -> set[str]:
         """Return the paths that others changed on the target; none if ingestion wins over them."""
         if self.policy == "ingest":
             return set()
-        new = [one for one in self.target.line() if one not in since.ancestors]
+        new = [one for one in self.target.line if one not in since.ancestors]
         last = {path: one for one in reversed(new) for path in one.version.changes(one.below)}
         own = {one for one in new if one.lands or (one.reverts and one.reverts.lands)}
         base, unsure = self.bases(since, self.target)
@@ -133,7 +127,7 @@ class Ingesting(Lake):
         self.put({})
         self.policy = on_refusal if on_conflict == "refuse" else on_conflict
         head, target = self.branches[INGEST].head, self.target
-        new = any(not one.lands for one in target.line() if one not in head.ancestors)
+        new = any(not one.lands for one in target.line if one not in head.ancestors)
         if self._is_lost() or (new and (self.branches[INGEST].staged or self.points())):
             self._take()
         self._commit_hour(hour)
@@ -142,8 +136,7 @@ class Ingesting(Lake):
         return None if self._inside(record) else self._published(record)
 
     def _is_lost(self) -> bool:
-        known = self.target.ancestors
-        return any(one.takes and one.takes not in known for one in self._line())
+        return any(one.takes and one.takes not in self.target.ancestors for one in self._line())
 
     def _follow_back(self) -> None:
         """Make the waiting changes again on the target, which has lost what they are on."""
@@ -200,14 +193,10 @@ class Ingesting(Lake):
 
     def _change(self, parent: Commit, writes: Writes, hour: str) -> Commit:
         """Return a commit of writes."""
-        was = parent.version.texts
-        version = parent.version.claim_equal(_WRITER, writes).written(writes)
-        claimed = {
-            path: text
-            for path, text in writes.items()
-            if was.get(path) != text or version.at(path) != parent.version.at(path)
-        }
-        return self.make(version, parent, hour=hour, writes=claimed)
+        was = parent.version
+        version = was.claim_equal(_WRITER, writes).written(writes)
+        changed = {path: text for path, text in writes.items() if version.at(path) != was.at(path)}
+        return self.make(version, parent, hour=hour, writes=changed)
 
     def _commit_hour(self, hour: str) -> None:
         for change in self.waiting() if hour not in self.hours else ():
@@ -223,8 +212,7 @@ class Ingesting(Lake):
         for name in sorted(set(aside.values()), reverse=True):
             writes = {path: staged[path] for path, shelf in aside.items() if shelf == name}
             self._set_aside(writes, {(hour, path) for path in writes}, name)
-        now = self.target.version.texts
-        lost = {path for path in aside if staged[path] != now.get(path)}
+        lost = {path for path in aside if staged[path] != self.target.version.texts.get(path)}
         kept = {path: text for path, text in staged.items() if path not in lost}
         commit = self._change(head, kept, hour)
         if not commit.version.same(head.version):
@@ -265,7 +253,7 @@ class Ingesting(Lake):
                     self._quarantine(self._refused(changes), point)
                 else:
                     self.held = True
-                    if held or len(points) == 1:
+                    if held:
                         return
         self.held = False
 
@@ -283,8 +271,9 @@ class Ingesting(Lake):
     def _refused(self, changes: list[Commit]) -> list[Commit]:
         """Return the first change that the gate refuses on those before it, or all."""
         version = self.target.version
-        for change in changes if len(changes) > 1 else ():
-            equal = _equal(change.writes, version.texts, self._below(change).texts)
+        for change in changes:
+            was, now = self._below(change).texts, version.texts
+            equal = [path for path in change.writes if now.get(path) == was.get(path)]
             version = version.written({path: change.writes[path] for path in equal})
             if self._is_bad(version):
                 return [change]
@@ -306,9 +295,9 @@ class Ingesting(Lake):
         head = self.branches[INGEST].head
         version = head.version
         for change in reversed(changes):
-            was = self._below(change)
-            gone = _equal(change.writes, change.writes, version.texts)
-            version = version.put({path: was.files.get(path) for path in gone})
+            was, now = self._below(change).files, version.texts
+            gone = [path for path, text in change.writes.items() if now.get(path) == text]
+            version = version.put({path: was.get(path) for path in gone})
         self.move(INGEST, self.make(version, head, removes=tuple(changes)))
 
     def _shelve(self, name: str, version: Version, base: Commit) -> None:
@@ -338,8 +327,7 @@ class Ingesting(Lake):
             self.shelves = {name: None}
             self.move(name, target)
         shelf, there = self.quarantines[name], self.branches[name].head
-        for hour, path in rows:
-            self.aside.setdefault(hour, {})[path] = name
+        self.aside |= dict.fromkeys(rows, name)
         version = target.version.written({**self._changes_on(name), **writes})
         if shelf.base is not target or version.texts != there.version.texts:
             shelf.hour = latest
@@ -357,9 +345,14 @@ class Ingesting(Lake):
             return shelf.released
         with suppress(Fails):  # nothing differs
             self.commit(name)
-        self._bring_up(name, shelf)
-        head, target, writes = self.branches[name].head, self.target.version, self._changes_on(name)
-        brought = target.written(writes)
+        target = self.target.version
+        brought = target.written(self._changes_on(name))
+        if shelf.base not in self.target.ancestors:  # the target has lost what it is on
+            moved = target.changes(shelf.base.version)
+            if shelf.commits and brought.changes(target).keys() & moved.keys():
+                raise Fails(CONFLICT)
+            self._shelve(name, brought, self.target)
+        head, writes = self.branches[name].head, self._changes_on(name)
         if shelf.commits:
             version = self.merge_of(head, self.target)
         elif not strategy and brought.texts != target.texts:
@@ -367,26 +360,16 @@ class Ingesting(Lake):
         else:
             version = target.claim_equal(_WRITER, writes)
             version = version.written(writes if strategy == "source-wins" else {})
-        landed = [one for one in self.target.line() if head in one.parents[1:]]
+        landed = [one for one in self.target.line if head in one.parents[1:]]
         shelf.released = (landed or [self._publish_point(head, version, shelf.hour)])[0]
         self._take()
         self.delete(name)
         return shelf.released
 
-    def _bring_up(self, name: str, shelf: Quarantine) -> None:
-        """Make a quarantine again on the target, if the target has lost what it is on."""
-        was, now = shelf.base.version, self.target.version
-        version = now.written(self._changes_on(name))
-        if shelf.base not in self.target.ancestors:
-            if version.changes(now).keys() & now.changes(was).keys() and shelf.commits:
-                raise Fails(CONFLICT)
-            self._shelve(name, version, self.target)
-
     # hours
 
     def _inside(self, record: Hour) -> list[str]:
-        quarantines = self._open().items()
-        return [name for name, one in quarantines if {*one.commits} & {*record.commits}]
+        return [name for name, one in self._open().items() if {*one.commits} & {*record.commits}]
 
     def _published(self, record: Hour) -> Commit | None:
         """Return the commit that published an hour."""
@@ -395,22 +378,20 @@ class Ingesting(Lake):
         last, target = record.commits[-1], self.target
         moved = [one for one in self.quarantines.values() if last in one.commits]
         released = [one.released for one in moved if one.released][-1:]
-        line = [one for one in target.line() if last in one.ancestors][-1:]
+        line = [one for one in target.line if last in one.ancestors][-1:]
         return next((one for one in released or line if one in target.ancestors), None)
 
     def states(self) -> dict[str, tuple[object, ...]]:
         """Return the state of each hour, its late hours, its paths aside, and its quarantines."""
-        return {hour: self._state(hour) for hour in sorted({*self.hours, *self.aside})}
+        hours = {hour for hour, _ in self.aside}
+        return {hour: self._state(hour) for hour in sorted({*self.hours, *hours})}
 
     def _state(self, hour: str) -> tuple[object, ...]:
         record = self.hours.get(hour, Hour())
         inside, published = self._inside(record), self._published(record)
-        shelves = [] if inside else self._shelves()
-        aside = {
-            path: name
-            for path, name in self.aside.get(hour, {}).items()
-            if name in shelves and path in self._changes_on(name)
-        }
+        shelves = {name: self._changes_on(name) for name in self._shelves() if not inside}
+        noted = [(path, name) for (at, path), name in self.aside.items() if at == hour]
+        aside = {path: name for path, name in noted if path in shelves.get(name, ())}
         last = (record.commits or record.behind)[-1:]
         if inside:
             state = "quarantined"
@@ -428,8 +409,8 @@ class Ingesting(Lake):
         if not self.expired.isdisjoint((head, *head.parents[:1])):
             return None
         kinds = hours_between(head.below, head.version, head.hour)
-        if head.hour and kinds.get(head.hour) != "deleted":
-            kinds[head.hour] = "on-time"
+        if head.hour:
+            kinds.setdefault(head.hour, "on-time")
         return kinds
 
     # what else changes
@@ -448,9 +429,5 @@ class Ingesting(Lake):
         self.quarantines = dict(sorted(self._open().items()))
         self.shelves = dict.fromkeys(self.quarantines)
         if INGEST in self.branches:
-            line = self.branches[INGEST].head.line()
+            line = self.branches[INGEST].head.line
             self.since = next(one for one in line if not (one.takes or one.removes))
-
-
-def _equal(paths: Iterable[str], one: Writes, other: Writes) -> list[str]:
-    return [path for path in paths if one.get(path) == other.get(path)]

@@ -4,13 +4,13 @@ An operation changes the model and raises nothing, or raises `Fails` with the na
 the product must raise, or of several, or with `SKIP` if it means something that does not exist.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from tests.harness.merge_model import UNSURE, MergeModel
-from tests.model.versions import CONFLICT, Fails, Place, Value, Version, Writes, merged
+from tests.model.versions import CONFLICT, Fails, Value, Version, Writes, merged
 
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
@@ -54,13 +54,9 @@ class Commit:
 
     def __post_init__(self) -> None:
         self.ancestors: frozenset[Commit] = ancestors(self.parents) | {self}
+        self.line: tuple[Commit, ...] = (self, *(self.parents[0].line if self.parents else ()))
+        """The commit and its first parents."""
         self.packed |= any(one.packed for one in self.parents)
-
-    def line(self) -> Iterator["Commit"]:
-        """Yield the commit and its first parents."""
-        yield self
-        if self.parents:
-            yield from self.parents[0].line()
 
     @property
     def below(self) -> Version:
@@ -83,7 +79,7 @@ def best_of(one: Commit, other: Commit) -> list[Commit]:
 def standing_reverts(head: Commit) -> dict[Commit, Commit]:
     """Return the commits that a line reverts, each with the revert that nothing reverts."""
     reverts: dict[Commit, Commit] = {}
-    for commit in head.line():
+    for commit in head.line:
         if commit.reverts is not None and commit not in reverts:
             reverts.setdefault(commit.reverts, commit)
     return reverts
@@ -173,9 +169,8 @@ class Lake:
         self.handles: dict[int, Handle] = {}
         self.tries: dict[int, Try] = {}
         self.made: dict[int, Commit] = {}
-        root = self.make(Version())
-        self.move("main", root)
-        self.move("pr", root)
+        self.move("main", self.make(Version()))
+        self.fork("pr", "main")
 
     # what operations have in common
 
@@ -266,8 +261,7 @@ class Lake:
         self.move(branch, *before)
 
     def reset(self, branch: str, to: int) -> None:
-        commit = found(self.made, to)
-        there = self.branch(branch)
+        commit, there = found(self.made, to), self.branch(branch)
         self._named(commit)
         there.staged = {}
         self.move(branch, commit)
@@ -286,8 +280,7 @@ class Lake:
         base, unsure = self.bases(one, other)
         version = merged(base, one.version, other.version, unsure=unsure)
         if one.version.claims == base.claims:
-            made, now = one.version.changes(base), other.version.texts
-            equal = {path: text for path, text in made.items() if text == now.get(path)}
+            equal = dict(one.version.changes(base).items() & other.version.texts.items())
             version = version.claim_equal(("", "merged"), equal)
         return version
 
@@ -296,26 +289,18 @@ class Lake:
         best = best_of(source, dest)
         if not best:
             raise Fails("ConflictError")
-        sides = source.version.tree, dest.version.tree
-        self._named(*(commit for commit in best if commit.version.tree not in sides))
-        if len(best) == 1:
-            return best[0].version, set()
+        sides = source.version.files, dest.version.files
+        self._named(*(commit for commit in best if commit.version.files not in sides))
         merges: Any = MergeModel()
-        every = source.ancestors | dest.ancestors
-        merges.trees = {commit: commit.version.texts for commit in every}
-        merges.parents = {commit: commit.parents for commit in every}
-        files = {(path, value.content): value for one in best for path, value in one.version.tree}
+        merges.trees = {commit: commit.version.texts for commit in self.commits}
+        merges.parents = {commit: commit.parents for commit in self.commits}
+        rows = [row for one in best for row in one.version.files.items()]
+        files = {(path, value.content): value for path, value in rows}
         texts = {path: merges.outcomes(best, path) for path, _ in files}
         unsure = {path for path, each in texts.items() if len(each) > 1 or UNSURE in each}
-        values = {
-            path: files.get((path, *each)) for path, each in texts.items() if path not in unsure
-        }
-        claims: dict[str, Place] = {}
-        for side in (best[0].version, best[-1].version):
-            for path, place in side.claims.items():
-                rows = (claims.get(path, Place()).rows() | place.rows()).values()
-                levels = (*(before for _, before in rows), None)
-                claims[path] = Place(levels, tuple(claim for claim, _ in rows))
+        values = {path: files.get((path, *each)) for path, each in texts.items()}
+        one, other = best[0].version, best[-1].version
+        claims = {path: one.at(path).united(other.at(path)) for path in one.claims | other.claims}
         return Version(claims).put(values), unsure
 
     def revert(self, commit: int, on: str) -> Commit:
@@ -338,27 +323,20 @@ class Lake:
     def gc(self) -> None:
         live = [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]
         heads = {there.head for there in self.branches.values()} | {run.head for run in live}
-        kept = {run.base for run in live}.union(
-            *(best_of(one, other) for one in heads for other in heads)
-        )
+        bases = {base for one in heads for other in heads for base in best_of(one, other)}
         old = self.hour - self.keep_hours
-        limited = self.keep_hours < inf
-        firsts = {commit.parents[0] for commit in self.commits if limited and commit.parents}
-        merged_in = {commit for commit in ancestors(heads) - firsts if commit.made > old}
-        for head in heads | merged_in:
-            for commit in head.line():
-                kept.add(commit)
-                if commit.made <= old:
-                    break
-        kept = (kept | self.needed()) - self.expired
+        firsts = {one.parents[0] for one in self.commits if one.parents and self.keep_hours < inf}
+        tips = heads | {commit for commit in ancestors(heads) - firsts if commit.made > old}
+        recent = {commit for tip in tips for commit in tip.line if commit.made > old}
+        kept = tips | {commit.parents[0] for commit in recent if commit.parents}
+        kept = (kept | bases | {run.base for run in live} | self.needed()) - self.expired
         versions = [Version(), *(commit.version for commit in kept)]
-        trees, claims = {one.tree for one in versions}, [one.claims for one in versions]
-        named = frozenset[tuple[str, Value]]().union(*trees)
+        files, claims = [one.files for one in versions], [one.claims for one in versions]
+        named = {value for each in files for value in each.values()}
         for commit in self.commits:
-            tree = commit.version.tree
-            if tree not in trees or commit.version.claims not in claims:
+            if commit.version.files not in files or commit.version.claims not in claims:
                 self.expired.add(commit)
-            self.lost.update(value for _, value in tree - named)
+            self.lost |= {*commit.version.files.values()} - named
         self.doubtful |= {one for one in self.commits if one.packed} - kept - self.expired
 
     def needed(self) -> set[Commit]:
@@ -369,10 +347,10 @@ class Lake:
 
     def restore(self) -> None:
         """Lose the records, and restore a dump of the refs."""
-        root = self.make(Version())
         known = ancestors(there.head for there in self.branches.values())
         self.made = {label: commit for label, commit in self.made.items() if commit in known}
-        self.runs, self.handles, self.tries, self.moves = {}, {}, {}, {"main": [root]}
+        self.runs, self.handles, self.tries = {}, {}, {}
+        self.moves = {"main": [self.make(Version())]}
         for name, there in self.branches.items():
             there.staged = {}
             self.move(name, there.head)
@@ -410,11 +388,9 @@ class Lake:
         run.state = "REAPED" if gone else "PARKED"
 
     def _has_fork(self, run: Run) -> bool:
-        """Return whether the target has the fork of a run, and the run's claims as then."""
-        target = self.branches.get(run.into)
-        return target is None or (
-            run.base in target.head.ancestors and run.work(run.base) == run.work(target.head)
-        )
+        """Return whether the target, if it exists, has the fork of a run and the claims as then."""
+        target = self.branches.get(run.into, Branch(run.base)).head
+        return run.base in target.ancestors and run.work(run.base) == run.work(target)
 
     def reap(self) -> None:
         for run in self.runs.values():
@@ -439,31 +415,29 @@ class Lake:
     def begin(self, who: int, step: str) -> Try:
         run = self._working(who)
         head = run.head.version
-        start = head.withdraw(run.key, step)
+        start = head.withdraw((run.key, step))
         self._check_bytes(start, head)
         run.tries[step] = Try(who, step, head, start)
         return run.tries[step]
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
-        work = found(self.tries, attempt)
+        return self._join(found(self.tries, attempt), writes)
+
+    def _join(self, work: Try, writes: Writes) -> Commit | None:
         run = self._working(work.who)
         if run.tries.get(work.step) is not work:
             raise Fails("FencedError")
-        return self._join(run, work, writes)
-
-    def _join(self, run: Run, work: Try, writes: Writes) -> Commit | None:
         del run.tries[work.step]
         writer, head = (run.key, work.step), run.head.version
         made = work.start.write(writer, writes, work.fork.files)
-        version = merged(work.start, made, head.withdraw(*writer), how="join")
+        version = merged(work.start, made, head.withdraw(writer), how="join")
         if version.same(head) and not head.work(*writer):
             return None
         run.head = self.make(version, run.head, hidden=True)
         return run.head
 
     def step(self, who: int, step: str, writes: Writes) -> Commit | None:
-        run, work = self._attempt(who)[0], self.begin(who, step)
-        return self._join(run, work, writes)
+        return self._join(self.begin(who, step), writes)
 
     def failing_step(self, who: int, step: str, writes: Writes) -> None:
         self._working(who).tries.pop(step, None)
@@ -496,17 +470,11 @@ class Lake:
             raise Fails("GateFailedError")
         run.state = "OPEN"
         if run.head is not run.base:
-            made = self.make(version, target, run.head, publishes=run.key)
-            commit = self.move(run.into, made)
+            commit = self.move(run.into, self.make(version, target, run.head, publishes=run.key))
         same = version.texts == target.version.texts and run.work(commit) == run.work(target)
         run.publishes.append(Publish(commit, run.into, not same))
         run.state = "PUBLISHED"
         return commit if commit is not target else None
-
-    def _standing(self, run: Run, into: str, head: Commit) -> Publish | None:
-        """Return the latest publish that changed a target, if the run's work is as it left it."""
-        changed = [one for one in run.publishes if one.changed and one.into == into][-1:]
-        return next((one for one in changed if run.work(one.commit) == run.work(head)), None)
 
     def close(self, who: int) -> None:
         run, state = self._attempt(who)
@@ -543,31 +511,27 @@ class Lake:
         if not mine:
             raise Fails("RunStateError")
         last = mine[-1]
-        if last.into not in self.branches:
-            raise Fails("RunStateError|RefNotFoundError|NoChangesError")
-        head = self.branches[last.into].head
-        standing = self._standing(run, last.into, head)
-        on = self._standing(run, last.into, last.commit)
-        publish = chosen or standing or on
-        changed_before = any(one.changed and one.into == last.into for one in mine)
-        lost = last.commit not in head.ancestors or (changed_before and not on)
-        if lost and not last.changed and not (publish and publish is standing):
+        head = found(self.branches, last.into, "RunStateError|RefNotFoundError|NoChangesError").head
+        changed = [one for one in mine if one.changed and one.into == last.into][-1:]
+        standing = [one for one in changed if run.work(one.commit) == run.work(head)]
+        left = [one for one in changed if run.work(one.commit) == run.work(last.commit)]
+        publish = next(iter([chosen] if chosen else standing or left), None)
+        lost = last.commit not in head.ancestors or (changed and not left)
+        if lost and not last.changed and publish not in standing:
             raise Fails(SKIP)  # a repeated rollback of what an earlier attempt published
         if publish is None or not publish.changed:
             raise Fails("NoChangesError")
-        commit = None
-        if publish is not standing:
-            if publish.commit not in head.ancestors:
-                raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
-            commit, now = standing_reverts(head).get(publish.commit), run.work(head)
-            if commit is None and now != run.work(publish.commit):
-                withdrawn = now == publish.commit.below.work(run.key)
-                raise Fails("RunStateError" if withdrawn else CONFLICT)
+        if publish not in standing and publish.commit not in head.ancestors:
+            raise Fails("RunStateError" if last.changed else "RunStateError|NoChangesError")
+        commit = None if publish in standing else standing_reverts(head).get(publish.commit)
+        if commit is None and run.work(head) != run.work(publish.commit):
+            withdrawn = run.work(head) == publish.commit.below.work(run.key)
+            raise Fails("RunStateError" if withdrawn else CONFLICT)
         commit = commit or self._pick(last.into, publish.commit, revert=True)
-        last, note = run.publishes[-1], (commit, len(run.publishes))
+        note = commit, len(run.publishes)
         if publish.noted != note:
             publish.noted, run.parked = note, self.hour
-        is_left = self._standing(run, last.into, last.commit) is publish
+        is_left = publish in left and last is run.publishes[-1]
         if run.state == "PUBLISHED" and is_left and last.commit in commit.ancestors:
             run.state = "ROLLED_BACK"
         return commit

@@ -58,11 +58,15 @@ class Place(NamedTuple):
         """Return the contents that the writers claim."""
         return {writer: content(value) for writer, value in self.claims}
 
-    def rows(self):
-        """Return the claims by writer, each with what stood before it."""
-        return {
-            one[0]: (one, before) for one, before in zip(self.claims, self.levels, strict=False)
-        }
+    def _rows(self):
+        """Return the claims, each with what stood before it."""
+        return zip(self.claims, self.levels, strict=False)
+
+    def united(self, other: "Place") -> "Place":
+        """Return the claims of both, and of a writer who claims in both that of the other place."""
+        rows = {claim[0]: (claim, before) for claim, before in (*self._rows(), *other._rows())}
+        claims, levels = zip(*rows.values(), strict=True)
+        return Place((*levels, None), claims)
 
     def put(self, value: Value | None) -> "Place":
         """Replace the file."""
@@ -117,11 +121,6 @@ class Version:
     def claims(self) -> dict[str, Place]:
         """The claims by path."""
         return {path: place.put(None) for path, place in self.places.items() if place.claims}
-
-    @property
-    def tree(self) -> frozenset[tuple[str, Value]]:
-        """What identifies the files."""
-        return frozenset(self.files.items())
 
     def at(self, path: str) -> Place:
         """Return a path."""
@@ -179,14 +178,13 @@ class Version:
 
     def claim_equal(self, writer: Writer, writes: Writes) -> "Version":
         """Let a writer who is no run claim files that it writes again and that others claim, too."""
-        equal = {path: text for path, text in writes.items() if text == self.texts.get(path, "")}
-        both = {path: equal[path] for path in equal if self.at(path).work().keys() - {writer}}
+        equal = writes.items() & self.texts.items()
+        both = {path: text for path, text in equal if self.at(path).work().keys() - {writer}}
         return self.write(writer, both, self.files)
 
-    def withdraw(self, key: str, step: str) -> "Version":
+    def withdraw(self, writer: Writer) -> "Version":
         """Remove the claims of a step, as its retry does."""
-        paths = {path for _, path, _ in self.work(key, step)}
-        return self.changed({path: self.at(path).withdraw([(key, step)]) for path in paths})
+        return self.changed({path: one.withdraw([writer]) for path, one in self.places.items()})
 
 
 def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: bool) -> Place:
@@ -201,9 +199,8 @@ def _again(was: Place, new: Place, now: Place, rows: set[Writer], *, revert: boo
     more, rest = was.without(new)
     place = now.withdraw(rows)
     under = content(place.value)
-    known = was.work() | new.work()
-    stack = place.work().items() if revert else ()
-    later = [one for one, text in stack if one not in known and text == under]
+    equal = {one for one, text in place.work().items() if revert and text == under}
+    later = equal - was.work().keys() - new.work().keys()
     for at, (writer, value) in enumerate(new.claims):
         if writer in rows:
             above = {one for one, _ in new.claims[at + 1 :]} - rows
@@ -232,11 +229,9 @@ def merged(
     places = {}
     moved = base.runs(dest)
     whole = set() if how in ("revert", "join") else moved & base.runs(source)
-    newer = {  # the steps that have other work now
-        writer
-        for writer, _, _ in dest.work()
-        if all(writer) and dest.work(*writer) not in (base.work(*writer), source.work(*writer))
-    }
+    steps = {writer for writer, _, _ in dest.work() if all(writer)}
+    # Newer are the steps that have other work now.
+    newer = {one for one in steps if dest.work(*one) not in (base.work(*one), source.work(*one))}
     for one in newer:
         if one[0] in whole and source.work(*one) not in (base.work(*one), set()):
             raise Fails(CONFLICT)  # a step has worked on both sides
@@ -244,22 +239,18 @@ def merged(
         was, new, now = (side.at(path) for side in (base, source, dest))
         old, ours, theirs = (content(place.value) for place in (was, new, now))
         changed = {writer for writer, _ in was.work().items() ^ new.work().items()}
-        rows = changed | {one for one in new.work() if one[0] in whole}
-        same = was == now and moved.isdisjoint(key for key, _ in rows)
-        if how == "revert" and rows:
-            rows -= newer
-            if not rows:
-                continue  # a later work of the step stands there
+        every = changed | {one for one in new.work() if one[0] in whole}
+        same = was == now and moved.isdisjoint(key for key, _ in every)
+        rows = every - newer if how == "revert" else every
+        if every and not rows:
+            continue  # a later work of the step stands there
         brings = ours != theirs and (old != ours or path in unsure)
         clash = brings and (old != theirs or path in unsure)
         if clash and (how in ("revert", "pick") or same or not rows or rows & new.work().keys()):
             raise Fails(CONFLICT)
         on_top = not now.claims or now.value == now.claims[-1][1]
-        rows -= {
-            one
-            for one, _ in new.work().items() & now.work().items()
-            if one not in changed or old == ours or on_top
-        }
+        both = {one for one, _ in new.work().items() & now.work().items()}
+        rows -= both if old == ours or on_top else both - changed
         if same:
             places[path] = new
         elif rows or how == "revert":

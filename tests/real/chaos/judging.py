@@ -103,7 +103,7 @@ def _line(repository: Repository, head: str) -> Iterator[_State]:
             version = version.write((key, _WORK), texts, version.files)
         if rolled_back := commit.metadata.get("graveler.rollback"):
             standing.pop(rolled_back, None)
-            version = version.withdraw(rolled_back, _WORK)
+            version = version.withdraw((rolled_back, _WORK))
         yield _State(commit, dict(standing), version)
 
 
