@@ -75,7 +75,9 @@ class AirflowChaos(Chaos):
             mine = sorted(fate.hour for fate in self.plan.fates if fate.dag == dag)
             if mine:
                 first, last = (f"{hour:%Y-%m-%dT%H:%M:00Z}" for hour in (mine[0], mine[-1]))
-                self._airflow.backfill(dag, first, last, at_once=_AT_ONCE)
+                # hours that wait for the one before are active, and a cleared run needs a free place
+                at_once = len(mine) if dag == "chained" else _AT_ONCE
+                self._airflow.backfill(dag, first, last, at_once=at_once)
 
     def settled(self) -> bool:
         path = "/api/v2/assets/events?limit=500&offset="
