@@ -148,7 +148,7 @@ SEED ?=
 storm: $(READY) ## ingestion: writers in endless loops, and a committer killed at every call
 	$(BIN)/python -m tests.real.storm $(ARGS)
 
-torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVER=sqlite; SEED=… replays
+torture: $(READY) tools ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVER=sqlite; SEED=… replays
 	$(BIN)/python -m tests.real.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # The default is 200 hours for Airflow and 100 for Dagster. Each takes about 40 minutes on two cores:

@@ -1,16 +1,18 @@
-"""The three kinds of lake, each for the time of a torture."""
+"""The kinds of lake, each for the time of a torture."""
 
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from sqlalchemy.engine import make_url
 
+from tests.harness.servers.pgbouncer import killed_pooler
 from tests.harness.servers.postgres import postgres_server, schema, socket_of
 from tests.real.torture.lakes import Place
 
@@ -22,7 +24,8 @@ class Rack:
     Attributes:
         place: The location of the lake.
         settle: Returns when no work of a dead process is in progress.
-        disturb: Stops the database at once and restarts it; None if there is no server.
+        disturb: Stops the database at once and restarts it, or in turns its pooler; None if there is
+            no server.
     """
 
     place: Place
@@ -41,10 +44,22 @@ def _postgres(folder: Path) -> Iterator[Rack]:
         yield Rack(Place(str(folder), url), lambda: settled(url), lambda: _restart(server))
 
 
+@contextmanager
+def _pooled(folder: Path) -> Iterator[Rack]:
+    with (
+        postgres_server(durable=True) as server,
+        killed_pooler(socket_of(server), "transaction") as (url, restart),
+    ):
+        direct = f"postgresql://postgres@/postgres?host={socket_of(server)}"
+        kills = cycle([lambda: _restart(server), restart])
+        yield Rack(Place(str(folder), url), lambda: settled(direct), lambda: next(kills)())
+
+
 DRIVERS: dict[str, Callable[[Path], Any]] = {
     "sqlite": lambda folder: _in_folder("sqlite", folder),
     "rocksdb": lambda folder: _in_folder("rocksdb", folder),
     "postgres": _postgres,
+    "pgbouncer": _pooled,
 }
 
 
@@ -63,6 +78,7 @@ def settled(url: str) -> None:
             row = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
                 " AND backend_type = 'client backend' AND query LIKE '%graveler_kv%'"
+                " AND state <> 'idle'"  # a pooler keeps the session
             ).fetchone()
         if row == (0,):
             return
