@@ -1,8 +1,10 @@
 """An open file: read through fsspec's block cache, or written and made visible by its close."""
 
 import errno
+import inspect
 import sys
 import tempfile
+import traceback
 import warnings
 from collections.abc import Iterator
 from io import TextIOWrapper
@@ -58,8 +60,8 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     Reading: the file shows the version that was opened, even if its path is written meanwhile.
     Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block,
-    nothing is kept. A file that is open, or dropped open with or without a wrapper of `io`, or closed
-    while an exception is handled that is newer than its opening, is unfinished
+    nothing is kept. A file that is open, or dropped open with or without a wrapper of `io`, or closed by
+    ``__del__`` or while an exception is handled, and these are newer than its opening, is unfinished
     (``graveler.repository.unfinished``).
     """
 
@@ -78,6 +80,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         self._spool: BinaryIO | None = None
         self._before: Entry | None = None
         self._older = [*_handled()]
+        self._removals = _removals()
         self._packing = packing
         self._dropped = self._closing = False
         entry = fs.entry(path) if mode == "rb" else None
@@ -161,7 +164,8 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             super().flush(force and self._closing)
 
     def close(self) -> None:
-        """Finish the file, unless it is dropped or a newer exception is handled."""
+        """Finish the file, unless it or its writer is dropped, or a newer exception is handled."""
+        self._dropped |= _removals() > self._removals
         error = sys.exception()
         newer = error is not None and not any(error is each for each in self._older)
         if self.mode == "rb" or not (newer or self._dropped):
@@ -225,7 +229,6 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     def __del__(self) -> None:
         if not self.closed:
-            self._dealloc_warn()
             self.close()
 
     def _dealloc_warn(self, _: object = None) -> None:
@@ -248,3 +251,9 @@ def _handled() -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__context__
+
+
+def _removals() -> int:
+    """Return how many calls of ``__del__`` are running in this thread."""
+    frames = traceback.walk_stack(inspect.currentframe())
+    return sum(frame.f_code.co_name == "__del__" for frame, _ in frames)

@@ -12,6 +12,7 @@ import fsspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
 
@@ -297,6 +298,33 @@ def parquet_writer(fs, path):
         raise RuntimeError("broken")
 
 
+def dropped_parquet_writer(fs, path):
+    table = pa.table({"a": [1, 2, 3]})
+    pq.ParquetWriter(path, table.schema, filesystem=fs).write_table(table)
+    raise RuntimeError("broken")
+
+
+def dropped_orc_writer(fs, path):
+    po.ORCWriter(fs.open(path, "wb")).write(pa.table({"a": [1, 2, 3]}))
+    raise RuntimeError("broken")
+
+
+class Keeper:
+    """Closes its file when it is dropped, as writers of libraries do."""
+
+    def __init__(self, fs, path):
+        self.file = fs.open(path, "w")
+        self.file.write("half")
+
+    def __del__(self):
+        self.file.close()
+
+
+def dropped_keeper(fs, path):
+    Keeper(fs, path)
+    raise RuntimeError("broken")
+
+
 def batches():
     yield pa.record_batch({"a": list(range(100_000))})
     raise RuntimeError("broken")
@@ -327,7 +355,13 @@ def duckdb_copy(fs, path):
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("write", [pandas_csv, parquet_writer, arrow_dataset, duckdb_copy])
+@pytest.mark.parametrize(
+    "write",
+    [
+        pandas_csv, parquet_writer, dropped_parquet_writer, dropped_orc_writer, dropped_keeper,
+        arrow_dataset, duckdb_copy,
+    ],
+)  # fmt: skip
 def test_a_library_that_fails_halfway_does_not_replace_the_file(folder_lake, write):
     dev = folder_lake.repository("flights").branch("dev")
     dev.put_many({"a": b"good", "a0": b"good"})
@@ -338,6 +372,19 @@ def test_a_library_that_fails_halfway_does_not_replace_the_file(folder_lake, wri
     gc.collect()
     assert [dev.get("a"), dev.get("a0")] == [b"good", b"good"]
     assert list(dev.uncommitted()) == []
+
+
+def test_a_file_that_is_opened_as_its_writer_goes_is_staged(grav, dev):
+    class Last:
+        def __del__(self):
+            grav.pipe(PATH, b"new")
+            with grav.open("flights/dev/c", "wb") as file:
+                file.write(b"c")
+
+    Last()
+    gc.collect()
+    dev.commit("all")
+    assert [dev.get("a"), dev.get("c")] == [b"new", b"c"]
 
 
 def test_duckdb_exports_and_imports_a_database(folder_lake):
