@@ -32,7 +32,7 @@ class UsageError(InvalidInputError):
 def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     """Write the error to the standard error stream; return the exit code."""
     if debug:
-        traceback.print_exception(error)
+        complain(*"".join(traceback.format_exception(error)).splitlines())
     if as_json:
         complain(to_json({"error": _shape(error)}))
     else:

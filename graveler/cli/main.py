@@ -1,9 +1,10 @@
 """The entry point of the command line, with all verbs."""
 
+import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +32,7 @@ from graveler.cli.verbs import (
     undo,
     why,
 )
+from graveler.privacy import printable
 
 app = typer.Typer(
     name="graveler",
@@ -89,9 +91,22 @@ for _group in (
     _group.add_to(app)
 
 
+class _LogFormat(logging.Formatter):
+    """Shows the control characters of a message, and those of the lines of a trace."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - of `logging`
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - of `logging`
+        return "\n".join(map(printable, super().formatException(ei).splitlines()))
+
+
 def main() -> None:
     """Run the command line. Output that the caller has closed is discarded."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until the process ends
+    log = logging.StreamHandler()
+    log.setFormatter(_LogFormat())
+    logging.basicConfig(handlers=[log])
     app(prog_name="graveler")

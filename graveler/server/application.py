@@ -1,7 +1,7 @@
 """The application: it finds the surface of a request, checks who asks, and reports errors."""
 
+import logging
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
@@ -11,6 +11,7 @@ from graveler.privacy import printable
 from graveler.server.messages import Answer, HttpError, Request, Surface
 from graveler.server.tokens import GRANT, TokenCheck
 
+_log: Final = logging.getLogger(__name__)
 _FORM_BYTES: Final = 4096
 _NO_PAGE: Final = frozenset({"", "none"})
 
@@ -36,7 +37,7 @@ class Application:
         except ConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 - the top level of a request
-            traceback.print_exc()
+            _log.exception("a request failed")
             return failure(HttpError(500, f"{type(error).__name__} in the server: {error}"))
 
     def _answer(

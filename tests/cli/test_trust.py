@@ -2,10 +2,13 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
 import graveler
+from graveler.cli.failure import report
 from graveler.errors import GateFailedError, InvalidInputError
 
 HOSTILE = "a\x1b]0;title\x07\x1b[2Kb"
@@ -121,3 +124,24 @@ def test_no_control_character_is_written(cli, repo, monkeypatch):
             said += text
     assert SHOWN in said
     assert "\x1b[" in said
+
+
+def test_no_control_character_is_written_by_a_warning(folder, repo):
+    run = repo.runs.open(HOSTILE)
+    run.put("b", b"2")
+    run.commit("first")
+    run.close("failed")
+    repo.branch("main").put("a", b"1")
+    repo.branch("main").commit("main moves")
+    program = [sys.executable, "-m", "graveler.cli", "run", "open", HOSTILE]
+    err = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=True).stderr
+    assert f"run {SHOWN}: attempt 2 resumes" in err
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+
+
+def test_no_control_character_is_written_by_a_trace(capsys):
+    report(InvalidInputError(HOSTILE), as_json=False, debug=True)
+    err = capsys.readouterr().err
+    assert f"InvalidInputError: {SHOWN}\n" in err
+    assert "\x1b" not in err
