@@ -1,6 +1,7 @@
 """``refs dump`` and ``refs restore``."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,23 @@ def test_a_dump_that_does_not_fit_is_refused(cli, history, dumped, tmp_path):
         said = cli("refs", "restore", dumped, "-C", tmp_path / "other", "--json")
     assert (said.code, said.error["code"]) == (1, ErrorCode.CORRUPTION)
     assert cli("refs", "restore", tmp_path / "nowhere").code == 2
+
+
+def test_a_restore_names_the_refs_that_it_left_out(cli, lake, folder, history, tmp_path):
+    main = history.branch("main")
+    main.put("c", b"lost")
+    main.commit("only main has it")
+    history.tags.create("v2")
+    cli("refs", "dump", tmp_path / "refs")
+    Path(history.stores.uri(main.stat("c").address).removeprefix("file://")).unlink()
+    lake.close()
+    (folder / "kv.sqlite3").unlink()
+    restore = ("refs", "restore", tmp_path / "refs", "--take-over")
+    assert "--missing 1" in cli(*restore).err
+    assert cli(*restore, "--missing", "1").out == (
+        "restored 4 commits, 1 branches and 1 tags into flights\n"
+        "left out, because parts of their trees are missing: branch 'main', tag 'v2'\n"
+    )
+    again = cli(*restore, "--missing", "1", "--json").json
+    assert (again["branches"], again["tags"]) == (1, 1)
+    assert again["left_out"] == {"branches": ["main"], "tags": ["v2"]}

@@ -65,8 +65,20 @@ def _restore(
     repository = session.lake.restore_repository(
         file, name=named or None, storage=storage or None, take_over=take_over, missing=missing
     )
-    shape = _shape(repository.name, read_dump(file))
-    session.out.show(shape, f"restored {_counts(shape)} into {repository.name}")
+    contents = read_dump(file)
+    expired = repository.stores.refs.expired
+    gone = {name for name, record in expired.list() if record.gone}
+    branches = [name for name, (head, _) in contents.branches.items() if head in gone]
+    tags = [name for name, head in contents.tags.items() if head in gone]
+    shape = _shape(repository.name, contents)
+    shape["branches"] -= len(branches)
+    shape["tags"] -= len(tags)
+    shape["left_out"] = {"branches": branches, "tags": tags}
+    lines = [f"restored {_counts(shape)} into {repository.name}"]
+    if branches or tags:
+        names = [*(f"branch {name!r}" for name in branches), *(f"tag {name!r}" for name in tags)]
+        lines.append(f"left out, because parts of their trees are missing: {', '.join(names)}")
+    session.out.show(shape, *lines)
 
 
 def _shape(name: str, contents: "Contents") -> dict[str, Any]:
