@@ -200,8 +200,8 @@ class Lake:
 
         Args:
             name: 3 to 63 of ``a-z 0-9 -``.
-            storage: Root URI of its objects (``s3://bucket/flights``, a folder); by default below
-                the lake's storage.
+            storage: Root of its objects: a URI such as ``s3://bucket/flights``, or the path of a
+                folder, relative to the working folder; by default below the lake's storage.
             default_branch: Name of the first branch.
             exist_ok: Return the existing repository of that name.
             splitting: Its first splitting policy; by default the lake's setting.

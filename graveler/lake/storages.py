@@ -1,22 +1,30 @@
 """The storages of a lake's repositories: their URIs, and the checks for a new repository."""
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Final
 
 from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
 from graveler.lake.catalogue import Catalogue, RepositoryRecord
 from graveler.objects.address import DATA, is_made_for, is_table
 from graveler.objects.store import ObjectStore
-from graveler.privacy import is_uri, shown_uri
+from graveler.privacy import shown_uri
 from graveler.repository.witness.marker import MARKER, Marker, read_marker
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def absolute(storage: str) -> str:
-    """Return a root URI that names the same storage from any working folder."""
-    if "://" not in storage and is_uri(storage):
+    """Return a root URI that names the same storage from any working folder.
+
+    A path is a folder, below the working folder if it is relative.
+    """
+    if "://" not in storage and _SCHEME.match(storage):
         raise InvalidInputError(
-            f"storage {shown_uri(storage)!r}: give two slashes after the scheme"
+            f"storage {shown_uri(storage)!r}: give two slashes after the scheme; if it is a folder, give "
+            "its absolute path"
         )
     return storage if "://" in storage else f"file://{expand_home(storage).absolute()}"
 

@@ -51,12 +51,20 @@ def test_the_parameters_of_a_connection_are_never_shown():
     assert "secret" not in shown_uri("host=db password=secret")
 
 
-def test_a_storage_with_a_typo_is_no_folder(tmp_path, monkeypatch):
+@pytest.mark.parametrize("storage", ["s3:/bucket/p", "s3:bucket", "file:objects", "file:/objects"])
+def test_a_storage_with_a_typo_is_no_folder(tmp_path, monkeypatch, storage):
     monkeypatch.chdir(tmp_path)
     with graveler.open(tmp_path / "lake", create=True) as lake:
         with pytest.raises(InvalidInputError, match="two slashes"):
-            lake.create_repository("flights", storage="s3:/bucket/p")
+            lake.create_repository("flights", storage=storage)
     assert [file.name for file in tmp_path.iterdir()] == ["lake"]
+
+
+def test_a_storage_without_a_scheme_is_below_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        made = lake.create_repository("flights", storage="./a:b")
+        assert made.storage == f"file://{tmp_path}/a:b"
 
 
 def mounted(monkeypatch, folder, kind):
