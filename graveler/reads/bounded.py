@@ -1,4 +1,4 @@
-"""Bounded readers of files that others wrote: CSV, Parquet and ORC.
+"""Bounded readers of files that others wrote: CSV, Parquet, ORC and JSON.
 
 These readers refuse a file that expands to more than a multiple of its size, and a single row that is
 too large, before they hold it in memory.
@@ -17,6 +17,7 @@ _FLOOR_BYTES: Final = 64 << 20
 _TIMES: Final = 100
 _LINE_CHARACTERS: Final = 1 << 20
 _ROW_CHARACTERS: Final = 4 << 20
+_JSON_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 500
 _VALUE_BYTES: Final = 8
 
@@ -28,6 +29,14 @@ def check_expanded(name: str, expanded: int, size: int) -> None:
         raise InvalidInputError(
             f"{name} has {size} bytes and expands to more than {most} in memory: write it with less "
             "compression, or in several files"
+        )
+
+
+def check_json(size: int) -> None:
+    """Refuse a JSON file of more than 32 MiB, whose values may take many times as much memory."""
+    if size > _JSON_BYTES:
+        raise InvalidInputError(
+            f"has {size} bytes of JSON, more than {_JSON_BYTES}: write several files"
         )
 
 

@@ -129,3 +129,14 @@ def test_an_import_stays_within_its_bounds(tmp_path, name):
     peak, answer = growth(tmp_path / "lake", _IMPORT.format(f"file://{tmp_path / name}"))
     assert peak < MOST_KIB, answer
     assert "Imported" not in answer
+
+
+def test_results_of_dbt_stay_within_their_bounds(tmp_path):
+    file = tmp_path / "run_results.json"
+    file.write_bytes(b'{"results": [' + b"{}," * (12 << 20) + b"{}]}")
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        lake.create_repository("flights")
+    publish = _PUBLISH.format("dbt_results('')", file.name, str(file))
+    peak, answer = growth(tmp_path / "lake", publish)
+    assert peak < MOST_KIB, answer
+    assert "has 37748753 bytes of JSON, more than 33554432" in answer

@@ -11,6 +11,7 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import Rule, built_in, listed, of_files
 from graveler.gates.declaration import shortened
 from graveler.model import Entry
+from graveler.reads.bounded import check_json
 
 _FILE: Final = "run_results.json"
 _RUN: Final = "GRAVELER_RUN"
@@ -59,8 +60,9 @@ def dbt_results(
 
     The step that runs dbt puts the file from dbt's target folder below the prefix. The check reads
     each such file that the run adds or replaces. A run without such a file is refused. A file that
-    dbt wrote in a step of another run is stale and is refused. A test of severity ``warn`` passes.
-    The verdict lists at most 64 models and tests, the failed ones first. Cost: these files.
+    dbt wrote in a step of another run is stale and is refused, as is one of more than 32 MiB. A test
+    of severity ``warn`` passes. The verdict lists at most 64 models and tests, the failed ones first.
+    Cost: these files.
 
     Args:
         prefix: Start of the paths, such as ``dbt/``.
@@ -78,6 +80,7 @@ def dbt_results(
         problems: list[str] = []
         for entry in files:
             try:
+                check_json(entry.size)
                 results += _read(candidate.get(entry), candidate.run.key)
             except InvalidInputError as error:
                 problems.append(f"{entry.path!r} {error}")
