@@ -349,9 +349,16 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return read_range(self.stores_of(path), entry, first, max(last - first, 0))
 
     def cat(self, path: Any, recursive: bool = False, **kwargs: Any) -> Any:
-        """Return the bytes of files. All files below a folder are of the same listing."""
+        """Return the bytes of a file, or those of files by path.
+
+        All files below a folder are of the same listing.
+        """
         with self._remembering():
-            return super().cat(path, recursive, **kwargs)
+            if recursive:
+                found = self.expand_path(path, recursive=True)
+                files = [each for each in found if not self.isdir(each)]
+                path = path if files == [self._strip_protocol(path)] else files
+            return super().cat(path, **kwargs)
 
     def get(self, rpath: Any, lpath: Any, recursive: bool = False, **kwargs: Any) -> None:
         """Write files to local files. All files below a folder are of the same listing."""

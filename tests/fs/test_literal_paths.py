@@ -117,6 +117,19 @@ def test_a_path_that_is_file_and_folder_is_taken_whole(grav, both, tmp_path):
     assert contents(both) == {}
 
 
+def test_the_files_of_a_folder_are_returned_by_path(grav, folders):
+    odd = {"flights/dev/in[1]/a": b"odd", "flights/dev/in[1]/sub/b": b"odd"}
+    assert grav.cat("flights/dev/in[1]", recursive=True) == odd
+    assert grav.cat(["flights/dev/in[1]/"], recursive=True) == odd
+    assert grav.cat("flights/dev/in1", recursive=True) == {"flights/dev/in1/a": b"plain"}
+    assert grav.cat("flights/dev", recursive=True).keys() == {*odd, "flights/dev/in1/a"}
+    assert grav.cat("flights/dev/in1/a", recursive=True) == b"plain"
+    with pytest.raises(FileNotFoundError):
+        grav.cat("flights/dev/none", recursive=True)
+    with pytest.raises(IsADirectoryError):
+        grav.cat("flights/dev/in1")
+
+
 def test_a_listing_is_limited_by_a_prefix(grav, repo):
     repo.branch("dev").put_many({"in/a1": b"", "in/a2/b": b"", "in/c": b"", "a3": b""})
     assert grav.find("flights/dev/in", prefix="a") == ["flights/dev/in/a1", "flights/dev/in/a2/b"]
