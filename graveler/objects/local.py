@@ -35,6 +35,7 @@ from graveler.objects.local_files import (
     claim,
     claimed,
     exclusive,
+    inode_of,
     make_folders,
     prune_folders,
     storage_errors,
@@ -446,5 +447,5 @@ def _written(status: os.stat_result) -> datetime:
 
 
 def _info(key: str, status: os.stat_result, checksum: str = "") -> ObjectInfo:
-    inode = f"{status.st_ino:x}-{status.st_ctime_ns:x}"
-    return ObjectInfo(key, status.st_size, _etag(status), _written(status), checksum, inode)
+    written = _written(status)
+    return ObjectInfo(key, status.st_size, _etag(status), written, checksum, inode_of(status))

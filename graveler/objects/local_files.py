@@ -24,6 +24,11 @@ _MOST_KNOWN: Final = 8
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+def inode_of(status: os.stat_result) -> str:
+    """Return the inode of a file and the time of its last change in ns, in hexadecimal."""
+    return f"{status.st_ino:x}-{status.st_ctime_ns:x}"
+
+
 @contextmanager
 def storage_errors(what: str, *, writing: bool = False) -> Iterator[None]:
     """Turn an OSError of the block into an error that names the next step."""

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 
@@ -100,6 +101,20 @@ def replace_content(landing, secret):
     shutil.copy2(file, kept)
     file.write_bytes(secret.read_bytes())
     copy_times(kept, file)
+
+
+@pytest.mark.parametrize("swap", [replace_by_another, replace_content])
+def test_another_file_in_the_place_of_a_row_is_refused(repo, landing, secret, tmp_path, swap):
+    file = landing / "05" / "raw.csv"
+    mtime = datetime.fromtimestamp(file.stat().st_mtime_ns // 1000 / 1e6, UTC)
+    table = tmp_path / "rows.csv"
+    table.write_text(f"path,address,size,mtime\nraw,{file},6,{mtime}\nlate,{file}.late,6,{mtime}\n")
+    assert repo.branch("main").import_(table).files == 2
+    repo.branch("main").commit("raw")
+    assert repo.ref("main").get("raw") == RAW
+    swap(landing, secret)
+    with pytest.raises(SourceChangedError, match="graveler links accept"):
+        repo.ref("main").get("raw")
 
 
 @pytest.mark.parametrize("swap", [replace_by_another, replace_content])

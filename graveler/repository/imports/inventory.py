@@ -20,6 +20,7 @@ from graveler.arguments import whole_number
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.objects.address import AddressBook
+from graveler.objects.local_files import inode_of
 from graveler.reads.stores import Stores
 from graveler.records import decode_json
 from graveler.repository.imports.files import (
@@ -225,7 +226,7 @@ class InventoryRows:
             return str(version)
         if "://" not in address or address.startswith("file:"):
             if mtime is not None:
-                return f"mtime:{unix_us(mtime)}"
+                return self._local_version(address, unix_us(mtime))
         elif etag := row.get("etag"):
             return "etag:" + (etag if etag.startswith(('"', "W/")) else f'"{etag}"')
         if self._verify:
@@ -234,6 +235,15 @@ class InventoryRows:
             f"{address!r} has no etag, or mtime of a local file, by which a reader sees that it "
             "changed: look the files up, with verify=True"
         )
+
+    def _local_version(self, address: str, written: int) -> str:
+        """Return the time of a local file, and its inode if the file has that time."""
+        version = f"mtime:{written}"
+        with suppress(OSError):
+            status = os.lstat(self._uri(address).removeprefix("file://"))
+            if status.st_mtime_ns // 1000 == written:
+                version += f" {inode_of(status)}"
+        return version
 
 
 def _size(value: Any) -> int:
