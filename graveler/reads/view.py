@@ -335,7 +335,7 @@ class View(RefLike):
     def uris(self, prefix: PathText) -> Sequence[str]:
         """Return the physical URIs of the files at or below `prefix`, for other programs.
 
-        If the prefix is the path of a file, only this file is returned.
+        They are literal text, as in `uri`. If the prefix is the path of a file, only this file is returned.
         """
         prefix = prefix_text(prefix, "prefix")
         if prefix and not prefix.endswith("/"):
@@ -345,7 +345,10 @@ class View(RefLike):
         return [self.uri(entry) for entry in self.entries(prefix)]
 
     def uri(self, entry: Entry) -> str:
-        """Return the physical URI of an entry's file, for other programs."""
+        """Return the physical URI of an entry's file, for other programs.
+
+        It is literal text: no character is escaped, so a space, ``#`` or ``%`` stands for itself.
+        """
         return self.repository.uri(instance(entry, "entry", Entry, "an Entry").address)
 
 
@@ -381,7 +384,7 @@ class Observed(View):
         return entry
 
     def uri(self, entry: Entry) -> str:
-        """Return the physical URI of an entry's file, for other programs."""
+        """Return the physical URI of an entry's file as literal text, for other programs."""
         uri = super().uri(entry)
         self._note_entry(entry)
         return uri
