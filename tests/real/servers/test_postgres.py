@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event, make_url, text
 from sqlalchemy.exc import DisconnectionError, StatementError
 
+from graveler.clock import SystemClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -351,3 +352,13 @@ def test_a_connection_in_use_is_closed_when_it_is_given_back(
         other.execute("SELECT pg_advisory_unlock(20131)")
         assert working.result(timeout=60) == 1
         _wait_for(other, f"SELECT count(*) = 0 {_OURS}")
+
+
+def test_a_session_ends_when_it_was_idle_for_a_minute(store: PostgresKVStore) -> None:
+    asked = text("SELECT current_setting('idle_session_timeout')")
+    assert store._run(lambda c: c.execute(asked).scalar_one()) == "1min"
+    with store._engine.connect() as connection:
+        connection.execute(text("SET idle_session_timeout = '300ms'"))
+        connection.commit()
+    SystemClock().sleep(1)
+    assert store.get("p", b"k") is None  # the pool makes a new session
