@@ -1,12 +1,16 @@
 """Helpers for tests of collection: they pass time, and read what a repository must still have."""
 
+import json
 from datetime import timedelta
 from hashlib import sha256
 
+import graveler
 from graveler.committed.metarange import read
 from graveler.fsck import fsck
 from graveler.model import Entry
 from graveler.objects.registry import open_store
+from graveler.records import encode_json
+from graveler.repository.witness.marker import MARKER
 from tests.harness.worlds import tree
 
 DAY = 86_400
@@ -99,3 +103,20 @@ def needed(repo):
         entries = repo.ref(commit).entries()
         found |= {entry.address for entry in entries if "://" not in entry.address}
     return found
+
+
+def as_of_0_2(repo):
+    """Rewrite the records of a repository as version 0.2 wrote them, and return its first address."""
+    stores = repo.stores
+    for get, put in (
+        (
+            lambda: stores.kv.get("lake", b"repository/flights").value,
+            lambda raw: stores.kv.set("lake", b"repository/flights", raw),
+        ),
+        (lambda: stores.objects.get(MARKER), lambda raw: stores.objects.put(MARKER, raw)),
+    ):
+        fields = json.loads(get())
+        del fields["storage_id"]
+        put(encode_json(fields))
+    with graveler.open(stores.location) as lake:  # the etag of the marker has changed
+        lake.accept("flights")

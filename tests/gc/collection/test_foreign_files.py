@@ -15,7 +15,7 @@ from graveler.gc.adoption import ADOPTION
 from graveler.gc.marks import Kind
 from graveler.records import encode_json
 from graveler.repository.witness.marker import MARKER, read_marker
-from tests.harness.gc_lakes import check_sound, collect, commit, counts, keys
+from tests.harness.gc_lakes import as_of_0_2, check_sound, collect, commit, counts, keys
 
 NOW = timedelta(0)
 HEX = "0123456789abcdef" * 2
@@ -50,23 +50,6 @@ def drop(repo):
     """Commit files on a branch, and delete the branch."""
     commit(repo, "dev", **{"a.csv": "1", "b": "2"})
     repo.delete_branch("dev")
-
-
-def as_of_0_2(repo):
-    """Rewrite the records of a repository as version 0.2 wrote them, and return its first address."""
-    stores = repo.stores
-    for get, put in (
-        (
-            lambda: stores.kv.get("lake", b"repository/flights").value,
-            lambda raw: stores.kv.set("lake", b"repository/flights", raw),
-        ),
-        (lambda: stores.objects.get(MARKER), lambda raw: stores.objects.put(MARKER, raw)),
-    ):
-        fields = json.loads(get())
-        del fields["storage_id"]
-        put(encode_json(fields))
-    with graveler.open(stores.location) as lake:  # the etag of the marker has changed
-        lake.accept("flights")
 
 
 @pytest.fixture
