@@ -35,21 +35,22 @@ class _Turns(Protocol):
 
 
 class FileIdentity:
-    """Detects that another file has taken the place of an open one, or that it was removed.
+    """Detects that other files have taken the place of open ones, or that these were removed.
 
     Args:
-        file: A file that stays open, so that no later file has its inode.
         store: The file or folder of the store, for the error.
+        files: Files that stay open, so that no later file has the inode of one.
     """
 
-    def __init__(self, file: Path, store: Path) -> None:
-        self._file = file
+    def __init__(self, store: Path, *files: Path) -> None:
+        self._files = files
         self._store = store
         self._opened = self._now()
 
     def is_same(self) -> bool:
-        """Return whether the opened file is still in its place, if there was one."""
-        return self._opened in {None, self._now()}
+        """Return whether the opened files are still in their places, if there were any."""
+        now = self._now()
+        return all(was in {None, here} for was, here in zip(self._opened, now, strict=True))
 
     def check(self) -> None:
         """Raise KVOutdatedError if the file is no longer in its place."""
@@ -60,12 +61,16 @@ class FileIdentity:
                 "repeat what was not acknowledged"
             )
 
-    def _now(self) -> tuple[int, int] | None:
-        try:
-            status = self._file.stat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+    def _now(self) -> list[tuple[int, int] | None]:
+        return list(map(_inode, self._files))
+
+
+def _inode(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class Driver(KVStore):

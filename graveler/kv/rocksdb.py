@@ -98,7 +98,11 @@ class _Handle:
                 self.db = Rdict(str(folder), _options())
                 abandon(self.db)  # only close() closes it, see `_Handles.release`
                 _follow_group(folder)
-        self.identity = FileIdentity(folder / "LOCK", folder)
+        identity = folder / "IDENTITY"
+        self._kept: int | None = None
+        with suppress(OSError):  # RocksDB need not have one to read
+            self._kept = os.open(identity, os.O_RDONLY | os.O_CLOEXEC)
+        self.identity = FileIdentity(folder, folder / "LOCK", identity)
         self.durably = WriteOptions()
         self.durably.sync = True
 
@@ -134,6 +138,8 @@ class _Handle:
     def close(self, folder: Path) -> None:
         with self.lock:
             _close(folder, self.db)
+        if self._kept is not None:
+            os.close(self._kept)
         if self._reader is not None:
             self._reader.remove()
         else:

@@ -31,6 +31,16 @@ def _replace(place, copy):
     copy.rename(place)
 
 
+def _replace_in_place(place, copy):
+    if not place.is_dir():
+        _replace(place, copy)
+        return
+    for file in place.iterdir():
+        if file.name != "LOCK":
+            file.unlink()
+    shutil.copytree(copy, place, dirs_exist_ok=True)
+
+
 def _rename_over(place, copy):
     if place.is_dir():
         place.rename(place.with_name("earlier"))
@@ -60,7 +70,9 @@ def opened(request, tmp_path):
         yield lake, folder / "kv", tmp_path / "copy"
 
 
-@pytest.mark.parametrize("change", [_replace, _rename_over, _empty, lambda kv, _: _remove(kv)])
+@pytest.mark.parametrize(
+    "change", [_replace, _replace_in_place, _rename_over, _empty, lambda kv, _: _remove(kv)]
+)
 def test_no_write_is_acknowledged(opened, change):
     lake, place, copy = opened
     repo = lake.repository("flights")
