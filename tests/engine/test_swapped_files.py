@@ -104,8 +104,12 @@ def replace_content(landing, secret):
 
 
 @pytest.mark.parametrize("swap", [replace_by_another, replace_content])
-def test_another_file_in_the_place_of_a_row_is_refused(repo, landing, secret, tmp_path, swap):
-    file = landing / "05" / "raw.csv"
+@pytest.mark.parametrize("named", ["05/raw.csv", "link.csv"])
+def test_another_file_in_the_place_of_a_row_is_refused(
+    repo, landing, secret, tmp_path, swap, named
+):
+    file = landing / named
+    (landing / "link.csv").symlink_to(landing / "05" / "raw.csv")
     mtime = datetime.fromtimestamp(file.stat().st_mtime_ns // 1000 / 1e6, UTC)
     table = tmp_path / "rows.csv"
     table.write_text(f"path,address,size,mtime\nraw,{file},6,{mtime}\nlate,{file}.late,6,{mtime}\n")

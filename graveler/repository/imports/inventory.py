@@ -240,7 +240,7 @@ class InventoryRows:
         """Return the time of a local file, and its inode if the file has that time."""
         version = f"mtime:{written}"
         with suppress(OSError):
-            status = os.lstat(self._uri(address).removeprefix("file://"))
+            status = Path(self._uri(address).removeprefix("file://")).stat()
             if status.st_mtime_ns // 1000 == written:
                 version += f" {inode_of(status)}"
         return version
