@@ -359,7 +359,7 @@ FOLLOWING = {
 
 
 @pytest.mark.parametrize("condition", FOLLOWING)
-def test_each_condition_that_follows_dependencies_is_warned_about(resource, condition):
+def test_each_condition_on_dependencies_is_warned_about(resource, condition):
     @dg.asset
     def raw() -> bytes:
         return b"1"

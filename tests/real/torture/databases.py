@@ -52,7 +52,11 @@ def _pooled(folder: Path) -> Iterator[Rack]:
     ):
         direct = f"postgresql://postgres@/postgres?host={socket_of(server)}"
         kills = cycle([lambda: _restart(server), restart])
-        yield Rack(Place(str(folder), url), lambda: settled(direct), lambda: next(kills)())
+
+        def disturb() -> None:
+            next(kills)()
+
+        yield Rack(Place(str(folder), url), lambda: settled(direct), disturb)
 
 
 DRIVERS: dict[str, Callable[[Path], Any]] = {
