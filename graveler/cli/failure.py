@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from graveler.cli.output import complain, size_text, styled, to_json
 from graveler.cli.shapes import shape_of
@@ -15,6 +15,9 @@ from graveler.errors import (
     MergeConflictError,
 )
 from graveler.model import ChangedBy, Conflict, Entry
+
+if TYPE_CHECKING:
+    from graveler.gates import Verdict
 
 DONE: Final = 0
 ERROR: Final = 1
@@ -87,11 +90,13 @@ def _lines(error: Exception) -> list[str]:
     if isinstance(error, MergeConflictError):
         lines += map(conflict_line, error.conflicts)
     if isinstance(error, GateFailedError):
-        lines += [
-            f"  {verdict.gate}: {'passed' if verdict.passed else verdict.reason or 'refused'}"
-            for verdict in error.verdicts
-        ]
+        lines += map(verdict_line, error.verdicts)
     return lines
+
+
+def verdict_line(verdict: "Verdict") -> str:
+    """Return a gate and whether the candidate passed, or why it did not."""
+    return f"  {verdict.gate}: {'passed' if verdict.passed else verdict.reason or 'refused'}"
 
 
 def conflict_line(conflict: Conflict) -> str:

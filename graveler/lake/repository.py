@@ -488,7 +488,7 @@ class Repository:
                 matches applies. ``conflict`` leaves the conflicts that its pattern matches.
             committer: Name of the committer.
             dry_run: Return what would change and which paths conflict. Nothing moves, nothing is
-                written, and no gate runs.
+                written, and no gate runs until `MergePreview.judge` is called.
 
         Raises:
             MergeConflictError: Both sides changed a path differently; the branch does not move.
@@ -501,7 +501,9 @@ class Repository:
         )
         if dry_run:
             commit = resolve_to_name(self.stores.refs, source)
-            return use_cases.preview.preview_merge(self.stores, commit, into, strategy=strategy)
+            return use_cases.preview.preview_merge(
+                self.stores, commit, into, spec, strategy=strategy
+            )
         return use_cases.merges.merge_into(self.stores, source, into, spec, strategy=strategy)
 
     def revert(  # noqa: PLR0913 - the fields of a commit

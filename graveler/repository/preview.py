@@ -1,4 +1,4 @@
-"""The preview of a merge: nothing moves, and nothing is written."""
+"""The preview of a merge: nothing moves, and nothing is written unless gates are to judge it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 from graveler.committed import RawChange, RawConflict, merge_changes
 from graveler.committed.merge import SHOWN
+from graveler.gates import Candidate, Verdict
 from graveler.model import Change, ChangeKind, Commit, Conflict
-from graveler.publishing.landing import look
+from graveler.publishing.landing import CommitSpec, look
+from graveler.publishing.panel import Panel
 from graveler.reads.changes import change_of
 from graveler.reads.stores import Stores
-from graveler.repository.merges import describe, merge_start
+from graveler.repository.merges import build_merge, describe, merge_start
 from graveler.repository.origins import refuse_unpublished
 from graveler.repository.strategies import Strategy, conflict_of, settling
 
@@ -41,6 +43,7 @@ class MergePreview:
     _read: Callable[[], Iterator[RawChange | RawConflict]] = field(
         default=lambda: iter(()), repr=False, compare=False
     )
+    _judge: Callable[[], tuple[Verdict, ...]] = field(default=tuple, repr=False, compare=False)
 
     def changes(self) -> Iterator[Change]:
         """Yield the changes of the destination without conflicts, in byte order of the paths.
@@ -56,11 +59,22 @@ class MergePreview:
         """
         return (conflict_of(*item) for item in self._read() if isinstance(item, RawConflict))
 
+    def judge(self) -> tuple[Verdict, ...]:
+        """Run the gates that the branch requires on what the merge would make; nothing moves.
+
+        The candidate and the verdicts are stored, and the merge reuses the verdicts if their inputs are
+        unchanged. The result is empty if the branch requires no gate, or if there is nothing to merge.
+
+        Raises:
+            MergeConflictError: Both sides changed a path in different ways.
+        """
+        return self._judge()
+
 
 def preview_merge(
-    stores: Stores, source: Commit, into: str, *, strategy: Strategy | None
+    stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: Strategy | None
 ) -> MergePreview:
-    """Return the preview of merging a commit into a branch. No gate runs.
+    """Return the preview of merging a commit into a branch. No gate runs; see `MergePreview.judge`.
 
     Raises:
         ConflictError: The two have no history in common.
@@ -87,6 +101,15 @@ def preview_merge(
                 whole=settled.whole,
             )
 
+    def judge() -> tuple[Verdict, ...]:
+        panel = Panel.of(stores, into)
+        if not panel.gates:
+            return ()
+        with settling(stores, strategy, source.id, into) as settled:
+            made = build_merge(stores, source=source, dest=dest, spec=spec, strategy=settled)
+            candidate = Candidate(stores, made or dest, target=dest, into=into, action="merge")
+            return panel.judge(candidate)
+
     tally: Counter[ChangeKind] = Counter()
     conflicts: list[RawConflict] = []
     count = 0
@@ -106,4 +129,5 @@ def preview_merge(
         conflicts=describe(stores, conflicts, source=source, dest=dest),
         conflict_count=count,
         _read=read,
+        _judge=judge,
     )

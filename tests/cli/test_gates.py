@@ -73,6 +73,34 @@ def test_gates_are_required_shown_and_dropped(cli, judged):
     assert cli("commit", "-m", "empty").code == 0
 
 
+@pytest.mark.parametrize(("least", "code", "word"), [("1", 0, "passed"), ("100", 4, "less than")])
+def test_a_dry_run_of_a_merge_is_judged_as_the_merge(cli, repo, least, code, word):
+    repo.create_branch("dev").put("t/a", b"12345")
+    repo.branch("dev").commit("more", committer="ann")
+    required = ("main", "file_size", "--with", "prefix=t/", "--with", f"at_least={least}")
+    assert cli("gates", "require", *required, "--name", "sizes").code == 0
+    before = repo.commit("main")
+    said = cli("merge", "dev", "main", "--dry-run", "-m", "words")
+    assert (said.code, repo.commit("main")) == (code, before)
+    assert f"sizes: {word if code == 0 else repr('t/a')}" in said.out
+    assert "1 added, 0 changed, 0 removed, 0 in conflict; nothing was merged" in said.out
+    (found,) = cli("merge", "dev", "main", "--dry-run", "-m", "words", "--json").lines
+    (verdict,) = found["verdicts"]
+    assert (verdict["gate"], verdict["passed"]) == ("sizes", code == 0)
+    merged = cli("merge", "dev", "main", "-m", "words")
+    assert merged.code == code
+    latest = next(iter(cli("gates", "list", "--json").lines))
+    assert latest["action"] == "merge"
+    assert latest["reused"] == ["sizes"]
+
+
+def test_a_dry_run_without_required_gates_has_no_verdicts(cli, repo):
+    repo.create_branch("dev").put("t/a", b"12345")
+    repo.branch("dev").commit("more")
+    (found,) = cli("merge", "dev", "main", "--dry-run", "--json").lines
+    assert found["verdicts"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from graveler.cli.arguments import MetaOption, StrategyOption, read_pairs, read_strategy
-from graveler.cli.failure import CONFLICT, conflict_line
+from graveler.cli.failure import CONFLICT, GATE, conflict_line, verdict_line
 from graveler.cli.output import Output, size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
@@ -95,23 +95,20 @@ def _merge(  # noqa: PLR0913 - an option each
     ] = "",
     meta: MetaOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would change and what conflicts.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only show what would change, what conflicts, and what gates say."
+        ),
     ] = False,
 ) -> None:
     """Merge one ref into a branch; if both changed a path, nothing moves."""
+    merged = session.repository.merge
+    words, pairs, chosen = message or None, read_pairs(meta), read_strategy(strategy)
     if dry_run:
-        _show_preview(
-            session,
-            session.repository.merge(source, into, strategy=read_strategy(strategy), dry_run=True),
-        )
+        preview = merged(source, into, message=words, metadata=pairs, strategy=chosen, dry_run=True)
+        _show_preview(session, preview)
         return
-    result = session.repository.merge(
-        source,
-        into,
-        message=message or None,
-        metadata=read_pairs(meta),
-        strategy=read_strategy(strategy),
-    )
+    result = merged(source, into, message=words, metadata=pairs, strategy=chosen)
     at = result.commit.id[:12]
     if result.already:
         done = f"{into} already has all commits of {source}: it is at {at}"
@@ -121,7 +118,8 @@ def _merge(  # noqa: PLR0913 - an option each
 
 
 def _show_preview(session: Session, preview: MergePreview) -> None:
-    """Show the result that a merge would have; a conflict ends the command as in a merge."""
+    """Show the result that a merge would have; a conflict or a refusal ends the command as in a merge."""
+    verdicts = () if preview.conflict_count else preview.judge()
     shape = {
         "source": preview.source.id,
         "dest": preview.dest.id,
@@ -131,9 +129,13 @@ def _show_preview(session: Session, preview: MergePreview) -> None:
         "removed": preview.removed,
         "conflict_count": preview.conflict_count,
         "conflicts": shape_of(preview.conflicts),
+        "verdicts": shape_of(verdicts),
     }
     numbers = f"{preview.added} added, {preview.changed} changed, {preview.removed} removed"
     summary = f"{numbers}, {preview.conflict_count} in conflict; nothing was merged"
-    session.out.show(shape, summary, *map(conflict_line, preview.conflicts))
+    lines = [*map(conflict_line, preview.conflicts), *map(verdict_line, verdicts)]
+    session.out.show(shape, summary, *lines)
     if preview.conflict_count:
         raise typer.Exit(CONFLICT)
+    if any(verdict.refuses for verdict in verdicts):
+        raise typer.Exit(GATE)

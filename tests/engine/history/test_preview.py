@@ -5,8 +5,10 @@ from random import Random
 
 import pytest
 
+from graveler import checks
 from graveler.errors import (
     FencedError,
+    GateFailedError,
     InvalidInputError,
     MergeConflictError,
     ProtectedBranchError,
@@ -63,6 +65,29 @@ def test_with_a_strategy_it_says_what_the_merge_then_does(sides, strategy):
     again = sides.merge("dev", into="main", dry_run=True)
     assert again.already
     assert (again.added, again.changed, again.removed, list(again.changes())) == (0, 0, 0, [])
+
+
+def test_the_gates_judge_what_the_merge_then_makes(sides):
+    sides.gates.require("main", checks.file_size("new", 100, name="sizes"))
+    dev = sides.branch("dev")
+    commit(dev, both="1", late="1")
+    before = sides.commit("main")
+    found = sides.merge("dev", into="main", message="words", dry_run=True)
+    (verdict,) = found.judge()
+    assert (verdict.refuses, sides.commit("main")) == (True, before)
+    with pytest.raises(GateFailedError) as refused:
+        sides.merge("dev", into="main", message="words")
+    assert [one.reason for one in refused.value.verdicts] == [verdict.reason]
+    commit(dev, new="2" * 100)
+    assert [one.passed for one in sides.merge("dev", into="main", dry_run=True).judge()] == [True]
+    sides.merge("dev", into="main")
+    assert sides.merge("dev", into="main", dry_run=True).judge() == ()
+
+
+def test_a_judged_conflict_is_that_of_the_merge(sides):
+    sides.gates.require("main", checks.file_size("new", name="sizes"))
+    with pytest.raises(MergeConflictError, match="both"):
+        sides.merge("dev", into="main", dry_run=True).judge()
 
 
 def test_it_refuses_what_the_merge_refuses(sides):
