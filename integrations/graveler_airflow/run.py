@@ -110,6 +110,11 @@ def graveler_run(
                 and not _is_gate_of_outer(task, group)
                 and (not (task.is_setup or task.is_teardown) or is_given(task, opened))
             ]
+            ids = {task.task_id for task in work}
+            for task in work:
+                # Airflow lets no mapped task of a teardown's context wait for the setup
+                if hasattr(task, "partial_kwargs") and not task.upstream_task_ids & ids:
+                    task.set_upstream(opened)
             checks = [task for task in work if _opening(task) is opened]
             if finer:
                 _warn_of_hours(work)

@@ -6,7 +6,7 @@ Inside the block of a run, incomplete work would be published. After the block, 
 count as a success.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from inspect import signature
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ _NEED_ANOTHER_END: Final = (
     TriggerRule.ONE_FAILED,
 )
 _WAITS: Final = ("wait_for_completion", "wait_for_termination")
+_MAPPED: Final = ("expand_input", "op_kwargs_expand_input")
 
 
 def _propagates_failure(task: Any) -> bool:
@@ -113,14 +114,28 @@ def check_rules(setup: Any, tasks: Iterable[Any]) -> None:
 
 
 def is_given(task: Any, opened: Any) -> bool:
-    """Return whether a task, mapped or not, has the run that `opened` opens in its arguments."""
+    """Return whether a task, mapped or not, has the run that `opened` opens in its arguments.
+
+    A template has it if it has the id of `opened` in quotes.
+    """
+    given = [getattr(task, field, None) for field in task.template_fields]
     if hasattr(task, "partial_kwargs"):
-        given: Any = task.partial_kwargs
-        if opened in task.iter_mapped_dependencies():
-            return True
-    else:
-        given = [getattr(task, field, None) for field in task.template_fields]
-    return any(operator is opened for operator, _ in XComArg.iter_xcom_references(given))
+        inputs = (getattr(task, name, None) for name in _MAPPED)
+        given = [task.partial_kwargs, *(getattr(each, "value", None) for each in inputs)]
+    if any(operator is opened for operator, _ in XComArg.iter_xcom_references(given)):
+        return True
+    return any(f"{quote}{opened.task_id}{quote}" in text for text in _texts(given) for quote in "'\"")
+
+
+def _texts(given: Any) -> Iterator[str]:
+    """Yield the texts in lists and dicts of any depth."""
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, dict):
+        yield from _texts(list(given.values()))
+    elif isinstance(given, list | tuple):
+        for each in given:
+            yield from _texts(each)
 
 
 def _not_waiting(task: Any) -> str:

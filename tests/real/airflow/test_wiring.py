@@ -49,6 +49,12 @@ def test_a_task_that_joins_branches_may_work_in_the_run(results):
     assert shape(results, "joined")["merge"] == ["join"]
 
 
+def test_mapped_tasks_without_the_run_are_in_the_block(results):
+    mapped = shape(results, "mapped_without_the_run")
+    assert (mapped["first"], mapped["last"]) == (["open_run"], ["first"])
+    assert mapped["merge"] == ["last"]
+
+
 def test_a_gate_without_a_place_judges_last_as_does_the_merge(results):
     at_the_end = shape(results, "gates_at_the_end")
     assert at_the_end["tidy"] == at_the_end["no_duplicates"] == ["a", "b", "open_run"]
@@ -154,7 +160,22 @@ def test_the_merge_waits_for_a_teardown_that_has_the_run(results, name):
     assert "stop" not in shape(results, name)["open_run"]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "teardown_by_template",
+        "teardown_by_text_of_the_run",
+        "teardown_by_argument",
+        "mapped_teardown_by_template",
+    ],
+)
+def test_the_merge_waits_for_a_teardown_with_the_run_by_text(results, name):
+    assert shape(results, name)["merge"] == ["a", "stop"]
+    assert "stop" not in shape(results, name)["open_run"]
+
+
 def test_the_merge_does_not_wait_for_other_teardowns(results):
+    assert shape(results, "teardown_by_template_of_another_run")["merge"] == ["a"]
     assert shape(results, "teardown_without_the_run")["merge"] == ["a"]
     assert shape(results, "setup_with_the_run")["merge"] == ["a"]
 
@@ -164,7 +185,15 @@ def test_a_setup_that_nothing_follows_is_refused_by_name(results):
     assert refused.startswith("InvalidInputError: flights.start is a setup that is given the run")
 
 
-@pytest.mark.parametrize("name", ["started_and_left", "many_started_and_left"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "started_and_left",
+        "many_started_and_left",
+        "started_by_template_and_left",
+        "many_started_by_template_and_left",
+    ],
+)
 def test_a_dag_that_nothing_awaits_is_not_given_the_run(results, name):
     refused = results[name]["refused"]
     assert refused.startswith("InvalidInputError: flights.start is given the run")

@@ -146,6 +146,12 @@ def only_mapped():
         work.partial(step=run).expand_kwargs([{}, {}])
 
 
+def mapped_without_the_run():
+    with graveler_run("flights"):
+        first = plain.override(task_id="first").expand_kwargs([{}, {}])
+        first >> BashOperator.partial(task_id="last").expand(bash_command=["a", "b"])
+
+
 def two_runs():
     with graveler_run("flights") as run, graveler_run("weather") as other:
 
@@ -254,6 +260,39 @@ def teardown_of_a_program():
         work.override(task_id="a")(run) >> stop.as_teardown()
 
 
+def by_template(give):
+    with graveler_run("flights") as run:
+        stop = give("{{ ti.xcom_pull(task_ids='flights.open_run') }}")
+        work.override(task_id="a")(run) >> stop.as_teardown()
+
+
+def teardown_by_template():
+    by_template(lambda text: BashOperator(task_id="stop", bash_command="s", env={"RUN": text}))
+
+
+def teardown_by_text_of_the_run():
+    with graveler_run("flights") as run:
+        stop = BashOperator(task_id="stop", bash_command=f"./stop.sh {run}")
+        work.override(task_id="a")(run) >> stop.as_teardown()
+
+
+def teardown_by_argument():
+    by_template(lambda text: plain.override(task_id="stop", templates_dict={"runs": [text]})())
+
+
+def mapped_teardown_by_template():
+    by_template(
+        lambda text: BashOperator.partial(task_id="stop", bash_command="s").expand(
+            env=[{"RUN": text}, {"RUN": ""}]
+        )
+    )
+
+
+def teardown_by_template_of_another_run():
+    text = "echo flights.open_run {{ ti.xcom_pull(task_ids='weather.open_run') }}"
+    by_template(lambda _: BashOperator(task_id="stop", bash_command=text))
+
+
 def teardown_without_the_run():
     with graveler_run("flights") as run:
         first = plain.override(task_id="start")().as_setup()
@@ -285,6 +324,18 @@ def triggers(**options):
 
 def started_and_left():
     triggers()
+
+
+def started_by_template_and_left():
+    with graveler_run("flights"):
+        conf = {"run": "{{ ti.xcom_pull(task_ids='flights.open_run') | tojson }}"}
+        TriggerDagRunOperator(task_id="start", trigger_dag_id="other", conf=conf)
+
+
+def many_started_by_template_and_left():
+    with graveler_run("flights"):
+        conf = {"run": "{{ ti.xcom_pull(task_ids=['flights.open_run'])[0] }}"}
+        TriggerDagRunOperator.partial(task_id="start", trigger_dag_id="other").expand(conf=[conf])
 
 
 def started_and_awaited():
@@ -348,6 +399,7 @@ for make in (
     gate_options,
     groups_and_maps,
     only_mapped,
+    mapped_without_the_run,
     two_runs,
     nested,
     gate_before_the_work,
@@ -364,11 +416,18 @@ for make in (
     own_teardown,
     teardown_as_context,
     teardown_of_a_program,
+    teardown_by_template,
+    teardown_by_text_of_the_run,
+    teardown_by_argument,
+    mapped_teardown_by_template,
+    teardown_by_template_of_another_run,
     teardown_without_the_run,
     setup_with_the_run,
     only_a_setup,
     teardown_outside,
     started_and_left,
+    started_by_template_and_left,
+    many_started_by_template_and_left,
     started_and_awaited,
     started_without_the_run,
     many_started_and_left,
