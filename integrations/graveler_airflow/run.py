@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import combinations
+from types import CodeType, FunctionType
 from typing import Any, Final, Unpack
 
 from airflow.sdk import AssetAlias, CronPartitionTimetable, TaskGroup, TriggerRule
@@ -24,6 +26,7 @@ from graveler_airflow.operators.runs import (
 # for a store that is busy or unreachable; errors for which a retry does not help fail at once
 _RETRIES: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
 _HOUR: Final = timedelta(hours=1)
+_SEVERAL: Final = frozenset(",-*/")
 # parking a run must not wait for other tasks
 _URGENT: Final[dict[str, Any]] = {"priority_weight": 1000, "weight_rule": "absolute"}
 
@@ -181,18 +184,39 @@ def _check_failures_fail(dag: Any) -> None:
 
 def _is_finer_than_hours(timetable: Any) -> bool:
     """Return whether a schedule has several times in an hour."""
+    timetable = getattr(timetable, "timetable", timetable)  # of AssetOrTimeSchedule
+    times: list[tuple[str, str]] = []
     for each in getattr(timetable, "timetables", [timetable]):
-        minutes = getattr(each, "expression", "").partition(" ")[0]
+        minute, _, rest = getattr(each, "expression", "").partition(" ")
         delta = getattr(each, "delta", None)
-        if set(",-*/") & set(minutes) or (isinstance(delta, timedelta) and delta < _HOUR):
+        if _SEVERAL & set(minute) or (isinstance(delta, timedelta) and delta < _HOUR):
             return True
+        times.append((minute, rest.partition(" ")[0]))
+    return any(
+        minute != other and (hour == its or _SEVERAL & set(hour + its))
+        for (minute, hour), (other, its) in combinations(times, 2)
+    )
+
+
+def _uses_hours(function: Any) -> bool:
+    """Return whether a function uses hour_prefix, or a function that it names in its file does."""
+    names = getattr(function, "__globals__", {})
+    todo, seen = [getattr(function, "__code__", None)], set()
+    while todo:
+        code = todo.pop()
+        if isinstance(code, CodeType) and code not in seen:
+            if "hour_prefix" in code.co_names:
+                return True
+            seen.add(code)
+            todo += code.co_consts  # of lambdas and generators
+            named = map(names.get, code.co_names)
+            todo += [each.__code__ for each in named if isinstance(each, FunctionType)]
     return False
 
 
 def _warn_of_hours(work: Iterable[Any]) -> None:
     for task in work:
-        function = getattr(task, "partial_kwargs", vars(task)).get("python_callable")
-        if "hour_prefix" in getattr(getattr(function, "__code__", None), "co_names", ()):
+        if _uses_hours(getattr(task, "python_callable", None)):
             warnings.warn(
                 f"{task.task_id} uses hour_prefix, and DAG {task.dag.dag_id!r} has several runs in an "
                 "hour, which share that folder: if each run should have its own, use partition_prefix",

@@ -124,7 +124,9 @@ def is_given(task: Any, opened: Any) -> bool:
         given = [task.partial_kwargs, *(getattr(each, "value", None) for each in inputs)]
     if any(operator is opened for operator, _ in XComArg.iter_xcom_references(given)):
         return True
-    return any(f"{quote}{opened.task_id}{quote}" in text for text in _texts(given) for quote in "'\"")
+    return any(
+        f"{quote}{opened.task_id}{quote}" in text for text in _texts(given) for quote in "'\""
+    )
 
 
 def _texts(given: Any) -> Iterator[str]:

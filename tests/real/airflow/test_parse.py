@@ -182,9 +182,13 @@ def test_wrong_terms_of_a_run_are_refused_at_parse_time(shapes, name, says):
 
 def test_the_folder_of_an_hour_with_several_runs_warns(shapes):
     assert shapes["finer"]["refused"] == ""
-    assert [text.partition(",")[0] for text in shapes["finer"]["warned"]] == [
-        "flights.by_hour uses hour_prefix"
-    ] * 2
+    warned = [text.partition(": ")[0] for text in shapes["finer"]["warned"]]
+    assert warned == [
+        f"flights.{name} uses hour_prefix, and DAG 'finer_{number}' has several runs in an hour, "
+        "which share that folder"
+        for number in range(6)
+        for name in ("by_hour", "by_helper")
+    ]
     assert all("use partition_prefix" in text for text in shapes["finer"]["warned"])
 
 

@@ -5,7 +5,15 @@ import json
 import warnings
 from datetime import timedelta
 
-from airflow.sdk import DAG, Asset, AssetAlias, task
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetAlias,
+    AssetOrTimeSchedule,
+    CronTriggerTimetable,
+    MultipleCronTriggerTimetable,
+    task,
+)
 
 from graveler_airflow import graveler_asset, graveler_partitions, graveler_run, hourly
 
@@ -82,6 +90,10 @@ def terms():
     )
 
 
+def folder_of(step):
+    return next(step.hour_prefix(root) for root in "a")
+
+
 def finer():
     @task.graveler
     def by_hour(step):
@@ -91,11 +103,21 @@ def finer():
     def by_partition(step):
         step.put(step.partition_prefix("a"), b"")
 
-    for number, schedule in enumerate(
-        ["*/15 * * * *", timedelta(minutes=30), "30 5 * * *", "@hourly"]
-    ):
+    @task.graveler
+    def by_helper(step):
+        step.put(folder_of(step), b"")
+
+    def several(*crons):
+        return MultipleCronTriggerTimetable(*crons, timezone="UTC")
+
+    finer = ["*/15 * * * *", timedelta(minutes=30), several("0 * * * *", "30 * * * *")]
+    finer += [several("0 5 * * *", "30 5 * * *"), several("0 5 * * *", "30 4-6 * * *")]
+    finer += [AssetOrTimeSchedule(timetable=CronTriggerTimetable("*/15 * * * *", "UTC"), assets=[])]
+    coarser = ["30 5 * * *", "@hourly", several("0 5 * * *", "30 17 * * *"), several("0 * * * *")]
+    for number, schedule in enumerate(finer + coarser):
         with DAG(f"finer_{number}", schedule=schedule), graveler_run("flights") as run:
             by_hour(run)
+            by_helper.partial(step=run).expand_kwargs([{}])
             by_partition(run)
 
 
