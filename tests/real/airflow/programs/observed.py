@@ -7,6 +7,11 @@ import tempfile
 from unittest.mock import patch
 
 import graveler
+from graveler.ingest import Ingestion
+from graveler.lake import Branch, Repository
+from graveler.lake.places import Tags
+from graveler.runs.run import Run
+from graveler.runs.runs import Runs
 from graveler_airflow import GravelerHook
 
 folder = tempfile.mkdtemp()
@@ -27,15 +32,36 @@ class Collector:
         self.wrote.append([f"{asset_kwargs['ref']}/{asset_kwargs['prefix']}", asset_extra])
 
 
-def observe(name, act):
-    """Print what a call has read, and the branches on which it has committed."""
+def heads(repo):
+    """Return the head of each branch that belongs to no run."""
+    return {branch.name: branch.commit_id for branch in repo.branches(hidden=True)}
+
+
+def since(repo, head, before):
+    """Return the commits that a branch has got; none if it was made, or moved back."""
+    line = list(repo.log(head, first_parent=True))
+    ids = [commit.id for commit in line]
+    return line[: ids.index(before)] if before in ids else []
+
+
+def observe(call, act):
+    """Keep what a call has read, where it has committed by the lineage, and where by the branches."""
     collector = Collector()
     getter = "graveler_airflow.lineage.hooks.get_hook_lineage_collector"
     with patch(getter, return_value=collector), GravelerHook().repository() as repo:
+        before = heads(repo)
         act(repo)
-        heads = {branch: repo.commit(branch).id for branch in ("main", "dev", "ingest")}
-    wrote = [place for place, extra in collector.wrote if extra["commit"] in heads.values()]
-    results[name] = [sorted(collector.read), sorted(wrote)]
+        landed = {
+            (f"{branch}/{change.path.rpartition('/')[0]}", commit.id)
+            for branch, head in heads(repo).items()
+            for commit in since(repo, head, before.get(branch))
+            for change in repo.diff(commit.parents[0], commit)
+        }
+    wrote = {(place, extra["commit"]) for place, extra in collector.wrote if extra}
+    results[call] = [
+        sorted(collector.read),
+        *(sorted(place for place, _ in places) for places in (wrote, landed)),
+    ]
 
 
 def commit_changes(repo):
@@ -44,6 +70,13 @@ def commit_changes(repo):
 
 
 def publish(repo):
+    run = repo.runs.open("l")
+    run.put("l/x", run.get("a/x"))
+    run.commit("l")
+    run.publish()
+
+
+def block(repo):
     with repo.run("k") as run:
         run.put("k/x", run.get("a/x"))
 
@@ -53,8 +86,16 @@ def tick(repo):
     repo.ingestion("ingest").tick("2013-01-01T05:00")
 
 
-def cherry(repo):
-    repo.cherry_pick("dev", "main")
+def refused_tick(repo):
+    repo.branch("ingest").put("j/x", b"j")
+    ingestion = repo.ingestion("ingest", gates=[lambda _: "no"], on_refusal="quarantine")
+    ingestion.tick("2013-01-01T06:00")
+
+
+def release(repo):
+    ingestion = repo.ingestion("ingest")
+    (aside,) = ingestion.quarantined()
+    ingestion.release(aside.name, gates=[])
 
 
 with graveler.open(folder, create=True) as lake:
@@ -65,22 +106,43 @@ with graveler.open(folder, create=True) as lake:
     for name in ("dev", "ingest"):
         made.create_branch(name)
 
-observe("get", lambda repo: repo.ref("main").get("a/x"))
-observe("get_many", lambda repo: list(repo.ref("main").get_many(["a/x"])))
-observe("stat_many", lambda repo: list(repo.ref("main").stat_many(["a/x"])))
-observe("has_below", lambda repo: repo.branch("main").has_below("a/"))
-observe("view", lambda repo: repo.view("main").exists("a/x"))
-observe(
-    "an entry", lambda repo: [repo.ref("main").get(c.after) for c in repo.diff("main~1", "main")]
-)
-observe("copy", lambda repo: repo.branch("dev").copy("main", "a/", "c/"))
-observe("commit", lambda repo: repo.branch("dev").commit("c"))
-observe("commit_changes", commit_changes)
-observe("cherry_pick", cherry)
-observe("revert", lambda repo: repo.revert("main", "main"))
-observe("merge", lambda repo: repo.merge("dev", "main"))
-observe("publish", publish)
-observe("rollback", lambda repo: repo.runs.rollback("k"))
-observe("tick", tick)
-observe("undo", lambda repo: repo.undo("dev"))
-print(json.dumps(results))
+READS = {
+    "View.get": lambda repo: repo.ref("main").get("a/x"),
+    "View.get_many": lambda repo: list(repo.ref("main").get_many(["a/x"])),
+    "View.stat_many": lambda repo: list(repo.ref("main").stat_many(["a/x"])),
+    "View.has_below": lambda repo: repo.branch("main").has_below("a/"),
+    "Repository.view": lambda repo: repo.view("main").exists("a/x"),
+    "View.get of an entry": lambda repo: [
+        repo.ref("main").get(change.after) for change in repo.diff("main~1", "main")
+    ],
+    "Branch.copy": lambda repo: repo.branch("dev").copy("main", "a/", "c/"),
+}
+COMMITS = {
+    "Branch.commit": lambda repo: repo.branch("dev").commit("c"),
+    "Branch.commit_changes": commit_changes,
+    "Repository.cherry_pick": lambda repo: repo.cherry_pick("dev", "main"),
+    "Repository.revert": lambda repo: repo.revert("main", "main"),
+    "Repository.merge": lambda repo: repo.merge("dev", "main"),
+    "Repository.run": block,
+    "Run.publish": publish,
+    "Runs.rollback": lambda repo: repo.runs.rollback("k"),
+    "Ingestion.tick": tick,
+    "Ingestion.tick that is refused": refused_tick,
+    "Ingestion.release": release,
+}
+OTHERS = {
+    "Branch.move": lambda repo: repo.branch("main").move("a/", "z/"),
+    "Branch.reset": lambda repo: repo.branch("main").reset(),
+    "Repository.undo": lambda repo: repo.undo("dev"),
+    "Repository.pack": lambda repo: repo.pack(everything=True),
+}
+for call, act in (READS | COMMITS | OTHERS).items():
+    observe(call, act)
+kinds = (Repository, Branch, Runs, Run, Ingestion, Tags)
+public = {
+    f"{kind.__name__}.{name}"
+    for kind in kinds
+    for name in dir(kind)
+    if not name.startswith("_") and not (kind is Run and hasattr(Branch, name))
+}
+print(json.dumps({"calls": results, "public": sorted(public)}))
