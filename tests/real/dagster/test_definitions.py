@@ -5,6 +5,8 @@ import pytest
 
 from dagster_graveler import GravelerIOManager, graveler_definitions
 from dagster_graveler.definitions import surround
+from dagster_graveler.gates import as_checks, check_specs
+from graveler import checks
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, gate
 
@@ -44,6 +46,19 @@ def execute(resource):
 
 def paths(repo):
     return [entry.path for entry in repo.ref("main").entries()]
+
+
+def test_the_check_of_a_gate_is_described_by_its_function():
+    @gate
+    def small(candidate):
+        """Every file is small."""
+
+    given = [small, nothing_forbidden, checks.row_count("fine/", name="rows")]
+    specs = {
+        spec.name: spec.description
+        for spec in check_specs(as_checks(given), "fine", None, blocking=False)
+    }
+    assert specs == {"small": "Every file is small.", "nothing_forbidden": None, "rows": None}
 
 
 def test_an_asset_may_need_its_own_earlier_partition(repo, execute):
