@@ -48,6 +48,17 @@ def test_the_blocks_of(page, tmp_path):
 
 @pytest.mark.parametrize(
     "block",
+    [block for page in PAGES for block in page.blocks if block.file and not block.hidden],
+    ids=lambda block: block.place,
+)
+def test_a_file_to_save_is_named_above_its_block(block):
+    lines = (ROOT / block.page).read_text("utf-8").splitlines()[: block.line - 2]
+    visible = re.sub(r"<!--.*?-->", "", "\n".join(lines), flags=re.DOTALL)
+    assert f"`{block.file}`" in visible.rstrip().rpartition("\n\n")[2]
+
+
+@pytest.mark.parametrize(
+    "block",
     [block for page in PAGES for block in page.of("shown")],
     ids=lambda block: block.place,
 )

@@ -9,7 +9,7 @@ from dagster_graveler import GravelerResource, graveler_definitions
 from graveler.config import environment
 
 PROJECT = Path(__file__).parent
-hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
+hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00", end_date="2013-01-02-00:00")
 each = dg.BackfillPolicy.multi_run(1)  # the same for all: dbt_assets has another by default
 landing = environment("FLIGHTS_LANDING", "landing")
 
