@@ -7,7 +7,7 @@ from dagster_graveler import GravelerResource, graveler_definitions
 from graveler.config import environment
 from graveler.demo import GATES, pipeline
 
-hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
+hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00", end_date="2014-01-01-00:00")
 lake = GravelerResource(lake=environment("GRAVELER_LAKE", "demo-lake/lake"), repository="flights")
 landing = Path(environment("FLIGHTS_LANDING", "demo-lake/landing"))
 

@@ -5,7 +5,7 @@ import pandas as pd
 from dagster_graveler import GravelerIOManager, GravelerResource, graveler_definitions
 from graveler.config import environment
 
-hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
+hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00", end_date="2014-01-01-00:00")
 lake = GravelerResource(lake=environment("GRAVELER_LAKE", "demo-lake/lake"), repository="flights")
 frames = GravelerIOManager(graveler=lake, prefix="weather/")
 

@@ -189,6 +189,13 @@ def test_two_first_tasks_agree_on_the_id_of_their_deployment(results):
     assert results["set"] == 1
 
 
+def test_a_copied_database_has_the_id_of_the_original_or_its_own(results):
+    (first, _) = results["the ids of two first"]
+    assert results["the id of a copy"] == first
+    assert results["the id of a copy with a setting"] == "staging"
+    assert results["the id of a copy without the Variable"] not in (first, "staging", "")
+
+
 @pytest.mark.parametrize(
     "how", ["published", "abandoned", "given up", "rolled back, given up", "skipped"]
 )

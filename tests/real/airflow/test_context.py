@@ -6,7 +6,14 @@ import pytest
 
 from graveler.errors import InvalidInputError
 from graveler_airflow.dag import context as pages
-from graveler_airflow.dag.context import run_hour, run_key, run_metadata, step_name, task_metadata
+from graveler_airflow.dag.context import (
+    run_folder,
+    run_hour,
+    run_key,
+    run_metadata,
+    step_name,
+    task_metadata,
+)
 
 RUN = SimpleNamespace(
     dag_id="hourly",
@@ -54,6 +61,19 @@ def test_a_partition_without_a_date_is_read_as_one():
     known = {"partition_date": None, "logical_date": datetime(2013, 1, 9, tzinfo=UTC)}
     assert run_hour(context(partition_key="2013-01-01T05:00", **known)) == FIVE
     assert run_hour(context(partition_key="2013-01-01T06:30+01:00", **known)) == FIVE
+
+
+@pytest.mark.parametrize(
+    ("known", "folder"),
+    [
+        ({"logical_date": FIVE + timedelta(minutes=15, seconds=7)}, "2013/01/01/05:15"),
+        ({"partition_key": "2013-01-01T06:45+01:00"}, "2013/01/01/05:45"),
+        ({"partition_key": "north", "logical_date": FIVE}, "north"),
+        ({}, "2013/01/01/04:59"),
+    ],
+)
+def test_the_folder_of_a_run_has_its_minute_or_partition(known, folder):
+    assert run_folder(context(**known)) == folder
 
 
 def test_a_partition_that_is_no_time_has_no_hour():

@@ -1,5 +1,6 @@
 """The guide names all operators, its DAGs run, and the reference matches the code."""
 
+import ast
 import json
 import re
 import shutil
@@ -96,6 +97,30 @@ def _no_empty_file(candidate):
 def test_the_reference_is_made_of_the_docstrings(home):
     printed = home.run(sys.executable, "-P", PROGRAMS / "reference.py")
     assert printed == REFERENCE.read_text("utf-8"), f"make reference writes {REFERENCE}"
+
+
+@pytest.mark.parametrize(
+    "file", sorted([*(ROOT / "dags").glob("*.py"), *(ROOT / "docs/examples").rglob("*.py")])
+)
+def test_an_example_with_hours_of_the_past_has_an_end(file):
+    calls = [
+        node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)
+    ]
+    for call in calls:
+        name = ast.unparse(call.func).rpartition(".")[2]
+        given = {argument.arg for argument in call.keywords}
+        if name.endswith("PartitionsDefinition") or given >= {"schedule", "start_date"}:
+            assert given & {"end_date", "end"}, ast.unparse(call)
+
+
+def test_the_guide_makes_the_repositories_that_its_pages_use():
+    guide = (ROOT / "docs/guides/airflow.md").read_text("utf-8")
+    made = set(re.findall(r"^airflow graveler create (\w+)", guide, re.MULTILINE))
+    pages = [*(ROOT / "docs/guides").glob("airflow*.md"), *(ROOT / "dags").glob("*_airflow.py")]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+    used = set(re.findall(r'(?:graveler_run\(|repo=|graveler_asset\()"(\w+)"', text))
+    assert used
+    assert used <= made
 
 
 @pytest.mark.parametrize("name", OPERATORS)

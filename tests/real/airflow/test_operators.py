@@ -194,6 +194,7 @@ def test_a_task_without_a_run_is_refused(results):
     kind, message = results["without a run"]
     assert kind == "AirflowFailException"
     assert message.startswith("waits was called without a run")
+    assert message.endswith("use `airflow dags test`")
 
 
 def test_two_tasks_of_a_dag_that_open_one_run_are_refused(results):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import fields
 from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import graveler
+from graveler.config import LakeConfig
 from graveler_airflow.get_provider_info import get_provider_info
 from tests.real.airflow.conftest import REPOSITORIES
 from tests.real.airflow.home import PROGRAMS, ROOT
@@ -27,6 +29,16 @@ def test_the_provider_is_described_by_the_schemas_of_airflow(schema):
     assert airflow.origin is not None
     fields = json.loads(Path(airflow.origin).with_name(f"{schema}.schema.json").read_text())
     jsonschema.validate(get_provider_info(), fields)
+
+
+def test_form_and_guide_say_the_default_size_of_the_cache():
+    defaults = {field.name: field.default for field in fields(LakeConfig)}
+    size = "8 GiB"
+    assert defaults["cache_max_bytes"] == 8 * 2**30
+    (kind,) = get_provider_info()["connection-types"]
+    assert kind["conn-fields"]["cache_max_bytes"]["description"] == f"{size}, if empty"
+    guide = (ROOT / "docs/guides/airflow.md").read_text("utf-8")
+    assert f"`~/.cache/graveler/ranges` and {size} |" in guide
 
 
 def test_the_description_names_this_version_and_pages_that_exist():

@@ -85,6 +85,14 @@ def test_a_published_run_shows_commit_gates_steps_and_changes(answers):
     assert "1.5 kB" in page
 
 
+def test_a_publish_that_changed_nothing_shows_no_commit(answers):
+    page = text(answers, "idle")
+    assert 'class="state PUBLISHED"' in page
+    assert "<span>Files changed</span><b>\N{EN DASH}</b>" in page
+    assert "<span>Published as</span><b>nothing changed</b>" in page
+    assert "input/" not in page  # the changes of the publish before
+
+
 def test_a_parked_run_shows_which_gate_refused_it_and_why(answers):
     page = text(answers, "bad")
     assert 'class="state PARKED"' in page

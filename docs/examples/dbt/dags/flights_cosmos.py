@@ -9,8 +9,9 @@ from cosmos.constants import InvocationMode, LoadMode, TestBehavior
 from graveler_airflow import graveler_run, hourly, step_env
 
 PROJECT = Path(__file__).parents[1]
+FIRST, END = datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC)
 
-with DAG("flights_cosmos", schedule=hourly(), start_date=datetime(2013, 1, 1, tzinfo=UTC)):
+with DAG("flights_cosmos", schedule=hourly(), start_date=FIRST, end_date=END):
 
     @task.graveler
     def load(step, landing):

@@ -8,8 +8,9 @@ from graveler import checks
 from graveler_airflow import graveler_run, hourly
 
 PROJECT = Path(__file__).parents[1]
+FIRST, END = datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC)
 
-with DAG("flights_dbt", schedule=hourly(), start_date=datetime(2013, 1, 1, tzinfo=UTC)):
+with DAG("flights_dbt", schedule=hourly(), start_date=FIRST, end_date=END):
 
     @task.graveler
     def load(step, landing):

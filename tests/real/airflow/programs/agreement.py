@@ -319,6 +319,14 @@ with graveler.open(folder, create=True) as lake:
     ):
         results["the ids of two first"] = list(pool.map(first, range(2)))
     results["set"] = len(sets)
+    copy = Variables(variables)  # of the database
+    with patch("graveler_airflow.operators.runs.Variable", copy):
+        results["the id of a copy"] = deployment(d.repo)
+        os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = "staging"
+        results["the id of a copy with a setting"] = deployment(d.repo)
+        os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = ""
+        del copy["graveler_deployment"]
+        results["the id of a copy without the Variable"] = deployment(d.repo)
     os.environ["AIRFLOW__GRAVELER__DEPLOYMENT"] = "programs"
 
     numbers = count()

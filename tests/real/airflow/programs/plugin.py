@@ -69,6 +69,7 @@ def dag_runs(lake: Path) -> None:
             ("hourly", "good", "2013-01-01T05:00"),
             ("hourly", "bad", None),
             ("hourly", "earlier", "2013-01-01T05:00"),
+            ("hourly", "idle", None),
             ("plain", "good", None),
         ):
             made = DagRun(
@@ -132,6 +133,8 @@ def main(folder: Path) -> dict[str, Any]:
         ).park("one task was cleared")
         shown = flights.runs.get("hourly bad later.weather").commit
         run(flights, "hourly bad each.flights[1]", "bad", path="input/d")
+        idle = {"airflow.dag_id": "hourly", "airflow.run_id": "idle"}
+        flights.runs.open("hourly idle", metadata=idle).publish()
         parked = flights.runs.get("hourly bad")
         by_hand = flights.create_branch("dev").commit("by hand", allow_empty=True).id
         parent = flights.commit(commit).parents[0]
@@ -156,6 +159,7 @@ def main(folder: Path) -> dict[str, Any]:
             ("good", "runs", "viewer", good),
             ("good data", "runs.json", "viewer", good),
             ("bad", "runs", "viewer", {**good, "run_id": "bad"}),
+            ("idle", "runs", "viewer", {**good, "run_id": "idle"}),
             ("earlier", "runs", "viewer", {**good, "run_id": "earlier"}),
             ("plain", "runs", "viewer", {"dag_id": "plain", "run_id": "good"}),
             ("unknown", "runs", "viewer", {**good, "run_id": "never"}),
