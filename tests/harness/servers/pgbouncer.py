@@ -51,12 +51,6 @@ def killed_pooler(
         _wait_for(base, process)
         return process
 
-    def restart() -> None:
-        nonlocal process
-        process.kill()
-        process.wait(timeout=60)
-        process = start()
-
     try:
         base.chmod(0o777)  # for the server's user, which only root can become
         settings = base / "pgbouncer.ini"
@@ -66,6 +60,13 @@ def killed_pooler(
             f"pool_mode = {mode}\ndefault_pool_size = {size}\nmax_client_conn = 500\n"
         )
         process = start()
+
+        def restart() -> None:
+            nonlocal process
+            process.kill()
+            process.wait(timeout=60)
+            process = start()
+
         try:
             yield f"postgresql://postgres@/postgres?host={quote(str(base))}&port={PORT}", restart
         finally:
