@@ -147,11 +147,13 @@ class Taking:
             if not same_content(ours, get(ranges, tree, key))
         }
         self._keep(lost, change, tree, (change,))
-        equal = self._asserted(change)
-        values = [(key, get(ranges, change.metarange, key)) for key in equal]
+        asserted = self._asserted(change)
+        values = [(key, get(ranges, change.metarange, key)) for key in asserted]
         writes = [staged(RawChange(key, None, value)) for key, value in values]
         tree = apply(ranges, tree, writes, stores.splitting).metarange
         spec = CommitSpec(change.message, {**change.metadata, TARGET: target.id}, change.committer)
+        # what the change wrote may equal the new head, and is an assertion there
+        equal = sorted({*asserted, *(self._written(change) - lost.keys())})
         claims = claims_after(stores, (self.branch.name, "", spec), head, tree, equal)
         return make_commit(stores, tree=tree, parents=(head,), spec=spec, claims=claims)
 

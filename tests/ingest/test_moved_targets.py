@@ -280,6 +280,22 @@ def test_an_equal_write_conflicts_with_a_later_change(repo, settled):
     assert tree(repo.ref("main")) == {"bad": "1"}
 
 
+def test_an_equal_write_on_a_branch_made_again_is_somewhere(repo):
+    """No run claimed the path when it was written. Afterwards the target has it from a run again."""
+    publish(repo, "first", path="0")
+    repo.runs.rollback("first")
+    ingestion = repo.ingestion(gates=[nothing_bad])
+    write(ingestion.branch, path="0", bad="bad")
+    assert ingestion.tick(FIVE).state is HourState.HELD
+    repo.undo("main")
+    ingestion.tick(SIX)
+    with repo.run("second") as run:
+        run.delete("path")
+    write(ingestion.branch, bad="1")
+    assert ingestion.tick(FIVE).set_aside == ("path",)
+    assert repo.ref(SHELF).get("path") == b"0"
+
+
 def test_a_shelf_follows_its_target_back(repo):
     """What the shelf deletes is gone on the target, so a later write is no part of the shelf."""
     commit(repo, other="0")
