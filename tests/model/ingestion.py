@@ -132,8 +132,7 @@ class Ingesting(Lake):
             self._take()
         self._commit_hour(hour)
         self._publish(hold=on_refusal == "hold")
-        record = self.hours[hour]
-        return None if self._inside(record) else self._published(record)
+        return None if self._inside(self.hours[hour]) else self._published(self.hours[hour])
 
     def _is_lost(self) -> bool:
         return any(one.takes and one.takes not in self.target.ancestors for one in self._line())
@@ -175,8 +174,7 @@ class Ingesting(Lake):
         asserted = {
             path: text for one, path, text in rows if self._below(one).texts.get(path) == text
         }
-        files: dict[str, Value | None] = {}
-        lost = {}
+        files, lost = dict[str, Value | None](), dict[str, str | None]()
         for path in {*base.files, *head.version.files}:
             was, ours, theirs = (side.get(path) for side in sides)
             kept = ours == was and path not in unsure and asserted.get(path) != ours

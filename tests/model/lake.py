@@ -197,10 +197,9 @@ class Lake:
             raise Fails("ExpiredError")
 
     def _named(self, *commits: Commit) -> None:
-        if not self.expired.isdisjoint(commits):
-            raise Fails("ExpiredError")
-        if not self.doubtful.isdisjoint(commits):
-            raise Fails(SKIP)
+        for gone, error in ((self.expired, "ExpiredError"), (self.doubtful, SKIP)):
+            if not gone.isdisjoint(commits):
+                raise Fails(error)
 
     def apply(self, label: int, name: str, arguments: Mapping[str, object]) -> str:
         """Apply an operation; return "" or the error that the product must raise, or "skip"."""
@@ -314,11 +313,10 @@ class Lake:
             raise Fails(SKIP)
         self._named(change, change.parents[0])
         head = self.branch(name).head.version
-        if revert:
-            version = merged(change.version, change.below, head, how="revert")
-            return self._land(name, version, reverts=change)
-        version = merged(change.below, change.version, head, how="pick")
-        return self._land(name, version, hour=change.hour)
+        sides = (change.version, change.below) if revert else (change.below, change.version)
+        version = merged(*sides, head, how="revert" if revert else "pick")
+        metadata: Any = {"reverts": change} if revert else {"hour": change.hour}
+        return self._land(name, version, **metadata)
 
     def gc(self) -> None:
         live = [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]

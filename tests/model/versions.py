@@ -35,8 +35,16 @@ def content(value: Value | None) -> str | None:
     return value and value.content
 
 
+class _Text(str):
+    """A content that knows the write that made it: a copy of the file has the same bytes."""
+
+    number = 0
+
+
 def _new(text: str | None) -> Value | None:
-    return None if text is None else Value(text, next(_numbers))
+    made = _Text(text or "")
+    made.number = getattr(text, "number", 0) or next(_numbers)
+    return None if text is None else Value(made, made.number)
 
 
 class Place(NamedTuple):
