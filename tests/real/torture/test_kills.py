@@ -7,7 +7,7 @@ from tests.real.torture.databases import rack, settled
 from tests.real.torture.lakes import Place
 from tests.real.torture.loop import Tally, Torture
 
-CYCLES = 100
+CYCLES = 50
 
 
 def assert_nothing_lost(tally):
@@ -20,14 +20,14 @@ def assert_nothing_lost(tally):
 @pytest.mark.slow
 @pytest.mark.crash
 @pytest.mark.parametrize("driver", ["sqlite", "rocksdb"])
-def test_a_hundred_kills_lose_nothing_that_was_acknowledged(driver, tmp_path):
+def test_fifty_kills_lose_nothing_that_was_acknowledged(driver, tmp_path):
     with rack(driver, tmp_path) as on:
         assert_nothing_lost(Torture(on.place, "the suite").run(CYCLES))
 
 
 @pytest.mark.slow
 @pytest.mark.crash
-def test_a_hundred_kills_beside_postgresql_lose_nothing(postgres_url, tmp_path):
+def test_fifty_kills_beside_postgresql_lose_nothing(postgres_url, tmp_path):
     place = Place(str(tmp_path), postgres_url)
     victims = Torture(place, "the suite", settle=lambda: settled(postgres_url))
     assert_nothing_lost(victims.run(CYCLES))
