@@ -38,12 +38,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "self.value = self.value if self.over(writer) else claim.before",
     ),
     one_edit(
-        "a claim that returns lies on those that came later",
-        "committed.claims:Claims.put",
-        "above = writers[writers.index(over) :] if over else []",
-        "above = []",
-    ),
-    one_edit(
         "a merge does not bring claims",
         "publishing.landing:merged_claims",
         "for source in others:",
