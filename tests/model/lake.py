@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from tests.harness.merge_model import UNSURE, MergeModel
-from tests.model.versions import CONFLICT, Fails, Value, Version, Writes, merged
+from tests.model.versions import CONFLICT, Fails, Value, Version, Writes, merged, value_of
 
 TTL = 14 * 24
 """Hours that a run stays parked. An attempt that is silent for an hour is parked."""
@@ -228,10 +228,9 @@ class Lake:
 
     def _land(self, name: str, version: Version, **metadata: Any) -> Commit:
         """Commit a version on a branch, if it changes anything."""
-        head = self.branch(name).head
-        if version.same(head.version):
+        if version.same(self.branch(name).head.version):
             raise Fails("NoChangesError")
-        return self.move(name, self.make(version, head, **metadata))
+        return self.move(name, self.make(version, self.branch(name).head, **metadata))
 
     def copy(self, branch: str, source: str, old: str, new: str) -> None:
         files = self.branch(source).head.version.texts
@@ -330,7 +329,8 @@ class Lake:
         kept = (kept | bases | {run.base for run in live} | self.needed()) - self.expired
         versions = [Version(), *(commit.version for commit in kept)]
         files, claims = [one.files for one in versions], [one.claims for one in versions]
-        named = {value for each in files for value in each.values()}
+        staged = (text for one in self.branches.values() for text in one.staged.values())
+        named = {value for each in files for value in each.values()} | {*map(value_of, staged)}
         for commit in self.commits:
             if commit.version.files not in files or commit.version.claims not in claims:
                 self.expired.add(commit)

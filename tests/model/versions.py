@@ -41,7 +41,8 @@ class _Text(str):
     number = 0
 
 
-def _new(text: str | None) -> Value | None:
+def value_of(text: str | None) -> Value | None:
+    """Return the value of a write; that of a copy has the number of the copied one."""
     made = _Text(text or "")
     made.number = getattr(text, "number", 0) or next(_numbers)
     return None if text is None else Value(made, made.number)
@@ -167,7 +168,7 @@ class Version:
     def written(self, writes: Writes) -> "Version":
         """Write as one who claims nothing. An equal content leaves the value."""
         changed = {path: text for path, text in writes.items() if self.texts.get(path) != text}
-        return self.put({path: _new(text) for path, text in changed.items()})
+        return self.put({path: value_of(text) for path, text in changed.items()})
 
     def write(self, writer: Writer, writes: Writes, known: Mapping[str, Value]) -> "Version":
         """Let a writer write, and claim what it wrote; a known value is the same file again."""
@@ -178,7 +179,7 @@ class Version:
                 continue
             place = place.withdraw([writer])
             there = place.value, known.get(path)
-            value = next((one for one in there if content(one) == text), _new(text))
+            value = next((one for one in there if content(one) == text), value_of(text))
             if place.value or value:
                 place = place.insert(len(place.claims), writer, value, value)
             places[path] = place
