@@ -358,16 +358,23 @@ FOLLOWING = {
 }
 
 
-@pytest.mark.parametrize("condition", FOLLOWING)
-def test_each_condition_on_dependencies_is_warned_about(resource, condition):
+def followed(condition):
+    """Return an asset, and one with a condition that depends on it."""
+
     @dg.asset
     def raw() -> bytes:
         return b"1"
 
-    @dg.asset(automation_condition=FOLLOWING[condition], deps=[raw])
+    @dg.asset(automation_condition=condition, deps=[raw])
     def report() -> bytes:
         return b"2"
 
+    return raw, report
+
+
+@pytest.mark.parametrize("condition", FOLLOWING)
+def test_each_condition_on_dependencies_is_warned_about(resource, condition):
+    raw, report = followed(FOLLOWING[condition])
     graveler_definitions([raw], resource, name="raw")
     with pytest.warns(UserWarning, match="asset report follows the materializations of .*'raw'"):
         graveler_definitions([report], resource, name="report")
@@ -377,14 +384,7 @@ def test_each_condition_on_dependencies_is_warned_about(resource, condition):
     "condition", [graveler_eager(), dg.AutomationCondition.cron_tick_passed("0 * * * *")]
 )
 def test_a_condition_that_follows_publishes_is_not_warned_about(resource, condition):
-    @dg.asset
-    def raw() -> bytes:
-        return b"1"
-
-    @dg.asset(automation_condition=condition, deps=[raw])
-    def report() -> bytes:
-        return b"2"
-
+    raw, report = followed(condition)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -394,14 +394,7 @@ def test_a_condition_that_follows_publishes_is_not_warned_about(resource, condit
 
 @pytest.mark.parametrize("first", ["the follower", "the followed"])
 def test_a_condition_across_pipelines_is_warned_about(resource, first):
-    @dg.asset
-    def raw() -> bytes:
-        return b"1"
-
-    @dg.asset(automation_condition=EAGER, deps=[raw])
-    def report() -> bytes:
-        return b"2"
-
+    raw, report = followed(EAGER)
     pipelines = [("raw", raw), ("report", report)]
     if first == "the follower":
         pipelines.reverse()
