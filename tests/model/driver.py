@@ -1,4 +1,4 @@
-"""Runs histories, compares each operation with the model, and shrinks what fails."""
+"""Runs histories, and compares each operation with the model."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +9,6 @@ from typing import Any, Protocol
 from tests.model.adapter import Product, wrong
 from tests.model.drawing import Operation, drawn
 from tests.model.ingestion import Ingesting
-
-_KIND = 12
-"""Characters of a violation that tell its kind."""
 
 
 class Subject(Protocol):
@@ -156,48 +153,3 @@ def check_seed(
     """Carry out the history of a seed."""
     operations = drawn(seed)
     return check(operations, every_gc=every_gc, subject=subject), operations
-
-
-def shrunk(
-    operations: Sequence[Operation], fails: Callable[[Sequence[Operation]], Checked]
-) -> tuple[list[Operation], str]:
-    """Return a smaller history that fails, too, and how."""
-    kept = list(operations)
-    violation = fails(kept).violation
-    kind = violation[:_KIND]
-
-    def tried(some: Sequence[Operation]) -> Checked:
-        checked = fails(some)
-        checked.violation = checked.violation if checked.violation[:_KIND] == kind else ""
-        return checked
-
-    size = max(len(kept) // 2, 1)
-    while True:
-        start, removed = 0, False
-        while start < len(kept):
-            some = kept[:start] + kept[start + size :]
-            smaller = tried(some)
-            if smaller.violation:
-                kept, violation, removed = some[: smaller.at], smaller.violation, True
-            else:
-                start += size
-        if size == 1 and not removed:
-            return _simplified(kept, violation, tried)
-        size = max(size // 2, 1)
-
-
-def _simplified(
-    operations: list[Operation], violation: str, fails: Callable[[Sequence[Operation]], Checked]
-) -> tuple[list[Operation], str]:
-    """Leave out faults and writes that the failure does not need."""
-    at = 0
-    while at < len(operations):
-        for simpler in operations[at].simpler():
-            some = [*operations[:at], simpler, *operations[at + 1 :]]
-            smaller = fails(some)
-            if smaller.violation:
-                operations, violation = some[: smaller.at], smaller.violation
-                break
-        else:
-            at += 1
-    return operations, violation

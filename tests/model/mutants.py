@@ -8,6 +8,7 @@ from multiprocessing import get_context
 
 from tests.model.drawing import drawn
 from tests.model.driver import check
+from tests.model.shrinking import shrunk
 from tests.simulate.mutants.patch import Edit, Mutant, mutated, one_edit
 
 HISTORIES = 1_000
@@ -90,8 +91,11 @@ def hunted(number: int) -> str:
         operations = drawn(seed)
         with mutated(MUTANTS[number]):
             checked = check(operations)
-        if checked.violation and not check(operations[: checked.at]).violation:
-            return f"seed {seed}: {checked.violation[:80]}"
+            if not checked.violation:
+                continue
+            kept, violation = shrunk(operations[: checked.at], check)
+        if not check(kept).violation:
+            return f"seed {seed}, {len(kept)} operations: {violation[:80]}"
     return ""
 
 

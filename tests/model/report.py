@@ -10,8 +10,9 @@ from multiprocessing import get_context
 from time import perf_counter
 
 from tests.model.adapter import Product
-from tests.model.driver import Checked, check, check_seed, shrunk
+from tests.model.driver import Checked, check, check_seed
 from tests.model.processes import Processes
+from tests.model.shrinking import shrunk
 
 _BLOCK = 10
 _LEAST = 0.6

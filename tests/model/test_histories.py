@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.model.driver import check, check_seed, shrunk
+from tests.model.driver import check, check_seed
+from tests.model.shrinking import shrunk
 
 
 @pytest.mark.parametrize("seed", range(50))
