@@ -26,7 +26,7 @@ from graveler.parallel import thread_count
 from graveler.process import Threads
 from graveler.publishing.landing import CommitSpec
 from graveler.reads import schemas
-from graveler.reads.partitions import folder_values, is_hidden, is_in_table
+from graveler.reads.partitions import folder_values, is_hidden, is_in_table, value_folders
 from graveler.reads.stores import Stores
 from graveler.refs import outside
 from graveler.values import decode_entry
@@ -50,6 +50,9 @@ Tables = Mapping[str, Collection[str]]
 """Tables by folder, each with the hashes of what its entries keep."""
 _Version = tuple[Sequence[schemas.Field], Sequence[schemas.Field]]
 """The columns and the partition columns of a file; the type of a partition column may be "" for unknown."""
+
+_Values = tuple[tuple[str, object], ...]
+"""The columns of ``key=value`` folders with their values, outermost first."""
 
 
 class Watch:
@@ -157,14 +160,19 @@ def check_merged(
 def _check_overwritten(
     stores: Stores, tables: Tables, source: Commit, dest: Commit, tree: str
 ) -> None:
-    """Refuse a result in which overwritten folders have files that the source does not have."""
+    """Refuse a result in which overwritten folders have files that the source does not have.
+
+    Other programs spell the values of partitions otherwise, so a folder stands for its values.
+    """
     folders = sorted(folder for folder, hashes in tables.items() if _OVERWRITTEN in hashes)
     conflicts = []
-    for folder in folders:
-        prefix = folder.encode()
+    for prefix, kinds, overwritten in _partitions(stores, source.metarange, folders):
         for key, ours, now in diff(stores.ranges, source.metarange, tree, prefix=prefix):
             name = key.removeprefix(prefix).decode()
-            if is_in_table(name) and not is_hidden(name):
+            if not is_in_table(name) or is_hidden(name):
+                continue
+            values = _values(name, kinds)
+            if any(values[:depth] in overwritten for depth in range(len(values) + 1)):
                 new, other = (value and decode_entry(key, value) for value in (ours, now))
                 conflicts.append(Conflict(key.decode(), None, new or None, other or None))
     if conflicts:
@@ -177,6 +185,33 @@ def _check_overwritten(
             tuple(conflicts[:_KEPT]),
             len(conflicts),
         )
+
+
+def _partitions(
+    stores: Stores, tree: str, folders: Iterable[str]
+) -> Iterator[tuple[bytes, Mapping[str, str], set[_Values]]]:
+    """Yield the tables of overwritten folders, each with its types and the values of the folders."""
+    tables: dict[str, list[str]] = {}
+    for folder in folders:
+        below = "".join(f"{part}/" for part in value_folders(folder))
+        tables.setdefault(folder.removesuffix(below), []).append(below)
+    for table, belows in tables.items():
+        prefix = table.encode()
+        first = f"{table}{belows[0]}".encode()
+        kept = (
+            schemas.kept_of(decode_entry(*row))
+            for row in scan(stores.ranges, tree, first, prefix_end(first))
+        )
+        fields = schemas.fields_of(next((partitions for _, partitions in kept if partitions), ""))
+        kinds = {field["name"]: field["type"] for field in fields}
+        yield prefix, kinds, {_values(below, kinds) for below in belows}
+
+
+def _values(name: str, kinds: Mapping[str, str]) -> _Values:
+    pairs = folder_values(name)
+    return tuple(
+        (column, schemas.value_of(value, kinds.get(column, ""))) for column, value in pairs
+    )
 
 
 def check_picked(

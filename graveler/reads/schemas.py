@@ -135,9 +135,38 @@ def fits(value: str | None, kind: str) -> bool:
             digits, scale = map(int, decimal.groups())
             exact = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=Context(digits))
             return NUMBER.fullmatch(value) is not None and exact == Decimal(value)
-        return bool(_READERS[kind](value))
+        _READERS[kind](value)
     except (KeyError, ValueError, InvalidOperation):
         return False
+    return True
+
+
+def value_of(value: str | None, kind: str) -> object:
+    """Return a value in a path by its type, so that all its spellings are equal.
+
+    Args:
+        value: The value; None for a partition of nulls.
+        kind: The type of the partition column, as Spark's JSON.
+    """
+    if value is None or kind in _TEXT or not fits(value, kind):
+        return value
+    found = _READERS.get(kind, number_of)(value)
+    return found if found == found else "nan"
+
+
+def number_of(value: str) -> Decimal:
+    """Return the number that Spark's cast of a text gives.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if NUMBER.fullmatch(value) is None:
+        raise ValueError(f"{value!r} is not a number")
+    return Decimal(value)
+
+
+def _boolean_of(value: str) -> bool:
+    return ("false", "true").index(value.lower()) == 1
 
 
 def _moment_of(value: str) -> datetime:
@@ -146,14 +175,14 @@ def _moment_of(value: str) -> datetime:
 
 
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "boolean": lambda value: value.lower() in ("true", "false"),
-    "float": NUMBER.fullmatch,
-    "double": NUMBER.fullmatch,
+    "boolean": _boolean_of,
+    "float": number_of,
+    "double": number_of,
     "date": date_of,
     "timestamp": _moment_of,
     "timestamp_ntz": _moment_of,
 }
-"""Functions that return something true for the values of a type, or raise ValueError."""
+"""Functions that return the value of a text by its type, or raise ValueError."""
 
 
 def merge_fields(versions: Iterable[Iterable[Field]], of: str = "") -> tuple[list[Field], Faults]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import InvalidInputError
 from graveler.reads.partitions import Files, folder_values, is_in_table, partition_columns
-from graveler.reads.schemas import NUMBER, date_of, text_partitions
+from graveler.reads.schemas import date_of, number_of, text_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -93,7 +93,7 @@ def _reader_of(kind: "DataType", zone: Zone) -> "Callable[[str], Any] | None":
     from pyspark.sql.types import DateType, NumericType, TimestampType  # noqa: PLC0415 - heavy
 
     if isinstance(kind, NumericType):
-        return _number
+        return number_of
     if isinstance(kind, TimestampType):
         return partial(_time, zone=zone())
     return date_of if isinstance(kind, DateType) else None
@@ -136,12 +136,6 @@ def _equals(read: Callable[[str], Any], value: Any, text: str | None) -> bool:
         return False
 
 
-def _number(text: str) -> Decimal:
-    if NUMBER.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not a number")
-    return Decimal(text)
-
-
 def _time(text: str, zone: tzinfo) -> timedelta:
     """Return the time since 1970, which is exact near the first and last year and a change of clocks."""
     time = datetime.fromisoformat(text)
@@ -152,8 +146,8 @@ _READERS: Final[Mapping[type, Callable[[str], Any]]] = {
     str: str,
     bool: str.lower,
     date: date_of,
-    int: _number,
-    float: _number,
-    Decimal: _number,
+    int: number_of,
+    float: number_of,
+    Decimal: number_of,
 }
 """Functions that parse a text, by the type of the wanted value; a bool is an int."""

@@ -116,3 +116,36 @@ def test_a_strategy_decides_about_overwrites(repo, spark):
     repo.merge(one, into="main")
     repo.merge(two, into="main", strategy="source-wins")
     assert gs.read(repo.ref("main"), "t/", spark=spark).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "spelling"),
+    [
+        ("1", "01"),
+        ("cast(1.5 as double)", "1.50"),
+        ("date'2013-01-02'", "2013-1-2"),
+        ("'a b'", "a%20b"),
+        ("cast('NaN' as double)", "nan"),
+    ],
+)
+def test_an_overwrite_meets_another_spelling(repo, spark, value, spelling):
+    """Another program adds a file to the same partition, in a folder of another name."""
+    run = repo.runs.open("one")
+    gs.write(run, spark.sql(f"select 1 v, {value} k"), "t/", **DYNAMIC)
+    run.commit("rows")
+    main = repo.branch("main")
+    main.put(f"t/k={spelling}/other.csv", b"2")
+    main.put("t/k=7/other.csv", b"2")
+    main.commit("other")
+    with pytest.raises(MergeConflictError, match=f"changed files .'t/k={spelling}/other.csv'.;"):
+        run.publish()
+
+
+def test_texts_of_other_spellings_are_other_partitions(repo, spark):
+    run = repo.runs.open("one")
+    gs.write(run, spark.sql("select 1 v, '1' k"), "t/", **DYNAMIC)
+    run.commit("rows")
+    main = repo.branch("main")
+    main.put("t/k=01/other.csv", b"2")
+    main.commit("other")
+    run.publish()
