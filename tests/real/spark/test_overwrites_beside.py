@@ -12,7 +12,7 @@ STATIC: dict[str, Any] = {
     "partition_overwrite": "static",
     "partition_by": ["k"],
 }
-DYNAMIC = {"mode": "overwrite", "partition_by": ["k"]}
+DYNAMIC: dict[str, Any] = {"mode": "overwrite", "partition_by": ["k"]}
 PAIRS = {
     "static": (STATIC, "select 1 v, 'a' k", "select 2 v, 'b' k"),
     "dynamic, one partition": (
