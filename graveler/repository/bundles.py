@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from graveler.errors import OutcomeUnknownError, ThrottledError
+from graveler.errors import OutcomeUnknownError, StateError
 from graveler.model import BranchRecord
 from graveler.reads.stores import Stores
 from graveler.refs import move
@@ -81,7 +81,7 @@ class Bundle:
         """Make the rows visible on the branch, above all writes that were acknowledged before.
 
         Raises:
-            ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
+            StateError: 62 tokens are sealed on the branch: commit or discard the staged writes.
             OutcomeUnknownError: A reply was lost, and the branch has moved since.
             FencedError: A newer attempt of the run owns the branch.
             ProtectedBranchError: The branch accepts no writes.
@@ -176,7 +176,7 @@ def seal(
         keys: Seal only if one of these keys is staged under the live token. None: any key.
 
     Raises:
-        ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
+        StateError: 62 tokens are sealed on the branch: commit or discard the staged writes.
         FencedError: A newer attempt of the run owns the branch.
     """
     live = ""
@@ -198,9 +198,9 @@ def seal(
 
 def _check_room(record: BranchRecord) -> None:
     if len(record.sealed_tokens) + 2 > _MOST_SEALED:
-        raise ThrottledError(
+        raise StateError(
             f"branch {record.name!r}: {len(record.sealed_tokens)} tokens are sealed: commit or "
-            "discard what is staged"
+            "discard what is staged, and repeat"
         )
 
 

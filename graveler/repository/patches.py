@@ -35,7 +35,7 @@ def commit_changes(
         ProtectedBranchError: The branch accepts no writes or no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses. The branch did not move.
-        ThrottledError: 62 tokens are sealed on the branch: commit or discard the staged writes.
+        StateError: 62 tokens are sealed on the branch: commit or discard the staged writes.
     """
     unfinished.check(stores, name, fence, lambda key: key not in writes)
     if not fence:

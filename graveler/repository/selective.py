@@ -170,7 +170,7 @@ def commit_paths(
         ProtectedBranchError: The branch accepts no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses. All writes stay staged.
-        ThrottledError: 62 tokens are sealed on the branch: commit everything.
+        StateError: 62 tokens are sealed on the branch: commit everything.
     """
     unfinished.check(stores, name, fence, choice.covers)
     staged = stores.staging.noted(name)

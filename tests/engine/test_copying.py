@@ -13,7 +13,7 @@ from graveler.errors import (
     NoChangesError,
     ObjectNotFoundError,
     ProtectedBranchError,
-    ThrottledError,
+    StateError,
 )
 from graveler.repository import bundles, copies
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
@@ -344,7 +344,7 @@ def test_one_copy_more_than_fit_between_commits_says_what_to_do(puts, most):
         lambda: main.copy("main", "a/", "more/"),
         lambda: main.move("copy-0/", "more/"),
     ):
-        with pytest.raises(ThrottledError, match="commit or discard what is staged"):
+        with pytest.raises(StateError, match="commit or discard what is staged"):
             call()
     assert tree(main) == before
     main.commit("all")

@@ -210,6 +210,20 @@ def test_a_rename_with_overwrite_replaces(client, dev):
     assert {path: dev.get(path) for path in paths(dev)} == {"b": b"1", "u/c": b"3"}
 
 
+def test_one_move_more_than_fit_asks_for_a_commit(client, dev):
+    """The client repeated it, because the error said that the store is slow."""
+    dev.put("t/a", b"x")
+    dev.put("t/b", b"x")
+    dev.commit("first")
+    for number in range(62):
+        dev.copy("dev", "t/", f"copy-{number}/")
+    got = client.rename("/t", "/u")
+    assert got.failure == (403, "IOException")
+    assert "commit or discard what is staged" in got.message
+    dev.commit("all")
+    assert client.rename("/t", "/u").json == {"boolean": True}
+
+
 def test_files_are_moved_within_one_branch(client, dev, repo):
     dev.put("a", b"x")
     client.root = ""
