@@ -20,7 +20,7 @@ from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.reads.files import open_entry
 from graveler.repository import Branch, unfinished
-from graveler.repository.branch import check_writable, fence_of
+from graveler.repository.branch import fence_of, writes_of
 from graveler.repository.unfinished import Place
 
 
@@ -45,7 +45,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         with translated(path):
             target = self._target(Address.parse(path))
             branch = target if isinstance(target, Branch) else target.branch
-            check_writable(branch)
+            writes_of(branch).check()
         return branch.repository.uid, branch.name, fence_of(branch)
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:

@@ -613,9 +613,9 @@ def commit_spec(
     return CommitSpec(message, {**pairs, **branch._marks()}, committer)
 
 
-def check_writable(branch: Branch) -> None:
-    """Raise an error, before bytes are stored, if the branch accepts no writes."""
-    branch._writes.check()
+def writes_of(branch: Branch) -> StagedWrites:
+    """Return an object that stages the writes of one operation on the branch."""
+    return branch._writes
 
 
 def fence_of(branch: Branch) -> str:

@@ -71,7 +71,8 @@ class Chunks:
         self._replace = replace
         self._chunk: list[Entry] = []
         self._since: datetime | None = None
-        writes().check()
+        self._first = writes()
+        self._first.check()
 
     def add(self, entry: Entry) -> None:
         """Stage an entry with the next chunk."""
@@ -85,7 +86,7 @@ class Chunks:
         """Stage the chunk."""
         chunk, self._chunk, self._since = self._chunk, [], None
         if chunk:
-            self._writes().stage(chunk, replaces=self._replace)
+            self._writes().stage(chunk, replaces=self._replace, after=self._first)
             self.staged += len(chunk)
             self.bytes += sum(entry.size for entry in chunk)
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Final
 
-from graveler.errors import ThrottledError
+from graveler.errors import RefNotFoundError, ThrottledError
 from graveler.model import Entry, seal_of
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.address import DATA, LONGEST_SUFFIX
@@ -36,7 +36,9 @@ _FRESH: Final = timedelta(seconds=1)
 
 
 class StagedWrites:
-    """The writes that a writer stages on a branch.
+    """The writes that one operation stages on a branch.
+
+    An operation that began on a branch stages nothing on a later one of the same name.
 
     Args:
         stores: The repository.
@@ -53,6 +55,7 @@ class StagedWrites:
         self.name = name
         self.fence = fence
         self._seen: tuple[datetime, Look] | None = None
+        self._born = ""
 
     def check(self, *, borrows: bool = False) -> Look:
         """Raise an error, before bytes are stored, if the branch accepts no writes.
@@ -91,7 +94,7 @@ class StagedWrites:
                 is reused.
         """
         if after is not None:
-            self._seen = after._seen
+            self._seen, self._born = after._seen, after._born
         keys = ((check_path(entry.path), entry) for entry in entries)
         return self._stage_all(
             (key, stage_entry(key, entry, replaces=replaces)) for key, entry in keys
@@ -186,6 +189,12 @@ class StagedWrites:
         with owned(self.name, self.fence):
             look = self._stores.refs.look(self.name, rules=not self.fence, epoch=borrows)
         check_fence(look.record, self.fence)
+        if self._born not in {"", look.record.born}:
+            raise RefNotFoundError(
+                f"branch {self.name!r} was deleted and made again during the write: repeat it, if it "
+                "is also for the new branch"
+            )
+        self._born = look.record.born
         return look
 
     def _check_rules(self, look: Look) -> None:

@@ -265,3 +265,38 @@ def test_a_device_and_a_pipe_are_no_files(repo, tmp_path, place):
         with pytest.raises(InvalidInputError, match=f"{place} is a device or a pipe"):
             put()
     assert list(main.entries()) == []
+
+
+class Remaking(io.BytesIO):
+    """A body that is read while its branch is deleted and made again."""
+
+    def __init__(self, remake):
+        super().__init__(b"x")
+        self._remake = remake
+
+    def read(self, size=-1):
+        self._remake()
+        self._remake = int
+        return super().read(size)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda dev, body: dev.put("b", body),
+        lambda dev, body: dev.put_many([("a", b"x"), ("b", body)], threads=1),
+    ],
+    ids=["put", "put_many"],
+)
+def test_a_write_does_not_land_on_a_later_branch(repo, write):
+    dev = repo.create_branch("dev")
+
+    def remake():
+        repo.delete_branch("dev")
+        repo.create_branch("dev").put("later", b"x")
+
+    with pytest.raises(RefNotFoundError, match="branch 'dev' was deleted and made again"):
+        write(dev, Remaking(remake))
+    assert names(dev) == ["later"]
+    dev.put("b", b"x")
+    assert names(dev) == ["b", "later"]

@@ -1,13 +1,17 @@
 """Many clients at the same time, and a gateway that stops."""
 
+import errno
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from socketserver import TCPServer
 
 import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.server import Server
+from graveler.server.connections import Connections
 from tests.harness.webhdfs import WebHdfs
 
 TOKEN = "grav-of-the-tests"
@@ -122,6 +126,38 @@ def test_a_folder_that_came_meanwhile_is_not_replaced(client, dev, connect):
         body.goes_on.set()
         assert done.result(120).failure == (403, "FileAlreadyExistsException")
     assert [entry.path for entry in dev.entries()] == ["a/b"]
+
+
+@pytest.mark.parametrize("path", ["/a", "/t/_temporary/0/a", "/t/_SUCCESS"])
+def test_an_upload_does_not_land_on_a_later_branch(serve, repo, dev, path):
+    client = serve(commit_on_success=True)
+    body = Slow()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(client.create, path, body)
+        assert body.begun.wait(120)
+        repo.delete_branch("dev")
+        later = repo.create_branch("dev")
+        later.put("t/b", b"x")
+        body.goes_on.set()
+        got = done.result(120)
+    assert got.failure == (404, "FileNotFoundException")
+    assert "branch 'dev' was deleted and made again" in got.message
+    assert [change.path for change in later.uncommitted()] == ["t/b"]
+
+
+def test_a_gateway_without_descriptors_waits_for_one(client, connect, monkeypatch):
+    """It called `accept` without a pause until another connection ended."""
+    real, waits = TCPServer.get_request, []
+
+    def accept(listener):
+        if len(waits) < 4:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(listener)
+
+    monkeypatch.setattr(Connections, "wait", lambda _, seconds: waits.append(seconds))
+    monkeypatch.setattr(TCPServer, "get_request", accept)
+    assert connect().kind("") == "DIRECTORY"
+    assert waits == [0.1] * 4
 
 
 def test_a_gateway_that_stops_lets_requests_end(lake, dev):

@@ -15,7 +15,7 @@ from threading import RLock
 from graveler.model import Entry
 from graveler.objects.store import Body
 from graveler.repository import Branch
-from graveler.repository.branch import check_writable
+from graveler.repository.branch import writes_of
 from graveler.server.webhdfs.errors import (
     ACCESS,
     EXISTS,
@@ -46,7 +46,7 @@ class Memory:
 
 
 class BranchTree(RefTree):
-    """A branch that can be written.
+    """A branch that one request can write.
 
     Args:
         place: Path of its root.
@@ -59,6 +59,7 @@ class BranchTree(RefTree):
         super().__init__(place, branch)
         self.writable = writable
         self._branch = branch
+        self._writes = writes_of(branch)
         self._memory = memory.root
         self._succeeded = memory.succeeded
         self._lock = memory.lock
@@ -68,7 +69,7 @@ class BranchTree(RefTree):
         if not self.writable:
             told = "cannot be written: the server was started with --read-only"
             raise RemoteError(ACCESS, f"{self.place} {told}")
-        check_writable(self._branch)
+        self._writes.check()
 
     def find(self, path: str) -> Node | None:
         """Return the file or folder at a path, or None."""
@@ -125,13 +126,14 @@ class BranchTree(RefTree):
     def create(self, path: str, body: Body, *, overwrite: bool, parents: bool) -> None:
         """Make a file of a whole body; nothing is visible before the body has been read."""
         self.check_create(path, overwrite=overwrite, parents=parents)
-        entry = self._branch.store(path, body)
+        entry = self._writes.upload(path, body, "", {})
         with self._lock:
             self.check_create(path, overwrite=overwrite, parents=parents)
             if is_working(path):
+                self._writes.check()  # the branch may be gone by now
                 self._memory.put(path, entry)
             else:
-                self._branch._link_written([entry])
+                self._writes.stage([entry])
                 self._settle(_parent(path))
 
     def rename(self, path: str, to: str) -> bool:

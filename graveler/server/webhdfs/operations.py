@@ -203,6 +203,7 @@ def _succeed(call: Call, body: Body) -> Answer:
     branch.check_create(call.path, overwrite=True, parents=True)
     while body.read(_DRAINED_BYTES):
         pass
+    branch.check_accepts()
     folder = call.path.rpartition("/")[0]
     if branch.mark_success(folder):
         _commit_success(call, branch, folder)
