@@ -7,7 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from graveler.errors import CorruptionError, PreconditionFailedError, SourceChangedError
+from graveler.errors import (
+    CorruptionError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    SourceChangedError,
+)
 from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import Hash, Verifier, new_hash, verified_stream
@@ -106,6 +111,8 @@ def _read(stores: FilePlaces, entry: Entry, read: Callable[[ObjectStore, str, Ex
     store, key = stores.locate(entry.address)
     try:
         return read(store, key, Expected(entry.size, entry.version))
+    except ObjectNotFoundError as error:
+        raise error.saying(f"the bytes of {entry.path!r} are gone: {error}") from error
     except PreconditionFailedError:
         info = store.head(key)
     version = version_of(info, entry.version)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from threading import BoundedSemaphore
 from typing import BinaryIO, Final
 
+from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.process import Threads
 from graveler.reads import Stores
@@ -34,8 +35,7 @@ class Download:
         length: As given.
 
     Raises:
-        CorruptionError: The size of the file differs from its entry.
-        ObjectNotFoundError: The file does not exist.
+        CorruptionError: The size of the file differs from its entry, or its bytes are gone.
     """
 
     def __init__(self, stores: Stores, entry: Entry, start: int, length: int) -> None:
@@ -45,7 +45,10 @@ class Download:
         self._entry = entry
         whole = start == 0 and length == entry.size
         self._verifier = verifier_of(stores, entry) if whole else None
-        self._file = open_unverified(stores, entry)
+        try:
+            self._file = open_unverified(stores, entry)
+        except ObjectNotFoundError as error:  # a client would read it as "no such path"
+            raise CorruptionError(str(error)) from error
         self._copied = whole or not length or not _is_local(self._file)
 
     def send(self, connection: socket.socket, write: Callable[[bytes], None]) -> None:

@@ -206,6 +206,15 @@ def test_a_file_of_another_size_is_refused(serve, tmp_path, capfd):
     assert "has 99 bytes" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("part", [{}, {"offset": 1}])
+def test_a_file_whose_bytes_are_gone_is_damaged(client, dev, capfd, part):
+    dev.repository.objects.delete(dev.put("t/a", b"hello").address)
+    got = client.open("/t/a", **part)
+    assert got.failure == (403, "IOException")
+    assert "the bytes of 't/a' are gone" in got.message
+    assert "the bytes of 't/a' are gone" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("part", [{"data": "true"}, {"offset": 1}])
 def test_a_file_that_becomes_shorter_ends_the_answer(serve, tmp_path, capfd, part):
     with graveler.open(tmp_path / "lake", create=True) as folder:
