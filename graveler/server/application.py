@@ -76,7 +76,7 @@ def refusal(error: HttpError | GravelerError) -> Answer:
     return Answer.json({"error": str(error)}, status)
 
 
-def report(error: GravelerError) -> None:
+def report(error: Exception) -> None:
     """Write an error to the standard error stream; an address is not written, it has the token."""
     sys.stderr.write(printable(f"graveler server: {error}") + "\n")
 

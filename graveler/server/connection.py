@@ -1,8 +1,10 @@
 """One connection: h11 reads its requests, within bounds of bytes and time, and frames the answers."""
 
+import errno
 import re
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from time import monotonic
 from typing import Final, cast
@@ -38,6 +40,10 @@ _DEFECT: Final = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n|\n[ \t]|(?i:\ncontent-length:[^\r]*,)"
 )
 _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
+_UNREACHABLE: Final = frozenset(
+    {errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+)
+"""What the network says of a client that is gone, and what is no ConnectionError in Python."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
 
@@ -63,7 +69,7 @@ class Connection:
 
     def serve(self) -> None:
         """Answer requests until the client or the server ends the connection."""
-        with self._connections.opened(self._socket), suppress(ConnectionError, TimeoutError):
+        with self._connections.opened(self._socket), _until_gone():
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if hasattr(socket, "TCP_KEEPIDLE"):
@@ -207,12 +213,12 @@ class Connection:
 
     def _more(self) -> bytes:
         """Return what the client sends now."""
-        if self._http.they_are_waiting_for_100_continue:
-            begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
-            self._write(self._http.send(begin) or b"")
         try:
+            if self._http.they_are_waiting_for_100_continue:
+                begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+                self._write(self._http.send(begin) or b"")
             piece = self._receive()
-        except TimeoutError as error:
+        except OSError as error:  # of the network, for which stores would look at themselves
             raise ClientGoneError("the client does not send the rest of the body") from error
         if not piece:
             raise ClientGoneError("the connection ended within the body")
@@ -267,6 +273,18 @@ class Connection:
         self._socket.settimeout(_PROGRESS_SECONDS)
         while rest:
             rest = rest[self._socket.send(rest) :]
+
+
+@contextmanager
+def _until_gone() -> Iterator[None]:
+    """End a block when its client is gone, or a file cannot be read."""
+    try:
+        yield
+    except (ConnectionError, TimeoutError):
+        pass
+    except OSError as error:
+        if error.errno not in _UNREACHABLE:
+            report(error)  # of the disk
 
 
 class _Body:

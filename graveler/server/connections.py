@@ -68,6 +68,11 @@ class Connections:
             with self._changed:
                 self._idle.pop(connection, None)
 
+    def wait(self, seconds: float) -> None:
+        """Wait until a connection ends, or for this time."""
+        with self._changed:
+            self._changed.wait(seconds)
+
     def close(self, seconds: float | None) -> bool:
         """End each connection when its request ends; return whether all have ended in time.
 

@@ -1,5 +1,6 @@
 """The server: a thread for each connection, and the limits on connections."""
 
+import errno
 import socket
 from ipaddress import ip_address
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -20,6 +21,7 @@ _LOCALHOST: Final = "127.0.0.1"
 _GRACE_SECONDS: Final = 8.0
 _CUT_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.1
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Listener(ThreadingTCPServer):
@@ -36,6 +38,15 @@ class Listener(ThreadingTCPServer):
         if ":" in host:
             self.address_family = socket.AF_INET6
         super().__init__((host, port), BaseRequestHandler)
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection. If there is no descriptor for it, wait a moment: it stays in the queue."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                self.connections.wait(_POLL_SECONDS)
+            raise
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Answer the requests of a connection."""

@@ -1,9 +1,13 @@
 """Wrong requests: each ends with or without an answer, and the next client is served."""
 
+import errno
+import os
 import socket
 import threading
 
 import pytest
+
+from graveler.server.connection import Connection
 
 ARGUMENT = (400, "IllegalArgumentException")
 
@@ -247,3 +251,40 @@ def test_a_reader_that_goes_away_is_no_error(client, dev, capfd):
         thread.join(120)
         assert not thread.is_alive()
     assert capfd.readouterr().err == ""
+
+
+class OutOfReach:
+    """A socket whose network has no way to the other end after some calls."""
+
+    def __init__(self, connection, calls, number):
+        self._connection = connection
+        self._left = dict(calls)
+        self._number = number
+
+    def __getattr__(self, name):
+        left = self._left[name] = self._left.get(name, 100) - 1
+        if left < 0:
+            raise OSError(self._number, os.strerror(self._number))
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EIO])
+@pytest.mark.parametrize("calls", [{"recv": 0}, {"recv": 1}, {"send": 0}], ids=str)
+def test_a_client_out_of_reach_is_no_defect(client, dev, monkeypatch, capfd, caplog, calls, number):
+    host, _, port = client.authority.partition(":")
+    before = set(threading.enumerate())
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "graveler.server.server.Connection",
+            lambda socket, *others: Connection(OutOfReach(socket, calls, number), *others),
+        )
+        with socket.create_connection((host, int(port)), timeout=120) as connection:
+            connection.sendall(put(client, b"", "Content-Length: 5", "Expect: 100-continue"))
+            begun = b"HTTP/1.1 100 Continue\r\n\r\n" if calls == {"recv": 1} else b""
+            assert connection.recv(100) == begun
+    for thread in set(threading.enumerate()) - before:
+        thread.join(120)
+    assert list(dev.entries()) == []
+    assert caplog.messages == []
+    told = number == errno.EIO and calls == {"recv": 0}
+    assert capfd.readouterr().err == "graveler server: [Errno 5] Input/output error\n" * told
