@@ -125,8 +125,16 @@ class Lake:
         self._cache.clear()
 
     def repositories(self) -> list[str]:
-        """Return the names of the repositories, sorted."""
-        return list(self._catalogue.names())
+        """Return the names of the repositories, sorted.
+
+        Raises:
+            KVOutdatedError: There are none, but the lake's own storage has one.
+        """
+        names = list(self._catalogue.names())
+        if not names:
+            with suppress(BackendUnavailableError, InvalidInputError, PermissionDeniedError):
+                self._storages.check_known()
+        return names
 
     def repository(self, name: str) -> Repository:
         """Return a repository.

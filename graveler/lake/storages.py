@@ -117,8 +117,8 @@ class Storages:
         if not take_over:
             raise KVOutdatedError(
                 f"{storage} belongs to {marker}, of which the key-value store of {self._location} "
-                "knows nothing: it was emptied or restored from an old backup, or that is another "
-                "lake's. Restore a newer backup, or give another storage"
+                "knows nothing: it was emptied or restored from an old backup, hides its rows from "
+                "this user, or that is another lake's. Restore a newer backup, or give another storage"
             )
         return marker
 
@@ -166,6 +166,17 @@ class Storages:
             outlast()
         if objects.delete(MARKER):
             outlast()
+
+    def check_known(self) -> None:
+        """Refuse a lake whose own storage has the marker of a repository that it does not have.
+
+        Raises:
+            InvalidInputError: The repository is being made, or was deleted.
+            KVOutdatedError: The lake is in this state.
+        """
+        for folder in self._open_store(self._root).level() if self._marked else ():
+            if isinstance(folder, str):
+                self.check_free(f"{self._root}/{folder[:-1]}", "")
 
     def check_empty(self) -> None:
         """Refuse a lake that has no repository but files in its own storage.

@@ -158,9 +158,10 @@ def test_an_emptied_store_under_a_storage_with_history_is_named(place):
         for ask in (
             lambda: lake.repository("flights"),
             lambda: lake.create_repository("flights"),
+            lake.repositories,
             lake.check_kv,
         ):
-            with pytest.raises(KVOutdatedError, match=r"emptied.*restore") as told:
+            with pytest.raises(KVOutdatedError, match=r"emptied.*[Rr]estore") as told:
                 ask()
             assert "flights" in str(told.value)
         repo = lake.create_repository("flights", take_over=True)
@@ -168,6 +169,14 @@ def test_an_emptied_store_under_a_storage_with_history_is_named(place):
         repo.branch("main").commit("new")
         lake.check_kv()
     assert committed(folder, "newer").message == "newer"
+
+
+def test_a_lake_without_repositories_lists_none(tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        assert lake.repositories() == []
+        lake.create_repository("flights")
+        lake.delete_repository("flights")
+        assert lake.repositories() == []
 
 
 def test_the_command_line_names_it_and_goes_on_when_told(forgetful, cli, monkeypatch):  # noqa: F811
