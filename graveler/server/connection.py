@@ -1,10 +1,10 @@
 """One connection: h11 reads its requests, within bounds of bytes and time, and frames the answers."""
 
-import errno
 import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH
 from http import HTTPStatus
 from time import monotonic
 from typing import Final, cast
@@ -40,9 +40,7 @@ _DEFECT: Final = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n|\n[ \t]|(?i:\ncontent-length:[^\r]*,)"
 )
 _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
-_UNREACHABLE: Final = frozenset(
-    {errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH}
-)
+_UNREACHABLE: Final = frozenset({EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH})
 """What the network says of a client that is gone, and what is no ConnectionError in Python."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 

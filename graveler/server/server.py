@@ -1,6 +1,5 @@
 """The server: a thread for each connection, and the limits on connections."""
 
-import errno
 import socket
 from ipaddress import ip_address
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -21,7 +20,6 @@ _LOCALHOST: Final = "127.0.0.1"
 _GRACE_SECONDS: Final = 8.0
 _CUT_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.1
-_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Listener(ThreadingTCPServer):
@@ -40,12 +38,11 @@ class Listener(ThreadingTCPServer):
         super().__init__((host, port), BaseRequestHandler)
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection. If there is no descriptor for it, wait a moment: it stays in the queue."""
+        """Accept a connection. Without a descriptor for it, wait a moment: it stays in the queue."""
         try:
             return super().get_request()
-        except OSError as error:
-            if error.errno in _NO_ROOM:
-                self.connections.wait(_POLL_SECONDS)
+        except OSError:
+            self.connections.wait(_POLL_SECONDS)
             raise
 
     def finish_request(self, request: Any, client_address: Any) -> None:

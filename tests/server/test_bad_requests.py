@@ -253,19 +253,26 @@ def test_a_reader_that_goes_away_is_no_error(client, dev, capfd):
     assert capfd.readouterr().err == ""
 
 
-class OutOfReach:
+class OutOfReach(socket.socket):
     """A socket whose network has no way to the other end after some calls."""
 
     def __init__(self, connection, calls, number):
-        self._connection = connection
-        self._left = dict(calls)
+        super().__init__(fileno=os.dup(connection.fileno()))
+        self._calls = dict(calls)
         self._number = number
 
-    def __getattr__(self, name):
-        left = self._left[name] = self._left.get(name, 100) - 1
+    def _count(self, name):
+        left = self._calls[name] = self._calls.get(name, 100) - 1
         if left < 0:
             raise OSError(self._number, os.strerror(self._number))
-        return getattr(self._connection, name)
+
+    def recv(self, *arguments):
+        self._count("recv")
+        return super().recv(*arguments)
+
+    def send(self, *arguments):
+        self._count("send")
+        return super().send(*arguments)
 
 
 @pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EIO])

@@ -147,7 +147,8 @@ def test_an_upload_does_not_land_on_a_later_branch(serve, repo, dev, path):
 
 def test_a_gateway_without_descriptors_waits_for_one(client, connect, monkeypatch):
     """It called `accept` without a pause until another connection ended."""
-    real, waits = TCPServer.get_request, []
+    real = TCPServer.get_request
+    waits: list[float] = []
 
     def accept(listener):
         if len(waits) < 4:
