@@ -1,12 +1,14 @@
 """The end of an attempt, by park, abandon or a settled publish, and the renewal of its lease."""
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from graveler.committed import same_records
 from graveler.committed.claims import claims_of, same_work
-from graveler.errors import FencedError, InternalError, RefNotFoundError
+from graveler.errors import FencedError, InternalError, PermissionDeniedError, RefNotFoundError
 from graveler.model import Commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, move
@@ -24,6 +26,8 @@ from graveler.runs.record import (
 )
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish, RunEvent, RunState
+
+_log: Final = logging.getLogger(__name__)
 
 
 def settle_publish(records: RunRecords, record: RunRecord) -> RunRecord:
@@ -119,9 +123,15 @@ def _settled(record: RunRecord | None, *, candidate: str, landed: Publish | None
 
 
 def drop(records: RunRecords, record: RunRecord) -> None:
-    """Delete the branches and the appointment of a run that is over."""
-    drop_branches(records.stores, record)
-    records.index.forget(record)
+    """Delete the branches and the appointment of a run that is over.
+
+    What the store does not let this user delete is left.
+    """
+    try:
+        drop_branches(records.stores, record)
+        records.index.forget(record)
+    except PermissionDeniedError as error:
+        _log.warning("run %r is over, and its branch stays: %s", record.key, error)
 
 
 def renew(

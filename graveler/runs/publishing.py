@@ -26,7 +26,7 @@ from graveler.refs.settings import PROTECTION, Rules
 from graveler.repository.merges import build_merge
 from graveler.repository.packing import pack_published
 from graveler.repository.strategies import Settlement, Strategy, settling
-from graveler.runs.branch import drop_branches, freeze, run_head
+from graveler.runs.branch import freeze, run_head
 from graveler.runs.history import check_fork
 from graveler.runs.lifecycle import drop, own, park, publish_of, settle_publish
 from graveler.runs.record import (
@@ -113,7 +113,7 @@ def publish(
         record = own(settle_publish(records, known), run)
         work.note({"vcs.ref.base.name": record.into})
         if record.state is RunState.PUBLISHED:
-            drop_branches(stores, record)
+            drop(records, record)
             return _result(records, record)
         _check_takes_merges(records, record, seen.rules)
         next_state(run.key, record.state, RunEvent.CANDIDATE)

@@ -7,6 +7,7 @@ from graveler.errors import (
     GateFailedError,
     GravelerError,
     MergeConflictError,
+    PermissionDeniedError,
     ProtectedBranchError,
     RunStateError,
 )
@@ -217,3 +218,21 @@ def test_what_a_publisher_accepts_holds_until_it_lands():
         assert len(tree_of(world.repo(scripted=False).ref("main"))) == 1
 
     interleave(prepare, publish(0), publish(1), check, least=10)
+
+
+def test_a_publish_stands_without_the_right_to_delete(repo, tree, monkeypatch, caplog):
+    """The run raised an error, although its target had the publish."""
+    with monkeypatch.context() as patch:
+
+        def refuse(*_):
+            raise PermissionDeniedError("no DELETE: grant it")
+
+        for call in ("delete", "delete_many", "delete_if", "drop"):
+            patch.setattr(f"graveler.kv.memory.MemoryKVStore.{call}", refuse)
+        with repo.run(KEY, into="main") as run:
+            run.put("a", b"1")
+        assert run.publish().already
+    assert tree(repo.ref("main")) == {"settled": "0", "a": "1"}
+    assert f"run {KEY!r} is over, and its branch stays: no DELETE: grant it" in caplog.messages
+    assert repo.runs.reap(dry_run=False, everything=True)
+    assert [branch.name for branch in repo.branches()] == ["main"]
