@@ -1,9 +1,9 @@
 r"""Claims: which writer wrote which path. They are a tree beside the files of a commit.
 
 A *claim* of a writer at a path has the content that the writer wrote and the content that stood
-there before. A write of equal content is a claim, too. The writers are branches of runs and of
-their steps, by name. Other branches claim only paths of runs that they write again with equal
-content.
+there before. A write of equal content is a claim, too, and so is the deletion of a path that another
+writer has deleted. The writers are branches of runs and of their steps, by name. Other branches claim
+only paths of runs that they write again with equal content, or delete again.
 
 A commit names its tree of claims, which is built, compared and merged like its tree of files. So
 a fork has the claims, a merge brings them, a revert withdraws them, and a reset drops them with
@@ -201,7 +201,7 @@ class Claims:
         """
         stack = Stack(self, path, was)
         stack.withdraw([writer])
-        if now is None is stack.value:
+        if now is None is stack.value and not stack.writers():
             return None
         claim = Claim.of(path, now, stack.value)
         self.put(writer, path, claim)
@@ -403,7 +403,7 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     for path, row in zip(unchanged, find_many(store, tree, unchanged), strict=True):
         mine = claims.get(writer, path) if stored is None else own.get(path)
         value = None if row is None else row[len(path) :]
-        if value is not None and (mine is None or not mine.is_at(path, value)):
+        if mine is None or not mine.is_at(path, value):
             own[path] = claims.write(writer, path, value, value)
     left = {path: claim for path, claim in own.items() if claim}
     if step and left != stored:

@@ -213,7 +213,7 @@ def _kept(
     equal = [
         key
         for (key, _, value), row in zip(changes, rows, strict=True)
-        if row is not None and value is not None and same_content(row[len(key) :], value)
+        if same_content(row and row[len(key) :], value)
     ]
     return claimed(
         stores.ranges, stores.splitting, claims, writer=_MERGED, step=None, tree=tree, equal=equal

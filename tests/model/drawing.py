@@ -158,7 +158,7 @@ class Drawer:
         made: dict[str, str | None] = {}
         for _ in range(self.draw.randint(1, most)):
             path = self.path(key)
-            gone = path in files and self.chance(0.15)
+            gone = self.chance(0.15)
             made[path] = None if gone else self.draw.choice(TEXTS)
         return made
 

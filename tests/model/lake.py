@@ -278,7 +278,8 @@ class Lake:
         base, unsure = self.bases(one, other)
         version = merged(base, one.version, other.version, unsure=unsure)
         if one.version.claims == base.claims:
-            equal = dict(one.version.changes(base).items() & other.version.texts.items())
+            brings, there = one.version.changes(base), other.version.texts
+            equal = {path: text for path, text in brings.items() if there.get(path) == text}
             version = version.claim_equal(("", "merged"), equal)
         return version
 

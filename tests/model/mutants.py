@@ -58,6 +58,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "unchanged = []",
     ),
     one_edit(
+        "a deletion of what is gone is no claim",
+        "committed.claims:claimed",
+        "if mine is None or",
+        "if value is not None and mine is None or mine is not None and",
+    ),
+    one_edit(
         "an attempt is published although its run was rolled back",
         "runs.history:is_displaced",
         "return not same_work(",

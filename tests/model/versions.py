@@ -175,20 +175,20 @@ class Version:
         places = {}
         for path, text in writes.items():
             place = self.at(path)
-            if content(place.value) == text and dict(place.claims).get(writer) == place.value:
+            if content(place.value) == text and dict(place.claims).get(writer, "") == place.value:
                 continue
             place = place.withdraw([writer])
             there = place.value, known.get(path)
             value = next((one for one in there if content(one) == text), value_of(text))
-            if place.value or value:
+            if place.value or value or place.claims:
                 place = place.insert(len(place.claims), writer, value, value)
             places[path] = place
         return self.changed(places)
 
     def claim_equal(self, writer: Writer, writes: Writes) -> "Version":
-        """Let a writer who is no run claim files that it writes again and that others claim, too."""
-        equal = writes.items() & self.texts.items()
-        both = {path: text for path, text in equal if self.at(path).work().keys() - {writer}}
+        """Let a writer who is no run claim what it writes again and others claim, too."""
+        equal = {path: text for path, text in writes.items() if self.texts.get(path) == text}
+        both = {path: equal[path] for path in equal if self.at(path).work().keys() - {writer}}
         return self.write(writer, both, self.files)
 
     def withdraw(self, writer: Writer) -> "Version":

@@ -133,6 +133,55 @@ def test_the_success_file_of_two_hours_goes_with_the_last(repo, main, order):
     assert files(repo) == {}
 
 
+def delete(repo, who, step="s"):
+    if who == "user":
+        repo.branch("main").delete("dim")
+        return repo.branch("main").commit("the user deletes it, too")
+    with repo.run(who) as run:
+        with run.step(step) as work:
+            work.delete("dim")
+            work.put(f"by-{who}", b"1")
+    return run.result.commit
+
+
+@pytest.mark.parametrize("second", ["06", "user"])
+@pytest.mark.parametrize("away", ["rollback", "revert", "retry"])
+def test_a_path_that_two_deleted_comes_back_with_the_last(repo, main, second, away):
+    main.put("dim", b"old")
+    main.commit("base")
+    first = delete(repo, "05")
+    later = delete(repo, second)
+    if away == "rollback":
+        repo.runs.rollback("05")
+    elif away == "revert":
+        repo.revert(first, "main", parent=1)
+    else:
+        with repo.run("05") as run, run.step("s") as step:
+            step.put("part-1", b"1")
+    assert "dim" not in files(repo)
+    repo.revert(later, "main", **({} if second == "user" else {"parent": 1}))
+    assert files(repo)["dim"] == "old"
+
+
+def test_two_steps_of_one_run_delete_a_path_together(repo, main):
+    main.put("dim", b"old")
+    main.commit("base")
+    run = repo.runs.open("05")
+    for step in "ab":
+        with run.step(step) as work:
+            work.delete("dim")
+    run.undo_step("a")
+    assert not run.exists("dim")
+    run.undo_step("b")
+    assert run.get("dim") == b"old"
+
+
+def test_a_deletion_of_what_never_was_is_no_claim(repo, main):
+    with repo.run("05") as run, run.step("s") as step:
+        step.delete("never")
+    assert run.result.already
+
+
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_an_hour_that_ran_again_equally_is_rolled_back(repo, main, rounds):
     for hour in ("05", "06") * rounds + ("05",):
