@@ -185,7 +185,7 @@ class Lake:
         if record is None:
             with suppress(BackendUnavailableError, InvalidInputError, PermissionDeniedError):
                 self._storages.check_free(self.default_storage(name), name)
-            names = ", ".join(self.repositories()) or "none"
+            names = ", ".join(self._catalogue.names()) or "none"
             raise RepositoryNotFoundError(
                 f"no repository {name!r} in {self.location} (there are: {names}): "
                 f"make it with `graveler repo create {name}`"
@@ -565,7 +565,7 @@ class Lake:
         Raises:
             KVOutdatedError: It has no repository, and the lake's storage is not empty.
         """
-        if self._witnesses is not None and not self.repositories():
+        if self._witnesses is not None and next(self._catalogue.names(), None) is None:
             self._storages.check_empty()
 
     def _open_store(self, uri: str) -> ObjectStore:
