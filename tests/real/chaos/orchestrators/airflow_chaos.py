@@ -216,8 +216,9 @@ class AirflowChaos(Chaos):
         self._call("POST", f"/api/v2/dags/{fate.dag}/clearTaskInstances", body)
 
     def delete(self, fate: Fate) -> None:
-        """Request the deletion, which Airflow refuses while the run is running."""
-        self._call("DELETE", self._run(fate))
+        """Request the deletion, which Airflow refuses while the run is running. One that is over stays."""
+        if self._call("GET", self._run(fate))["state"] == "running":
+            self._call("DELETE", self._run(fate))
 
     def _run(self, fate: Fate) -> str:
         return f"/api/v2/dags/{fate.dag}/dagRuns/{self._run_ids[fate.hour]}"
