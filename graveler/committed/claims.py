@@ -382,8 +382,8 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
         step: The name of the writer's step, "" for a run. None for a writer that is neither, which
             claims only what runs claim, too.
         tree: Metarange id of the files after.
-        before: Metarange id of the files before; not for a writer that is neither.
-        equal: Paths that were written, in key order. Those that did not change are claimed, too.
+        before: Metarange id of the files before; "" if no content differs.
+        equal: Paths that were written, in key order. Those whose content did not change are claimed, too.
     """
     claims = Claims(store, splitting, known)
     stored = claims.of(writer) if step else None
@@ -398,13 +398,12 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     claims.look_up(unchanged)
     if step is None:
         unchanged = [path for path in unchanged if set(claims.writers(path)) - {writer}]
-        sides = (find_many(store, each, unchanged) for each in (before or tree, tree))
-        unchanged = [path for path, was, now in zip(unchanged, *sides, strict=True) if was == now]
-    for path, row in zip(unchanged, find_many(store, tree, unchanged), strict=True):
+    sides = (find_many(store, each, unchanged) for each in (before or tree, tree))
+    for path, *rows in zip(unchanged, *sides, strict=True):
+        was, now = (None if row is None else row[len(path) :] for row in rows)
         mine = claims.get(writer, path) if stored is None else own.get(path)
-        value = None if row is None else row[len(path) :]
-        if mine is None or not mine.is_at(path, value):
-            own[path] = claims.write(writer, path, value, value)
+        if same_content(was, now) and (mine is None or not mine.is_at(path, now)):
+            own[path] = claims.write(writer, path, was, now)
     left = {path: claim for path, claim in own.items() if claim}
     if step and left != stored:
         claims.title(writer, step, left)

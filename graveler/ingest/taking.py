@@ -132,7 +132,14 @@ class Taking:
         claims, ranges = claims_of(target), stores.ranges
         if equal and claims != EMPTY_METARANGE:
             claims = claimed(
-                ranges, stores.splitting, claims, writer=name, step=None, tree=tree, equal=equal
+                ranges,
+                stores.splitting,
+                claims,
+                writer=name,
+                step=None,
+                before=target.metarange,
+                tree=tree,
+                equal=equal,
             )
         return make_commit(stores, tree=tree, parents=parents, spec=spec, claims=claims)
 

@@ -216,7 +216,14 @@ def _kept(
         if same_content(row and row[len(key) :], value)
     ]
     return claimed(
-        stores.ranges, stores.splitting, claims, writer=_MERGED, step=None, tree=tree, equal=equal
+        stores.ranges,
+        stores.splitting,
+        claims,
+        writer=_MERGED,
+        step=None,
+        before=dest.metarange,
+        tree=tree,
+        equal=equal,
     )
 
 

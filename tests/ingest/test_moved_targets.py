@@ -296,6 +296,20 @@ def test_an_equal_write_on_a_branch_made_again_is_somewhere(repo):
     assert repo.ref(SHELF).get("path") == b"0"
 
 
+def test_an_equal_file_that_waited_goes_with_the_run_and_the_hour(repo):
+    """The run wrote it first on main, and the hour of ingestion wrote it, too."""
+    ingestion = repo.ingestion(gates=[nothing_bad])
+    write(ingestion.branch, path="0", bad="bad")
+    assert ingestion.tick(FIVE).state is HourState.HELD
+    publish(repo, "first", path="0")
+    write(ingestion.branch, bad="1")
+    hour = ingestion.tick(FIVE).published
+    repo.runs.rollback("first")
+    assert tree(repo.ref("main")) == {"bad": "1", "path": "0"}
+    repo.revert(hour, "main", parent=1)
+    assert tree(repo.ref("main")) == {}
+
+
 def test_a_shelf_follows_its_target_back(repo):
     """What the shelf deletes is gone on the target, so a later write is no part of the shelf."""
     commit(repo, other="0")
