@@ -243,7 +243,7 @@ class LocalStore(ObjectStore):
                     if entry.is_dir(follow_symlinks=False):
                         if folder or entry.name != _TEMPORARY.encode():
                             yield folder + entry.name + b"/"
-                    elif entry.is_file():
+                    elif (entry.is_symlink() and not self._follow_links) or entry.is_file():
                         yield folder + entry.name
 
     def _status(self, name: bytes) -> os.stat_result | None:

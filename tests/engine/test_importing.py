@@ -653,6 +653,26 @@ def test_a_symbolic_link_is_named_and_can_be_left_out(main, landing, target):
     assert main.import_(landing, exclude=["06/link"]).files == len(FILES)
 
 
+@pytest.mark.parametrize("target", ["", "nowhere", "06/link"])
+def test_a_link_to_a_folder_nowhere_or_itself_is_named(main, landing, target):
+    (landing / "06" / "link").symlink_to(
+        landing.parent / "elsewhere" if not target else landing / target
+    )
+    (landing.parent / "elsewhere").mkdir()
+    with pytest.raises(PermissionDeniedError, match="'link' is a symbolic link"):
+        main.import_(landing)
+    assert main.import_(landing, exclude=["06/link"]).files == len(FILES)
+
+
+def test_a_folder_that_became_a_link_is_not_deleted(main, landing):
+    main.import_(landing, "input/")
+    (landing / "05").rename(landing.parent / "moved")
+    (landing / "05").symlink_to(landing.parent / "moved")
+    with pytest.raises(PermissionDeniedError, match="'05' is a symbolic link"):
+        main.import_(landing, "input/", replace=True)
+    assert len(list(main.entries("input/"))) == len(FILES)
+
+
 def test_a_name_that_is_not_utf8_can_be_left_out(main, landing):
     name = os.fsdecode(b"caf\xe9")
     (landing / name).write_text("1")
