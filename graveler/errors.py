@@ -55,10 +55,25 @@ class ErrorCode(StrEnum):
     UNSORTED_KEYS = "unsorted-keys"
 
 
+def printable(text: str) -> str:
+    """Return text with escaped control characters: it cannot move the cursor or forge a line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 class GravelerError(Exception):
-    """The base of all errors that graveler raises deliberately."""
+    """The base of all errors that graveler raises deliberately.
+
+    The text shows control characters, because it may quote names and values of strangers.
+    """
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
     def saying(self, message: str) -> Self:
         """Return an error of the same kind with another message."""

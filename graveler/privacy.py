@@ -1,4 +1,4 @@
-"""Privacy: secret values, URIs without secrets, files that only this user may read, shown text."""
+"""Privacy: secret values, URIs without secrets, files that only this user may read."""
 
 import os
 import re
@@ -93,15 +93,6 @@ _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{0,3})?(.*)", re.DOTALL)
 _LOCAL: Final = ("file", "sqlite", "rocksdb", "mem")
 _HIDDEN: Final = "***"
-
-
-def printable(text: str) -> str:
-    """Return text with escaped control characters: it cannot move the cursor or forge a line."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
 
 
 def is_uri(text: str) -> bool:

@@ -32,7 +32,7 @@ from graveler.cli.verbs import (
     undo,
     why,
 )
-from graveler.privacy import printable
+from graveler.errors import printable
 
 app = typer.Typer(
     name="graveler",

@@ -11,8 +11,7 @@ from typing import Any, Final, TextIO
 import typer
 
 from graveler.config import environment
-from graveler.errors import InvalidInputError
-from graveler.privacy import printable
+from graveler.errors import InvalidInputError, printable
 
 _KIB: Final = 1024
 _OURS: Final = f"\x1b{secrets.token_hex(8)}"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output
 from graveler.config import CONFIG_NAME, check_owner, check_same_lake, environment, load_config
-from graveler.errors import NotFoundError
-from graveler.privacy import printable
+from graveler.errors import NotFoundError, printable
 
 if TYPE_CHECKING:
     from graveler.lake import Branch, Lake, Repository

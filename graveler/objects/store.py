@@ -326,9 +326,9 @@ def _opened(path: Path) -> BinaryIO:
     return stream
 
 
-def _version(file: BinaryIO) -> tuple[int, int]:
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns
+def file_state(status: os.stat_result) -> tuple[int, int, int]:
+    """Return what changes if a local file is written, unless it is written through a mapping."""
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class BodyReader:
@@ -395,18 +395,21 @@ class BodyReader:
         if self._hashed:
             self._hash.update(piece)
         self.size += len(piece)
-        if not piece and isinstance(self._body, Path) and _version(self._stream) != self._opened:
+        if not piece and isinstance(self._body, Path) and self._state() != self._opened:
             raise InvalidInputError(
                 f"{self._body} was written while it was read: put it again when it is complete"
             )
         return piece
+
+    def _state(self) -> tuple[int, int, int]:
+        return file_state(os.fstat(self._stream.fileno()))
 
     def __enter__(self) -> Self:
         body = self._body
         if isinstance(body, Path):
             try:
                 self._stream = _opened(body)
-                self._opened = _version(self._stream)
+                self._opened = self._state()
             except OSError as error:
                 raise _unreadable(body, error) from error
         elif isinstance(body, (bytes, bytearray, memoryview)):

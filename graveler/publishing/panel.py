@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
-from graveler.errors import GateFailedError, InvalidInputError, RefNotFoundError
+from graveler.errors import GateFailedError, InvalidInputError, RefNotFoundError, printable
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import ANYTHING
 from graveler.gates.gate import Gate, ask
@@ -220,7 +220,7 @@ class Panel:
         else:
             answer = ask(gate, candidate)
         if answer.died:
-            _log.warning("gate %s died: %s", gate.name, answer.reason)
+            _log.warning("gate %s died: %s", printable(gate.name), printable(answer.reason))
         own = candidate.commit_id
         # the changes to the target and to the first parent are equal only if they are one commit
         stands = candidate.commit.parents[:1] == (candidate.target.id,)

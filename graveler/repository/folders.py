@@ -241,7 +241,10 @@ class _Sender:
                 )
                 if source.is_as_it_was(entry.size):
                     return _Sent(job.path, entry)
-        reason = f"{job.file} was written while it was read, {_TRIES} times"
+        reason = (
+            f"{job.file} was written while it was read, {_TRIES} times; a file without a size, as below "
+            "/proc, is put alone"
+        )
         return _Sent(job.path, fault=InvalidInputError(reason))
 
     def _is_there(self, known: Entry, source: SourceFile) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Self
 
+from graveler.objects.store import file_state
 from graveler.objects.verified import new_hash
 
 _HASHED_BYTES: Final = 1 << 20
@@ -71,6 +72,5 @@ class SourceFile:
 
     def is_as_it_was(self, taken: int) -> bool:
         """Return whether `taken` is the size of the file, and the file is unchanged."""
-        before, now = self._before, os.fstat(self._file.fileno())
-        same = (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns)
+        same = file_state(self._before) == file_state(os.fstat(self._file.fileno()))
         return same and taken == self.size

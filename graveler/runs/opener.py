@@ -322,7 +322,7 @@ def _lost_its_fork(stores: Stores, record: RunRecord) -> bool:
     else:
         return False
     _log.warning(
-        "run %s: %s: the next attempt starts from %s as it is now, not from the branch of attempt %d, "
+        "run %r: %s: the next attempt starts from %s as it is now, not from the branch of attempt %d, "
         "which was forked from that commit",
         record.key,
         reason,

@@ -266,5 +266,5 @@ def _reason(record: RunRecord) -> str:
 
 
 def _logged(reaped: Reaped) -> Reaped:
-    _log.info("run %s: %s -> %s: %s", reaped.key, reaped.from_state, reaped.to_state, reaped.reason)
+    _log.info("run %r: %s -> %s: %r", reaped.key, reaped.from_state, reaped.to_state, reaped.reason)
     return reaped

@@ -480,16 +480,16 @@ class Runs:
         except BaseException as error:
             self._close_failed(run, f"{type(error).__name__}: {error}")
             if isinstance(error, SystemExit) and error.code in (None, 0):
-                _log.warning("run %s is not published: sys.exit() has left its block", run.key)
+                _log.warning("run %r is not published: sys.exit() has left its block", run.key)
             raise
 
     def _close_failed(self, run: Run, reason: str) -> None:
         """End a failed run without masking its error."""
         try:
             if run.close(reason).attempt != run.attempt:
-                _log.info("run %s: a newer attempt owns it", run.key)
+                _log.info("run %r: a newer attempt owns it", run.key)
         except Exception:  # noqa: BLE001 - must not mask the run's error
-            _log.exception("run %s could not be parked; the next attempt will park it", run.key)
+            _log.exception("run %r could not be parked; the next attempt will park it", run.key)
 
     def _run(self, record: RunRecord) -> Run:
         return Run(Attempt(self._records, self._handle(record), record))

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
 
-from graveler.errors import CorruptionError, GravelerError
-from graveler.privacy import printable
+from graveler.errors import CorruptionError, GravelerError, printable
 from graveler.server.messages import Answer, HttpError, Request, Surface
 from graveler.server.tokens import GRANT, TokenCheck
 

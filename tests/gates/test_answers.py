@@ -1,9 +1,13 @@
 """The answers that a gate may give, and the verdicts that follow."""
 
+import pickle
+
 import numpy
 import pytest
 
 import graveler
+from graveler import checks
+from graveler.errors import GateFailedError, InvalidInputError
 from graveler.gates import Gate
 from tests.gates import samples
 
@@ -95,3 +99,20 @@ def test_what_a_gate_reports_is_kept_small_and_plain(repo):
     assert (facts["huge"], facts["nested"]) == (str(2**70), {"a": [1, 2]})
     assert len(facts["long"]) == 500
     assert len(facts) == 64
+
+
+def test_a_strangers_header_is_escaped_in_error_and_log(repo, caplog):
+    main = repo.branch("main")
+    repo.gates.require("main", checks.freshness("t/", "1d", column="a"))
+    main.put("t/a.csv", b"\x1b]0;name\x07\x1b[2Jx,b\n1,2\n")
+    with pytest.raises(GateFailedError, match=r"\\x1b\]0;name\\x07") as caught:
+        main.commit("hostile")
+    assert str(caught.value).isprintable()
+    assert caplog.messages
+    assert all(message.isprintable() for message in caplog.messages)
+
+
+def test_the_text_of_every_error_is_escaped():
+    error = pickle.loads(pickle.dumps(InvalidInputError("a\x1b[2J\nb")))
+    assert str(error) == "a\\x1b[2J\\nb"
+    assert str(error.saying(f"again: {error}")) == "again: a\\x1b[2J\\nb"

@@ -25,7 +25,7 @@ from graveler.errors import (
     SourceChangedError,
 )
 from graveler.objects.address import AddressBook
-from graveler.objects.store import PIECE_BYTES, ObjectStore, local_failure
+from graveler.objects.store import PIECE_BYTES, ObjectStore, file_state, local_failure
 from graveler.reads.bounded import csv_rows, orc_batches, parquet_batches, text_columns
 from graveler.reads.stores import Stores
 
@@ -121,7 +121,7 @@ def _opened(located_file: Located) -> Iterator[tuple[BinaryIO, int]]:
             after = file.stat()
     except OSError as error:
         raise local_failure(error, f"cannot read {file}: {error.strerror or error}") from error
-    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+    if file_state(before) != file_state(after):
         raise SourceChangedError(f"{file} changed while it was read: import it again")
 
 

@@ -123,7 +123,7 @@ def _undone(
     ends = (stores.refs.commits.find(earlier.metadata.get(end, "")) for end in _ENDS)
     base, done = (None if end is None else end.metarange for end in ends)
     if base is None or done is None:
-        _log.warning("step %s: earlier work is no longer known", earlier.metadata["graveler.step"])
+        _log.warning("step %r: earlier work is no longer known", earlier.metadata["graveler.step"])
         return trees
     rows = list(record_diff(stores.ranges, base, done))
     now = values_at(stores, trees.files, [row.key for row in rows])
@@ -354,7 +354,7 @@ class Step(RunBranch):
             self._end(None)
         except Exception:  # noqa: BLE001 - must not mask the first error
             _log.exception(
-                "step %s: its branch could not be dropped; the run's end will", self.step
+                "step %r: its branch could not be dropped; the run's end will", self.step
             )
 
     def join(self, message: str = "") -> Commit | None:
