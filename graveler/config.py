@@ -52,6 +52,7 @@ A lake without a file is ``env:NAME``: the environment variable NAME holds the s
 import json
 import os
 import pwd
+import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -342,14 +343,19 @@ def _identity(location: str) -> object:
 
 
 def check_owner(file: Path) -> None:
-    """Refuse settings that were found, not named, and that another user than root can change.
+    """Refuse settings that were found, not named, and that another user than root can change or replace.
 
     The user's own ``graveler/config.toml`` may trust their folder, by ``trusted = ["/srv/lake"]``.
     """
-    owners = {file.stat().st_uid, file.lstat().st_uid} - {os.geteuid(), 0}
-    if not (owners or file.stat().st_mode & _OTHERS_WRITE) or str(file.parent) in _trusted():
+    status, folder = file.stat(), file.parent.stat()
+    owners = {status.st_uid, file.lstat().st_uid, folder.st_uid} - {os.geteuid(), 0}
+    # in a folder that everyone may write, another file can take its name, unless the folder is sticky
+    replaceable = folder.st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH
+    written = status.st_mode & _OTHERS_WRITE or replaceable
+    if not (owners or written) or str(file.parent) in _trusted():
         return
     who = f"user id {min(owners)} owns it" if owners else "other users may write it"
+    who += " or its folder"
     raise PermissionDeniedError(
         f"{file} was found in a folder above, and {who}: it could run commands as you. Name the lake with "
         f"--lake {file.parent} or GRAVELER_LAKE, or write trusted = [{_quoted(str(file.parent))}] into "
@@ -448,7 +454,8 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
         )
     if type(version) is not int or version != _FORMAT:
         raise InvalidInputError(
-            f"{file} has format {version!r}; this graveler reads {_FORMAT}: correct the file"
+            f"{file} has format {version!r}; this graveler reads {_FORMAT}: let its first line be "
+            f"`format = {_FORMAT}`"
         )
     tables: dict[str, Mapping[str, Any]] = {}
     links: Mapping[str, Mapping[str, str]] = {}

@@ -1,6 +1,7 @@
 """Listing trees and reading files."""
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -23,6 +24,7 @@ from graveler.names import path_key
 from graveler.process import Threads
 from graveler.reads import Stores
 from graveler.reads.files import download, read_entry, read_range
+from graveler.reads.folders import check_target, lake_files
 from graveler.reads.listing import first_key, list_entries
 from graveler.reads.view import find_value, snapshot
 from graveler.values import value_identity
@@ -326,7 +328,11 @@ class ReadOnlyFileSystem(TreeFileSystem):
     ) -> None:
         """Write a file to a local file. If the bytes are damaged, the local file is removed."""
         path = self._strip_protocol(rpath)
-        if isfilelike(lpath) or kwargs or self.isdir(path):
+        to_file = not isfilelike(lpath) and not self.isdir(path)
+        if kwargs and to_file:
+            with translated(path):
+                check_target(Path(os.path.realpath(lpath)), lake_files(self.stores_of(path)))
+        if kwargs or not to_file:
             super().get_file(path, lpath, callback=callback, **kwargs)
             return
         target = Path(lpath)

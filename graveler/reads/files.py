@@ -16,8 +16,8 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import Hash, Verifier, new_hash, verified_stream
-from graveler.reads.folders import remove_parts, whole_file
-from graveler.reads.stores import FilePlaces
+from graveler.reads.folders import check_target, lake_files, remove_parts, whole_file
+from graveler.reads.stores import FilePlaces, Stores
 
 _T = TypeVar("_T")
 
@@ -54,7 +54,7 @@ def open_unverified(stores: FilePlaces, entry: Entry) -> BinaryIO:
 
 
 def download(
-    stores: FilePlaces, entry: Entry, target: Path, progress: Callable[[int], object] = int
+    stores: Stores, entry: Entry, target: Path, progress: Callable[[int], object] = int
 ) -> None:
     """Write an entry's file to a local file, which is replaced atomically.
 
@@ -63,16 +63,20 @@ def download(
         entry: The entry.
         target: The local file. An existing file is replaced. A device or a pipe is written to.
         progress: Called with the size of each piece.
+
+    Raises:
+        InvalidInputError: The local file is one of the lake's own.
     """
-    with open_entry(stores, entry) as source, _written(target) as out:
+    place = Path(os.path.realpath(target))  # a link stays, and its target is replaced
+    check_target(place, lake_files(stores))
+    with open_entry(stores, entry) as source, _written(place) as out:
         while piece := source.read(PIECE_BYTES):
             out.write(piece)
             progress(len(piece))
 
 
 @contextmanager
-def _written(target: Path) -> Iterator[BinaryIO]:
-    place = Path(os.path.realpath(target))  # a link stays, and its target is replaced
+def _written(place: Path) -> Iterator[BinaryIO]:
     if place.exists() and not place.is_file():
         with place.open("wb") as out:
             yield out

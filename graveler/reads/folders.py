@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from graveler.config import CONFIG_NAME, load_config
+from graveler.config import CONFIG_NAME, is_environment_lake, load_config
 from graveler.errors import InvalidInputError, RetryableError
 from graveler.names import check_path
 from graveler.objects.store import ObjectStore, local_failure
+from graveler.reads.stores import Stores
 
 _PART: Final = ".graveler-part-"
 _MOST_KNOWN: Final = 10_000
@@ -192,24 +194,46 @@ def check_apart(folder: Path, lake: str, storage: ObjectStore, exclude: Pattern)
         )
 
 
-def lake_files(lake: str, storage: ObjectStore) -> list[Path]:
-    """Return the local files and folders of a lake.
+def lake_files(stores: Stores) -> list[Path]:
+    """Return the local files and folders of the lake of a repository."""
+    sample = stores.objects.local_file("data")
+    own = [] if sample is None else [sample.parent.resolve()]
+    return [*own, *_files_of_settings(stores.location)]
 
-    Args:
-        lake: The location of the lake.
-        storage: The storage of a repository.
-    """
-    sample = storage.local_file("data")
-    found = [] if sample is None else [sample.parent]
+
+@lru_cache(maxsize=64)
+def _files_of_settings(lake: str) -> tuple[Path, ...]:
+    """Return the settings file of a lake, and the local files and folders that it names."""
     place = Path(lake)
     file = place / CONFIG_NAME if place.is_dir() else place
-    if file.is_file():
-        config = load_config(lake)
-        found.append(file)
-        parts = map(urlsplit, (config.kv_uri, config.storage_uri))
-        found += [Path(part.path) for part in parts if part.path and not part.netloc]
-        found += [config.cache_folder] if config.cache_folder else []
-    return [each.resolve() for each in found]
+    if not (file.is_file() or is_environment_lake(lake)):
+        return ()
+    config = load_config(lake)
+    parts = map(urlsplit, (config.kv_uri, config.storage_uri))
+    found = [file, *(Path(part.path) for part in parts if part.path and not part.netloc)]
+    found += [config.cache_folder] if config.cache_folder else []
+    return tuple(each.resolve() for each in found)
+
+
+def check_target(target: Path, kept: Iterable[Path]) -> None:
+    """Refuse to write a local file that is one of the lake's own. Every call that writes one asks.
+
+    Args:
+        target: The file. If it is a link, the link itself is meant.
+        kept: The lake's own files and folders, resolved.
+
+    Raises:
+        InvalidInputError: It is one of them, is in one of them, or is beside one of them by its
+            name, as ``kv.sqlite3-wal``.
+    """
+    target = target.parent.resolve() / target.name
+    for each in kept:
+        beside = target.parent == each.parent and target.name.startswith(f"{each.name}-")
+        if beside or target.is_relative_to(each) or each.is_relative_to(target):
+            raise InvalidInputError(
+                f"{target} is one of the lake's own files: write to another place; a download leaves "
+                "names out by exclude=…"
+            )
 
 
 def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> Iterator[_T]:
@@ -248,23 +272,13 @@ class Place:
         """
         check_path(name)
         if self._kept:
-            self._check_kept(name)
+            check_target(self.root / name, self._kept)
         folder, at = self.root, -1
         self._enter("", folder)
         while (at := name.find("/", at + 1)) >= 0:
             folder = self.root / name[:at]
             self._enter(name[:at], folder)
         return self.root / name
-
-    def _check_kept(self, name: str) -> None:
-        target = (self.root / name).parent.resolve() / name.rpartition("/")[2]
-        for kept in self._kept:
-            beside = target.parent == kept.parent and target.name.startswith(f"{kept.name}-")
-            if beside or target.is_relative_to(kept) or kept.is_relative_to(target):
-                raise InvalidInputError(
-                    f"{target} is one of the lake's own files: choose another folder, "
-                    "or leave it out (exclude=…)"
-                )
 
     def _enter(self, name: str, folder: Path) -> None:
         if name in self._known:

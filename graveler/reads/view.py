@@ -322,7 +322,7 @@ class View(RefLike):
             exclude=left_out,
             threads=self._threads(threads),
             progress=optional(function, progress, "progress") or no_progress,
-            kept=lake_files(stores.location, stores.objects),
+            kept=lake_files(stores),
         )
 
     def _threads(self, given: int | None) -> int:

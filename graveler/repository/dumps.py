@@ -19,6 +19,7 @@ from graveler.model import BranchRecord, Commit
 from graveler.objects.local_files import storage_errors
 from graveler.process import batches
 from graveler.publishing.panel import enforce
+from graveler.reads.folders import check_target, lake_files
 from graveler.reads.stores import Stores
 from graveler.records import Fields
 from graveler.refs import Refs, move
@@ -53,7 +54,7 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
 
     Raises:
         NotFoundError: The folder of the file does not exist.
-        InvalidInputError: The path is a folder, a pipe or a device.
+        InvalidInputError: The path is a folder, a pipe, a device or one of the lake's own files.
         ReadOnlyError: The folder of the file is read-only.
         StorageFullError: The disk is full.
     """
@@ -65,6 +66,7 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
         raise InvalidInputError(
             f"{path} is not a regular file, and a dump replaces it: name another"
         )
+    check_target(path, lake_files(stores))
     header = Header(
         repository=stores.name,
         storage=storage,

@@ -99,7 +99,10 @@ class Attempt:
     def known(self) -> RunRecord:
         """The record as last read by this process; only fields that an attempt never changes are safe."""
         if self._known is None:
-            self._known = self.records.get(self.handle.key)
+            found = self.records.get(self.handle.key)
+            if found.fence == self.handle.fence:  # else the work itself is refused
+                lifecycle.own(found, self.handle)
+            self._known = found
         return self._known
 
     def saw(self, record: RunRecord) -> RunRecord:

@@ -177,7 +177,7 @@ def own(record: RunRecord | None, run: RunHandle | RunRecord) -> RunRecord:
     Raises:
         FencedError: The attempt is over.
     """
-    if record is None or record.fence != run.fence:
+    if record is None or (record.fence, record.attempt) != (run.fence, run.attempt):
         raise _over(record, run)
     return record
 

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, Unpack
@@ -141,6 +142,7 @@ class Runs:
             raise InvalidInputError(
                 f"run handle is of repository {handle.repository!r}, not {self._repository.name!r}"
             )
+        handle = replace(handle, location=self._repository.location)
         return Run(Attempt(self._records, handle, None))
 
     def handle_of(self, given: StepEnvironment) -> RunHandle:

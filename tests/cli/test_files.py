@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -129,6 +130,20 @@ def test_get_into_a_folder_keeps_the_name_and_json_needs_a_file(cli, history, tm
     assert (tmp_path / "out" / "a.csv").read_bytes() == b"a\n1\n"
     assert cli("get", "main:readme.txt", "--json").code == 2
     assert cli("get", "main:readme.txt", tmp_path / "no" / "such").code == 2
+
+
+@pytest.mark.parametrize("name", ["graveler.toml", "kv.sqlite3", "kv.sqlite3-wal", "link", "."])
+def test_get_and_dump_do_not_write_the_lakes_own_files(cli, history, folder, name):
+    main = history.branch("main")
+    main.put("graveler.toml", b"other")
+    (folder / "link").symlink_to(Path(main.uri("readme.txt").removeprefix("file://")))
+    before = (folder / "graveler.toml").read_bytes(), main.get("readme.txt")
+    said = cli("get", "main:graveler.toml", folder / name)
+    assert "one of the lake's own files" in said.err
+    if name not in {"link", "."}:
+        assert "one of the lake's own files" in cli("refs", "dump", folder / name).err
+    assert ((folder / "graveler.toml").read_bytes(), main.get("readme.txt")) == before
+    assert cli("get", "main:graveler.toml", folder / "other.toml").code == 0
 
 
 def test_get_writes_through_a_link_or_a_device(cli, history, tmp_path):

@@ -56,6 +56,17 @@ def test_found_settings_that_others_may_write_are_refused(cli, below, mode):
     assert "other users may write it" in cli("branch", "list").err
 
 
+def test_found_settings_in_a_folder_of_another_user_are_refused(cli, below, monkeypatch):
+    owned_by(below, 4711, monkeypatch)
+    assert "user id 4711 owns it or its folder" in cli("branch", "list").err
+
+
+@pytest.mark.parametrize(("mode", "code"), [(0o707, 1), (0o1707, 0), (0o2770, 0)])
+def test_a_folder_in_which_all_may_rename_is_refused(cli, below, mode, code):
+    below.chmod(mode)
+    assert cli("branch", "list").code == code
+
+
 def test_the_users_own_configuration_trusts_a_lake(cli, below, monkeypatch):
     (below / "graveler.toml").chmod(0o622)
     own = below.parent / "config" / "graveler" / "config.toml"

@@ -4,8 +4,9 @@ import fsspec
 import pytest
 from fsspec import AbstractFileSystem
 
+import graveler
 from graveler.errors import GateFailedError
-from graveler.fs import url
+from graveler.fs import GravelerFileSystem, url
 from graveler.gates import Gate
 
 HOUR = "input/2013/01/01/05:00"
@@ -260,3 +261,20 @@ def test_another_gate_has_none_and_the_refusal_says_what_to_do(repo, place):
     with pytest.raises(GateFailedError, match=r"anything|no address"):
         with repo.run("hour 05", gates=[Gate("reads", reads)]) as run:
             run.put("new.csv", b"new\n")
+
+
+@pytest.mark.parametrize("options", [{}, {"block_size": 1024}])
+def test_get_does_not_write_the_lakes_own_files(tmp_path, options):
+    home = tmp_path / "lake"
+    with graveler.init(home) as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("a", b"1")
+        main.commit("one")
+    before = (home / "graveler.toml").read_bytes()
+    fs = GravelerFileSystem(str(home))
+    for name in ("graveler.toml", "kv.sqlite3", "objects/flights/x"):
+        with pytest.raises(OSError, match="one of the lake's own files"):
+            fs.get_file("flights/main/a", str(home / name), **options)
+    assert (home / "graveler.toml").read_bytes() == before
+    fs.get("flights/main/a", str(home / "b"), **options)
+    assert (home / "b").read_bytes() == b"1"

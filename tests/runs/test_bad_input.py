@@ -1,5 +1,7 @@
 """External problems: deleted branches, odd keys, stale and foreign handles, an unreachable lake."""
 
+from dataclasses import replace
+
 import pytest
 
 import graveler
@@ -200,6 +202,21 @@ def test_a_handle_of_another_lake_or_repository_is_refused(repo, lake, tmp_path)
                 use(same_name.runs.attach(run.handle))
         assert same_name.runs.get(KEY).state is RunState.OPEN
     assert run.state is RunState.OPEN
+
+
+@pytest.mark.parametrize("work", [lambda run: run.put("x", b"1"), lambda run: run.publish()])
+def test_a_handle_with_a_wrong_attempt_is_refused(repo, work):
+    run = repo.runs.open(KEY)
+    with pytest.raises(FencedError, match="attempt"):
+        work(repo.runs.attach(replace(run.handle, attempt=99)))
+    run.put("y", b"1")
+    assert (run.exists("x"), run.exists("y")) == (False, True)
+
+
+def test_an_attached_run_hands_on_the_lake_it_is_attached_in(repo):
+    run = repo.runs.open(KEY)
+    attached = repo.runs.attach(replace(run.handle, location="/etc"))
+    assert attached.handle == run.handle
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Local folders for upload and download, on each kind of store."""
 
+import os
+
 import pytest
 
 everywhere = pytest.mark.parametrize(
@@ -13,3 +15,13 @@ FILES = {
     ".hidden/.d": "5",
     "größe ü": "",
 }
+
+
+def rewrite(file, content):
+    """Write a file in place, and set its time back, as some programs do."""
+    before = file.stat()
+    file.write_bytes(content)
+    while file.stat().st_ctime_ns == before.st_ctime_ns:  # the clock of files is coarse
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_mtime_ns == before.st_mtime_ns

@@ -24,6 +24,7 @@ from graveler.objects import store
 from graveler.objects.store import BodyReader
 from graveler.repository import uploads
 from graveler_common.lakes import is_final
+from tests.engine.files.folders import rewrite
 from tests.harness.worlds import ScriptedWorld, tree
 
 STORES = ["memory-memory", "sqlite-local", "sqlite-s3"]
@@ -378,3 +379,19 @@ def test_a_gate_puts_nothing(repo):
     with pytest.raises(graveler.GateFailedError), repo.run("hour", gates=[writes]) as run:
         run.put("a", b"1")
     assert tree(repo.branch("main")) == {}
+
+
+def test_a_file_whose_writer_sets_the_time_back_is_refused(repo, tmp_path, monkeypatch):
+    file = tmp_path / "written"
+    file.write_bytes(b"a" * 10)
+    read = BodyReader._piece
+
+    def writing(self, wanted):
+        piece = read(self, wanted)
+        if piece:
+            rewrite(file, b"b" * 10)
+        return piece
+
+    monkeypatch.setattr(BodyReader, "_piece", writing)
+    with pytest.raises(InvalidInputError, match="was written while it was read"):
+        repo.branch("main").put("a", file)

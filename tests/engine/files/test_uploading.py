@@ -18,7 +18,7 @@ from graveler.errors import (
 )
 from graveler.model import Transfer
 from graveler.repository import folders, source_file
-from tests.engine.files.folders import FILES, everywhere
+from tests.engine.files.folders import FILES, everywhere, rewrite
 from tests.harness.worlds import tree
 
 
@@ -273,6 +273,28 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(repo, folder, mon
     ):
         main.upload(folder)
     assert sorted(tree(main)) == sorted(set(FILES) - {"sub/b"})
+
+
+def test_a_file_whose_writer_sets_the_time_back_is_read_again(repo, folder, monkeypatch):
+    read, written = source_file.SourceFile.read, []
+
+    def writing(self, size):
+        piece = read(self, size)
+        if self._path.name == "b" and piece and not written:
+            written.append(self._path)
+            rewrite(self._path, b"x" * self.size)
+        return piece
+
+    monkeypatch.setattr(source_file.SourceFile, "read", writing)
+    main = repo.branch("main")
+    main.upload(folder)
+    assert main.get("sub/b") == b"x" * len(FILES["sub/b"])
+
+
+def test_a_link_to_a_file_without_a_size_says_so(repo, folder):
+    (folder / "status").symlink_to("/proc/self/status")
+    with pytest.raises(InvalidInputError, match=r"'status': .* below /proc, is put alone"):
+        repo.branch("main").upload(folder)
 
 
 def test_a_file_that_grows_is_not_followed(repo, folder, monkeypatch):
