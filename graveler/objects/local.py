@@ -9,6 +9,7 @@ a later writer removes. Other programs may read the files, and may add their own
 # ruff: noqa: D102
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from threading import get_ident
-from typing import Any, BinaryIO, ClassVar, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
 from graveler.errors import (
@@ -56,6 +57,9 @@ from graveler.objects.store import (
 from graveler.privacy import PRIVATE_FILE, follow_group
 from graveler.process import Threads
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 _TEMPORARY: Final = ".graveler-tmp"
 _ABANDONED_AFTER: Final = timedelta(days=1)  # and only without an owner, because a clock can jump
 _MAX_PART_BYTES: Final = 255
@@ -77,7 +81,9 @@ class LocalStore(ObjectStore):
 
     The parts of a key are folders. So a key cannot be the beginning of another one (``a`` and
     ``a/b``), and a part has at most 255 bytes. The given clock sets the time of an object. Without
-    `follow_links` no key names a symbolic link or leads through one, for folders that others write.
+    `follow_links` no key names a symbolic link or leads through one, for folders that others write,
+    and a read of a file that was written or removed since it was opened raises
+    PreconditionFailedError.
     """
 
     put_threads: ClassVar[int] = 0
@@ -158,15 +164,20 @@ class LocalStore(ObjectStore):
             return file.read(length)
 
     def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
+        uri = self.uri(key)
         with self._reading(key) as path:
-            file = _opened(self._open_file(path))
-        try:
-            if expected != ANYTHING:
-                expected.check(self.uri(key), _info(key, os.fstat(file.fileno())))
-        except BaseException:
-            file.close()
-            raise
-        return file
+            descriptor = self._open_file(path)
+            try:
+                # a pipe is refused, because reading it waits for a writer
+                status = _status_of_file(os.fstat(descriptor))
+                if expected != ANYTHING:
+                    expected.check(uri, _info(key, status))
+                if self._follow_links:
+                    return os.fdopen(descriptor, "rb")
+                return io.BufferedReader(_ForeignFile(descriptor, uri, status))
+            except BaseException:
+                os.close(descriptor)
+                raise
 
     def head(self, key: str) -> ObjectInfo:
         with self._reading(key) as path:
@@ -420,14 +431,32 @@ def _check_etag(path: Path, etag: str) -> None:
         )
 
 
-def _opened(descriptor: int) -> BinaryIO:
-    """Return an open regular file. A pipe is refused, because reading it waits for a writer."""
-    try:
-        _status_of_file(os.fstat(descriptor))
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+class _ForeignFile(io.FileIO):
+    """An open file that other programs may write. Each read checks that none has."""
+
+    def __init__(self, descriptor: int, uri: str, opened: os.stat_result) -> None:
+        super().__init__(descriptor)
+        self._uri = uri
+        self._state = _state(opened)
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
+        count = super().readinto(buffer)
+        self._check()
+        return count
+
+    def readall(self) -> bytes:
+        content = super().readall()
+        self._check()
+        return content
+
+    def _check(self) -> None:
+        # the kernel sets the times of a file before it writes the bytes
+        if _state(os.fstat(self.fileno())) != self._state:
+            raise PreconditionFailedError(f"{self._uri} was changed while it was read")
+
+
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _status_of_file(status: os.stat_result) -> os.stat_result:

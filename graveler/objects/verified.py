@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 import xxhash
 
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, PreconditionFailedError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -23,6 +23,10 @@ _WITHOUT_LENGTH: Final = frozenset(
     name for name in hashlib.algorithms_guaranteed if not name.startswith("shake")
 )
 _XXHASH: Final = frozenset({"xxh32", "xxh64", "xxh128", "xxh3_64", "xxh3_128"})
+
+
+WRITTEN: Final = ("bytes that were written while it was read", "others")
+"""The found and the expected value of a file that another program has changed since it was opened."""
 
 
 class Hash(Protocol):
@@ -84,12 +88,15 @@ class Verifier:
         size: The required size of the file.
         checksum: ``algorithm:hex``. With "" or an unknown algorithm only the size is compared.
         refusal: Makes the error for a found and an expected value: ``13 bytes``, ``sha256:…``.
+
+    Attributes:
+        refusal: As given.
     """
 
     def __init__(self, size: int, checksum: str, refusal: Callable[[str, str], Exception]) -> None:
         self._size = size
         self._algorithm, _, self._wanted = checksum.partition(":")
-        self._refusal = refusal
+        self.refusal = refusal
         self._lock = Lock()
         self._error: Exception | None = None
         self._hash: Hash | None = None
@@ -125,10 +132,10 @@ class Verifier:
     def _finish(self) -> None:
         self._over = True
         if self._position != self._size:
-            self._error = self._refusal(f"{self._position} bytes", f"{self._size} bytes")
+            self._error = self.refusal(f"{self._position} bytes", f"{self._size} bytes")
         elif self._hash is not None and self._hash.hexdigest() != self._wanted.lower():
             computed = f"{self._algorithm}:{self._hash.hexdigest()}"
-            self._error = self._refusal(computed, f"{self._algorithm}:{self._wanted}")
+            self._error = self.refusal(computed, f"{self._algorithm}:{self._wanted}")
         if self._error is not None:
             raise self._error
 
@@ -160,14 +167,20 @@ class _VerifiedBytes(io.RawIOBase):
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         target = memoryview(buffer).cast("B")
-        count = self._stream.readinto(target)
+        try:
+            count = self._stream.readinto(target)
+        except PreconditionFailedError as error:
+            raise self._verifier.refusal(*WRITTEN) from error
         if len(target):
             self._verifier.feed(self._position, target[:count])
         self._position += count
         return count
 
     def readall(self) -> bytes:
-        content = self._stream.read()
+        try:
+            content = self._stream.read()
+        except PreconditionFailedError as error:
+            raise self._verifier.refusal(*WRITTEN) from error
         self._verifier.feed(self._position, content)
         self._position += len(content)
         if content:

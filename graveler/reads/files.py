@@ -117,10 +117,11 @@ def _read(stores: FilePlaces, entry: Entry, read: Callable[[ObjectStore, str, Ex
         return read(store, key, Expected(entry.size, entry.version))
     except ObjectNotFoundError as error:
         raise error.saying(f"the bytes of {entry.path!r} are gone: {error}") from error
-    except PreconditionFailedError:
-        info = store.head(key)
+    except PreconditionFailedError as error:
+        changed, info = error, store.head(key)
     version = version_of(info, entry.version)
-    if info.size == entry.size and _only_inode_differs(entry, version):
+    same = entry.version in {"", version}  # again: it was changed while it was read
+    if info.size == entry.size and (same or _only_inode_differs(entry, version)):
         if problem := change_of(stores, entry, store, key, info):
             uri = stores.uri(entry.address)
             raise SourceChangedError(f"{entry.path!r} is linked to {uri}, which {problem}")
@@ -130,7 +131,7 @@ def _read(stores: FilePlaces, entry: Entry, read: Callable[[ObjectStore, str, Ex
     if entry.version:
         actual += f" and version {version}"
         wanted += f" and version {entry.version}"
-    raise refusal(stores.uri(entry.address), entry, actual, wanted)
+    raise refusal(stores.uri(entry.address), entry, actual, wanted) from changed
 
 
 def change_of(

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from threading import BoundedSemaphore
 from typing import BinaryIO, Final
 
-from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.errors import CorruptionError, ObjectNotFoundError, PreconditionFailedError
 from graveler.model import Entry
+from graveler.objects.verified import WRITTEN
 from graveler.process import Threads
 from graveler.reads import Stores
 from graveler.reads.files import open_unverified, refusal, verifier_of
@@ -23,7 +24,8 @@ class Download:
     A whole file is compared with its checksum while it is sent. If it differs, the last piece is
     not sent. One thread reads a piece while another one hashes the piece before, which is sent at
     the same time. While many are sent, one thread does all this, with small pieces. Only the size of
-    a file is checked if a part of it is sent. A part of a local file goes to the socket without a copy.
+    a file is checked if a part of it is sent. A part of a local file of the lake goes to the socket
+    without a copy. A linked file is copied, because it may be written before the kernel has sent it.
 
     Args:
         stores: The repository.
@@ -49,7 +51,8 @@ class Download:
             self._file = open_unverified(stores, entry)
         except ObjectNotFoundError as error:  # a client would read it as "no such path"
             raise CorruptionError(str(error)) from error
-        self._copied = whole or not length or not _is_local(self._file)
+        linked = "://" in entry.address
+        self._copied = whole or linked or not length or not _is_local(self._file)
 
     def send(self, connection: socket.socket, write: Callable[[bytes], None]) -> None:
         """Send the bytes by the socket, or by what writes to it, and close the file."""
@@ -63,6 +66,8 @@ class Download:
             try:
                 for piece in self._ahead(file) if ahead else self._in_turn(file):
                     write(piece)
+            except PreconditionFailedError as error:
+                raise self._refusal(*WRITTEN) from error
             finally:
                 if ahead:
                     _AHEAD.release()
@@ -100,8 +105,10 @@ class Download:
     def _check(self, sent: int) -> None:
         """Refuse a file that has become shorter since it was opened."""
         if sent < self.length:
-            size, uri = self._entry.size, self._stores.uri(self._entry.address)
-            raise refusal(uri, self._entry, f"{self._start + sent} bytes", f"{size} bytes")
+            raise self._refusal(f"{self._start + sent} bytes", f"{self._entry.size} bytes")
+
+    def _refusal(self, actual: str, wanted: str) -> CorruptionError:
+        return refusal(self._stores.uri(self._entry.address), self._entry, actual, wanted)
 
 
 def _nothing(_start: int, _piece: bytes) -> None:

@@ -230,6 +230,26 @@ def test_a_file_that_becomes_shorter_ends_the_answer(serve, tmp_path, capfd, par
     assert "and its entry has 33554432 bytes" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("part", [{"data": "true"}, {"offset": 1}])
+def test_a_linked_file_that_changes_ends_the_answer(serve, tmp_path, capfd, part):
+    file = tmp_path / "landing" / "raw"
+    file.parent.mkdir()
+    file.write_bytes(bytes(32 << 20))  # more than the sockets buffer
+    with graveler.open(tmp_path / "lake", create=True) as folder:
+        repo = folder.create_repository("flights")
+        repo.links.allow(str(file.parent))
+        repo.create_branch("dev").link("a", address=str(file))
+        client = serve(lake=folder)
+        client.connection.timeout = 20  # shorter than the gateway's limit for idle connections
+        client.connection.request("GET", client.target("/a", "OPEN", **part))
+        got = client.connection.getresponse()
+        file.write_bytes(b"n" * (32 << 20))
+        with pytest.raises(IncompleteRead) as cut:
+            got.read()
+    assert b"n" not in cut.value.partial
+    assert "written while it was read" in capfd.readouterr().err
+
+
 def test_the_summary_counts_files_folders_and_bytes(client, dev):
     for path, size in (("t/a", 3), ("t/b/c/d", 4), ("t/b/c/e", 5), ("u", 6)):
         dev.put(path, bytes(size))
