@@ -254,7 +254,7 @@ class LocalStore(ObjectStore):
                     if entry.is_dir(follow_symlinks=False):
                         if folder or entry.name != _TEMPORARY.encode():
                             yield folder + entry.name + b"/"
-                    elif (entry.is_symlink() and not self._follow_links) or entry.is_file():
+                    elif (entry.is_symlink() and not self._follow_links) or _is_file(entry):
                         yield folder + entry.name
 
     def _status(self, name: bytes) -> os.stat_result | None:
@@ -263,9 +263,9 @@ class LocalStore(ObjectStore):
             return self._stat(path)
         except FileNotFoundError:  # deleted meanwhile
             return None
-        except PermissionDeniedError:
-            return os.lstat(path)  # a link, whose reader gets this error
         except OSError:
+            if os.path.islink(path):  # noqa: PTH114 - as above
+                return os.lstat(path)  # its reader gets this error
             with storage_errors(f"list file://{path}"):
                 raise
 
@@ -453,6 +453,14 @@ class _ForeignFile(io.FileIO):
         # the kernel sets the times of a file before it writes the bytes
         if _state(os.fstat(self.fileno())) != self._state:
             raise PreconditionFailedError(f"{self._uri} was changed while it was read")
+
+
+def _is_file(entry: "os.DirEntry[bytes]") -> bool:
+    """Return whether an entry of a folder is a file, or a link that cannot be followed to its end."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return entry.is_symlink()
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int]:

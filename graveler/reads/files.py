@@ -27,6 +27,7 @@ def read_entry(stores: FilePlaces, entry: Entry) -> bytes:
 
     Raises:
         CorruptionError: The file differs from its entry.
+        ExpiredError: The file is missing, because the tree of the entry's commit was removed.
         ObjectNotFoundError: The file is missing.
     """
     content = _read(stores, entry, lambda store, key, expected: store.get(key, expected))
@@ -116,6 +117,7 @@ def _read(stores: FilePlaces, entry: Entry, read: Callable[[ObjectStore, str, Ex
     try:
         return read(store, key, Expected(entry.size, entry.version))
     except ObjectNotFoundError as error:
+        stores.check_origin(entry.origin)
         raise error.saying(f"the bytes of {entry.path!r} are gone: {error}") from error
     except PreconditionFailedError as error:
         changed, info = error, store.head(key)

@@ -42,6 +42,10 @@ class FilePlaces(Protocol):
         """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
         ...
 
+    def check_origin(self, origin: str) -> None:
+        """Raise ExpiredError if the origin of an entry is a commit whose tree is known to be gone."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -124,6 +128,10 @@ class Stores:
         """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
         return _latest(uri, self.refs.links.accepted())
 
+    def check_origin(self, origin: str) -> None:
+        """Raise ExpiredError if the origin of an entry is a commit whose tree is gone."""
+        self.refs.expired.check_readable(origin)
+
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
         return self.objects.uri(address) if is_own(address) else address
@@ -155,6 +163,9 @@ class FileStores:
     def accepted(self, uri: str) -> int:
         """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
         return _latest(uri, self.changes)
+
+    def check_origin(self, origin: str) -> None:
+        """Do nothing: what is expired is in the key-value store."""
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of an entry's address.

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -64,6 +65,31 @@ def old(lake, repo):
         branch.commit(path)
     repo.delete_branch("dev")
     return repo
+
+
+STRANGE = {
+    "loop": lambda path: path.symlink_to(path.name),
+    "broken": lambda path: path.symlink_to("/nowhere"),
+    "above": lambda path: path.symlink_to(path.parent),
+    "long": lambda path: path.symlink_to("x" * 300),
+    "fifo": os.mkfifo,
+    "socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+    "folder": os.mkdir,
+}
+"""Foreign files that are no regular files, and how each is made."""
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_strange_file_of_others_stays_and_stops_nothing(repo, kind):
+    drop(repo)
+    own = keys(repo, "data/")
+    places = [Path(folder(repo), name, kind) for name in (f"data/{repo.stores.storage_id}", "data")]
+    for place in places:
+        STRANGE[kind](place)
+    assert collect(repo).freed[Kind.DATA].count == 2
+    check_sound(repo)
+    assert not own & keys(repo, "data/")
+    assert all(map(os.path.lexists, places))
 
 
 def test_a_new_address_has_the_id_of_the_storage(repo):

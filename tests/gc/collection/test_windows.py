@@ -49,6 +49,27 @@ def test_rules_let_old_trees_go_and_keep_the_log(world, repo):
     check_sound(repo)
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_ref_that_was_opened_before_a_sweep_is_expired(world, repo, tmp_path, cached):
+    for text in ("old", "new"):
+        commit(repo, "main", text, **{"t/a": text})
+    ref = repo.ref("main~1")
+    if cached:
+        assert ref.get("t/a") == b"old"
+    entry = ref.stat("t/a") if cached else None
+    repo.gc.keep("main", count=1)
+    collect(repo)
+    for read in (
+        lambda: ref.get(entry or "t/a"),
+        lambda: ref.open(entry or "t/a"),
+        lambda: list(ref.get_many([entry or "t/a"])),
+        lambda: ref.download("t", tmp_path / "out"),
+        lambda: repo.branch("main").get(entry) if entry else ref.stat("t/a"),
+    ):
+        with pytest.raises(ExpiredError, match="expired: garbage collection"):
+            read()
+
+
 def test_merged_work_of_runs_goes_with_the_history_of_the_target(world, repo):
     for number in range(4):
         pass_days(world, 10)
