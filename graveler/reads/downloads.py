@@ -106,7 +106,7 @@ def download(  # noqa: PLR0913 - one call
             for key, value in scan(start):
                 name = key[len(start) :].decode()
                 if not exclude.leaves_out(name):
-                    yield name, decode_entry(key, value)
+                    yield name, decode_entry(key, value, scan.origin)
 
         if source.folder and next(scan(start), None) is None:
             raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")

@@ -64,7 +64,7 @@ def test_a_ref_that_was_opened_before_a_sweep_is_expired(world, repo, tmp_path, 
         lambda: ref.open(entry or "t/a"),
         lambda: list(ref.get_many([entry or "t/a"])),
         lambda: ref.download("t", tmp_path / "out"),
-        lambda: repo.branch("main").get(entry) if entry else ref.stat("t/a"),
+        lambda: repo.branch("main").get(entry or ref.stat("t/a")),
     ):
         with pytest.raises(ExpiredError, match="expired: garbage collection"):
             read()
