@@ -27,7 +27,6 @@ from graveler.errors import (
     InvalidInputError,
     ObjectNotFoundError,
     OutcomeUnknownError,
-    PermissionDeniedError,
     PreconditionFailedError,
 )
 from graveler.objects.local_files import (

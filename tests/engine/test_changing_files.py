@@ -1,7 +1,9 @@
 """Linked local files that are written while they are read."""
 
 import os
+from collections.abc import Callable
 from hashlib import md5
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -62,7 +64,7 @@ def replace_by_another(file):
 def writer(monkeypatch, landed):
     """Change the landed file once, as soon as a reader has opened it."""
     opened = LocalStore.open
-    changes = []
+    changes: list[Callable[[Path], None]] = []
 
     def open_(self, *args):
         stream = opened(self, *args)

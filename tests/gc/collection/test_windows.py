@@ -59,7 +59,7 @@ def test_a_ref_that_was_opened_before_a_sweep_is_expired(world, repo, tmp_path, 
     entry = ref.stat("t/a") if cached else None
     repo.gc.keep("main", count=1)
     collect(repo)
-    for read in (
+    for attempt in (
         lambda: ref.get(entry or "t/a"),
         lambda: ref.open(entry or "t/a"),
         lambda: list(ref.get_many([entry or "t/a"])),
@@ -67,7 +67,7 @@ def test_a_ref_that_was_opened_before_a_sweep_is_expired(world, repo, tmp_path, 
         lambda: repo.branch("main").get(entry or ref.stat("t/a")),
     ):
         with pytest.raises(ExpiredError, match="expired: garbage collection"):
-            read()
+            attempt()
 
 
 def test_merged_work_of_runs_goes_with_the_history_of_the_target(world, repo):
