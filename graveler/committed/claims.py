@@ -399,14 +399,14 @@ def claimed(  # noqa: PLR0913 - who wrote, and what
     if step is None:
         unchanged = [path for path in unchanged if set(claims.writers(path)) - {writer}]
     sides = (find_many(store, each, unchanged) for each in (before or tree, tree))
-    for path, *rows in zip(unchanged, *sides, strict=True):
-        was, now = (None if row is None else row[len(path) :] for row in rows)
+    for path, left, right in zip(unchanged, *sides, strict=True):
+        was, now = (row and row[len(path) :] for row in (left, right))
         mine = claims.get(writer, path) if stored is None else own.get(path)
         if same_content(was, now) and (mine is None or not mine.is_at(path, now)):
             own[path] = claims.write(writer, path, was, now)
-    left = {path: claim for path, claim in own.items() if claim}
-    if step and left != stored:
-        claims.title(writer, step, left)
+    kept = {path: claim for path, claim in own.items() if claim}
+    if step and kept != stored:
+        claims.title(writer, step, kept)
     return claims.tree()
 
 

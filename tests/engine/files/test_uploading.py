@@ -276,7 +276,8 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(repo, folder, mon
 
 
 def test_a_file_whose_writer_sets_the_time_back_is_read_again(repo, folder, monkeypatch):
-    read, written = source_file.SourceFile.read, []
+    read = source_file.SourceFile.read
+    written: list[object] = []
 
     def writing(self, size):
         piece = read(self, size)
