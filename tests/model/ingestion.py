@@ -402,10 +402,15 @@ class Ingesting(Lake):
         return state, sorted(record.late), sorted(aside), sorted({*inside, *aside.values()})
 
     def announced(self) -> dict[str, str] | None:
-        """Return the hours of the target's head with their kinds; None if its parent is expired."""
+        """Return the hours of the target's head with their kinds; None if its parent is expired.
+
+        A "?" says that it may be.
+        """
         head = self.target
-        if not self.expired.isdisjoint((head, *head.parents[:1])):
+        if not self.expired.isdisjoint(head.line[:2]):
             return None
+        if not self.doubtful.isdisjoint(head.line[:2]):
+            return {"?": ""}
         kinds = hours_between(head.below, head.version, head.hour)
         if head.hour:
             kinds.setdefault(head.hour, "on-time")

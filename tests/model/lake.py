@@ -36,6 +36,7 @@ class Commit:
         lands: Whether ingestion made it on the target.
         takes: The commit of the target that it brings to the ingestion branch.
         removes: The refused commits that it removes there.
+        names: What the step that it joins was forked from, and made of it.
     """
 
     version: Version
@@ -51,6 +52,7 @@ class Commit:
     lands: bool = False
     takes: "Commit | None" = None
     removes: tuple["Commit", ...] = ()
+    names: tuple["Commit", ...] = ()
 
     def __post_init__(self) -> None:
         self.ancestors: frozenset[Commit] = ancestors(self.parents) | {self}
@@ -149,7 +151,7 @@ class Try:
 
     who: int
     step: str
-    fork: Version
+    fork: Commit
     start: Version
 
 
@@ -162,6 +164,7 @@ class Lake:
         self.expired: set[Commit] = set()
         self.doubtful: set[Commit] = set()  # the same files, perhaps in other ranges, are kept
         self.lost: set[Value] = set()
+        self.left: set[Commit] = set()  # heads of runs whose records are lost
         self.keep_hours = inf
         self.branches: dict[str, Branch] = {}
         self.moves: dict[str, list[Any]] = {}
@@ -318,9 +321,13 @@ class Lake:
         metadata: Any = {"reverts": change} if revert else {"hour": change.hour}
         return self._land(name, version, **metadata)
 
+    def _live(self) -> list[Run]:
+        return [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]
+
     def gc(self) -> None:
-        live = [run for run in self.runs.values() if run.state in ("OPEN", "PARKED")]
+        live = self._live()
         heads = {there.head for there in self.branches.values()} | {run.head for run in live}
+        heads |= self.left
         bases = {base for one in heads for other in heads for base in best_of(one, other)}
         old = self.hour - self.keep_hours
         firsts = {one.parents[0] for one in self.commits if one.parents and self.keep_hours < inf}
@@ -328,6 +335,7 @@ class Lake:
         recent = {commit for tip in tips for commit in tip.line if commit.made > old}
         kept = tips | {commit.parents[0] for commit in recent if commit.parents}
         kept = (kept | bases | {run.base for run in live} | self.needed()) - self.expired
+        kept |= {name for commit in kept for name in commit.names} - self.expired
         versions = [Version(), *(commit.version for commit in kept)]
         files, claims = [one.files for one in versions], [one.claims for one in versions]
         staged = (text for one in self.branches.values() for text in one.staged.values())
@@ -348,6 +356,7 @@ class Lake:
         """Lose the records, and restore a dump of the refs."""
         known = ancestors(there.head for there in self.branches.values())
         self.made = {label: commit for label, commit in self.made.items() if commit in known}
+        self.left |= {run.head for run in self._live()}
         self.runs, self.handles, self.tries = {}, {}, {}
         self.moves = {"main": [self.make(Version())]}
         for name, there in self.branches.items():
@@ -416,7 +425,7 @@ class Lake:
         head = run.head.version
         start = head.withdraw((run.key, step))
         self._check_bytes(start, head)
-        run.tries[step] = Try(who, step, head, start)
+        run.tries[step] = Try(who, step, run.head, start)
         return run.tries[step]
 
     def join(self, attempt: int, writes: Writes) -> Commit | None:
@@ -428,11 +437,12 @@ class Lake:
             raise Fails("FencedError")
         del run.tries[work.step]
         writer, head = (run.key, work.step), run.head.version
-        made = work.start.write(writer, writes, work.fork.files)
+        made = work.start.write(writer, writes, work.fork.version.files)
         version = merged(work.start, made, head.withdraw(writer), how="join")
         if version.same(head) and not head.work(*writer):
             return None
-        run.head = self.make(version, run.head, hidden=True)
+        names = work.fork, Commit(made, (), -1, self.hour)
+        run.head = self.make(version, run.head, hidden=True, names=names)
         return run.head
 
     def step(self, who: int, step: str, writes: Writes) -> Commit | None:
