@@ -67,13 +67,14 @@ def printable(text: str) -> str:
 class GravelerError(Exception):
     """The base of all errors that graveler raises deliberately.
 
-    The text shows control characters, because it may quote names and values of strangers.
+    The text is one line and shows control characters, because it may quote names and values of
+    strangers.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(" ".join(super().__str__().splitlines()))
 
     def saying(self, message: str) -> Self:
         """Return an error of the same kind with another message."""

@@ -296,7 +296,7 @@ def test_an_equal_write_on_a_branch_made_again_is_somewhere(repo):
     assert repo.ref(SHELF).get("path") == b"0"
 
 
-def test_an_equal_file_that_waited_goes_with_the_run_and_the_hour(repo):
+def test_an_equal_file_that_waited_goes_with_both_writers(repo):
     """The run wrote it first on main, and the hour of ingestion wrote it, too."""
     ingestion = repo.ingestion(gates=[nothing_bad])
     write(ingestion.branch, path="0", bad="bad")

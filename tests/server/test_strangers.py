@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from graveler.clock import SystemClock
 from graveler.server import Server
 from tests.server.conftest import TOKEN
 
@@ -130,6 +131,8 @@ def test_a_client_that_stops_reading_is_cut(connect, dev, part):
     reader = connect(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     assert reader.recv(1) == b"H"
     for thread in set(threading.enumerate()) - before:
+        while thread.ident is None:  # it is being started
+            SystemClock().sleep(0.01)
         thread.join(120)
     assert len(answer_of(reader)) < 20_000_000
 

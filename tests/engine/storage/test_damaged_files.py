@@ -291,7 +291,7 @@ def test_a_linked_file_without_a_version_is_checked_by_checksum(repo, foreign):
             read(entry)
 
 
-def test_a_linked_file_cut_during_a_read_is_reported_with_sizes(repo, tmp_path):
+def test_a_linked_file_cut_during_a_read_is_reported(repo, tmp_path):
     there = tmp_path / "there"
     there.write_bytes(bytes(1 << 20))
     repo.links.allow(tmp_path.as_uri())
@@ -299,5 +299,5 @@ def test_a_linked_file_cut_during_a_read_is_reported_with_sizes(repo, tmp_path):
     with repo.branch("main").open("linked") as stream:
         stream.read(1)
         os.truncate(there, 1 << 19)
-        with pytest.raises(SourceChangedError, match="has 524288 bytes, and had 1048576 bytes"):
+        with pytest.raises(SourceChangedError, match=r"changed since: .* written while"):
             stream.read()
