@@ -60,8 +60,8 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a deletion of what is gone is no claim",
         "committed.claims:claimed",
-        "if mine is None or",
-        "if value is not None and mine is None or mine is not None and",
+        "if same_content(was, now) and",
+        "if now is not None and same_content(was, now) and",
     ),
     one_edit(
         "an attempt is published although its run was rolled back",
