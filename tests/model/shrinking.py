@@ -17,7 +17,7 @@ def shrunk(operations: Sequence[Operation], fails: Fails) -> tuple[list[Operatio
     while len(kept) < before:
         before = len(kept)
         kept, violation = _fewer(kept, violation, fails)
-        for simpler in (_without_a_run, _in_one_write):
+        for simpler in (_without_a_run, _in_one_write, _in_one_step, _on_other_branches):
             kept, violation = _first(kept, violation, fails, simpler)
     return _first(kept, violation, fails, _simpler)
 
@@ -86,6 +86,36 @@ def _in_one_write(operations: list[Operation]) -> Iterator[list[Operation]]:
         for gone, kept in ((one, other), (other, one)):
             joined = replace(kept, arguments={**kept.arguments, "writes": both})
             yield [joined if each is kept else each for each in operations if each is not gone]
+
+
+def _in_one_step(operations: list[Operation]) -> Iterator[list[Operation]]:
+    """Yield histories where a step takes the place of its beginning and its end."""
+    begun = {one.label: one for one in operations if one.name == "begin"}
+    for join in operations:
+        begin = begun.get(join.arguments.get("attempt", 0))
+        if begin is not None:
+            step = Operation(
+                join.label, "step", {**begin.arguments, "writes": join.arguments["writes"]}
+            )
+            yield [step if one is join else one for one in operations if one is not begin]
+
+
+def _on_other_branches(operations: list[Operation]) -> Iterator[list[Operation]]:
+    """Yield histories where the branch "pr" takes the place of a fork."""
+    for fork in operations:
+        if fork.name == "fork":
+            name = fork.arguments["branch"]
+            yield [
+                replace(
+                    one,
+                    arguments={
+                        key: "pr" if value == name else value
+                        for key, value in one.arguments.items()
+                    },
+                )
+                for one in operations
+                if one is not fork
+            ]
 
 
 def _simpler(operations: list[Operation]) -> Iterator[list[Operation]]:
