@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from graveler.committed import CONFLICT, EMPTY_METARANGE, Bases, BaseValues, get
 from graveler.committed.apply import apply
 from graveler.committed.bases import Unresolved
-from graveler.committed.claims import claim_changes, claimed, claims_of
+from graveler.committed.claims import claim_changes, claims_of
 from graveler.committed.diff import RawChange, diff, same_content
 from graveler.committed.merge import staged
 from graveler.committed.units import log_of, units_of
@@ -129,18 +129,7 @@ class Taking:
         spec = CommitSpec(
             f"{name}: merge of {self.branch.into}", {INGEST: name, CAUGHT_UP: target.id}
         )
-        claims, ranges = claims_of(target), stores.ranges
-        if equal and claims != EMPTY_METARANGE:
-            claims = claimed(
-                ranges,
-                stores.splitting,
-                claims,
-                writer=name,
-                step=None,
-                before=target.metarange,
-                tree=tree,
-                equal=equal,
-            )
+        claims = claims_after(stores, (name, "", spec), target, tree, equal)
         return make_commit(stores, tree=tree, parents=parents, spec=spec, claims=claims)
 
     def _again(self, change: Commit, head: Commit, target: Commit) -> Commit:
