@@ -375,8 +375,9 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
                 records.stores.refs.expired.check_readable(commit.id)
         except ExpiredError:
             return False  # the target has dropped it
-        rested = same_work(ranges, claims_of(mine), claims_of(theirs), record.branch)
-        return rested and is_ancestor(commits, theirs.id, revert.id)
+        return theirs.generation < revert.generation and same_work(
+            ranges, claims_of(mine), claims_of(theirs), record.branch
+        )
 
     def change(now: RunRecord | None) -> RunRecord:
         record = now or records.get(key)
