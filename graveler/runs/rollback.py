@@ -364,7 +364,9 @@ def _changed_by(conflict: Conflict) -> str:
 def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Commit) -> RunRecord:
     """Record the rollback on the run.
 
-    The run is ROLLED_BACK if its present attempt is published, and that publish is the reverted one.
+    The run is ROLLED_BACK if its present attempt is published, and that publish is the reverted one, or
+    changed nothing and rests on it. It does not matter whether the target still has a round that
+    changed nothing.
     """
 
     def rests(later: Publish) -> bool:
@@ -374,10 +376,10 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
             for commit in (mine, theirs):
                 records.stores.refs.expired.check_readable(commit.id)
         except ExpiredError:
-            return False  # the target has dropped it
-        return theirs.generation < revert.generation and same_work(
-            ranges, claims_of(mine), claims_of(theirs), record.branch
-        )
+            return False  # its claims can no longer be read
+        rested = same_work(ranges, claims_of(mine), claims_of(theirs), record.branch)
+        # asked in this direction, no history is walked: a round that rested on it is rarely above its revert
+        return rested and not is_ancestor(commits, revert.id, theirs.id)
 
     def change(now: RunRecord | None) -> RunRecord:
         record = now or records.get(key)

@@ -541,7 +541,7 @@ class Lake:
         if publish.noted != note:
             publish.noted, run.parked = note, self.hour
         is_left = publish in left and last is run.publishes[-1]
-        if run.state == "PUBLISHED" and is_left and last.commit in commit.ancestors:
+        if run.state == "PUBLISHED" and is_left and commit not in last.commit.ancestors:
             run.state = "ROLLED_BACK"
         return commit
 

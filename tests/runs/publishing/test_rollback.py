@@ -217,6 +217,26 @@ def test_a_round_that_changed_nothing_is_passed_over(repo, tree, between):
         repo.runs.rollback(KEY)
 
 
+@pytest.mark.parametrize("later", [0, 1])
+def test_an_empty_round_that_was_undone_is_rolled_back(repo, later):
+    """However many commits the target has since: the work that the round rested on is withdrawn."""
+    repo.protection.remove("main")
+    main = repo.branch("main")
+    with repo.run("05") as run:
+        run.put("a", b"1")
+    first = run.result.commit
+    again = repo.runs.open("05")
+    main.put("b", b"1")
+    main.commit("other")
+    again.publish()
+    repo.undo("main")
+    for number in range(later):
+        main.put("c", b"%d" % number)
+        main.commit("other")
+    repo.runs.rollback(first.id)
+    assert repo.runs.get("05").state is RunState.ROLLED_BACK
+
+
 def test_a_run_whose_target_was_reset_is_not_rolled_back_again(repo):
     repo.protection.remove("main")
     publish(repo, KEY, {"a": "1"})
