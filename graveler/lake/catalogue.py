@@ -120,15 +120,11 @@ class Catalogue:
 
     def list(self) -> Iterator[tuple[str, RepositoryRecord]]:
         """Yield the repositories with their records, by name."""
-        for name in list(self.names()):
-            record = self.find(name)
-            if record is not None:
-                yield name, record
+        return self._named(_PREFIX)
 
     def making(self) -> Iterator[tuple[str, RepositoryRecord]]:
         """Yield the repositories that are being made, or whose makers died, with their names."""
-        for name, record in self._records("", _MAKING).scan(_MAKING):
-            yield read_key(name, "repository"), record
+        return self._named(_MAKING)
 
     def reserve(self, name: str, record: RepositoryRecord) -> RepositoryRecord:
         """Announce a repository before its storage is claimed; return the announced record.
@@ -165,10 +161,13 @@ class Catalogue:
                 moved.append(found[0])
         return moved
 
-    def trash(self, name: str | None = None) -> Sequence[RepositoryRecord]:
-        """Return the deleted repositories, or those of a name, the latest creation last."""
-        prefix = _TRASH if name is None else _TRASH + f"{name}/".encode()
-        return [record for _, record in self._records(name or "", _TRASH).scan(prefix)]
+    def deleted(self) -> Iterator[tuple[str, RepositoryRecord]]:
+        """Yield the deleted repositories with their names, by name and creation."""
+        return self._named(_TRASH)
+
+    def trash(self, name: str) -> Sequence[RepositoryRecord]:
+        """Return the deleted repositories of a name, the latest creation last."""
+        return [record for deleted, record in self.deleted() if deleted == name]
 
     def forget(self, name: str, record: RepositoryRecord) -> None:
         """Remove a repository from the trash."""
@@ -222,6 +221,10 @@ class Catalogue:
             clock=self._clock,
             ids=self._ids,
         )
+
+    def _named(self, prefix: bytes) -> Iterator[tuple[str, RepositoryRecord]]:
+        for key, record in self._records("", prefix).scan(prefix):
+            yield read_key(key, "repository").partition("/")[0], record
 
     def _records(self, name: str, prefix: bytes = _PREFIX) -> RecordStore[str, RepositoryRecord]:
         return RecordStore(

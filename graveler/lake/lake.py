@@ -310,6 +310,8 @@ class Lake:
         Raises:
             RepositoryNotFoundError: No repository has this name and storage, in the trash neither.
             InvalidInputError: Several of this name are in the trash; the message has their storages.
+            KVOutdatedError: A purge by a copy of the key-value store, or an old one: the storage has
+                counts that it did not assign. The repository stays in the trash.
         """
         flag(purge, "purge")
         place = None if storage is None else absolute(storage_text(storage))
@@ -330,6 +332,10 @@ class Lake:
                 f"`graveler repo delete {name} --purge --storage URI`"
             )
         for record in found if purge else ():
+            with suppress(
+                StorageMismatchError, BackendUnavailableError
+            ):  # nothing of it is deleted
+                self._open(name, record, check=False).check_kv()
             outlast = partial(self._clock.sleep, LEASE_SECONDS)
             self._storages.clear(self._storages.of(name, record), record, outlast)
             for kind in PARTITIONS:

@@ -64,8 +64,8 @@ class Storages:
         return record.storage or self.default(name)
 
     def neighbours(self, uid: str) -> Iterator[tuple[str, str]]:
-        """Yield the other repositories, each with the root URI of its storage."""
-        for name, record in self._catalogue.list():
+        """Yield the other repositories, each with the root URI of its storage; also deleted ones."""
+        for name, record in chain(self._catalogue.list(), self._catalogue.deleted()):
             if record.uid != uid:
                 yield name, self.of(name, record)
 
@@ -108,7 +108,7 @@ class Storages:
                     f"{storage} is the storage of repository {other!r} already: give each a "
                     "storage of its own"
                 )
-        if marker.owner.uid in {record.uid for record in self._catalogue.trash()}:
+        if marker.owner.uid in {record.uid for _, record in self._catalogue.deleted()}:
             raise InvalidInputError(
                 f"{storage} belongs to the deleted repository {marker.owner.name!r}: `graveler repo "
                 f"undelete {marker.owner.name}` or `graveler repo delete {marker.owner.name} --purge "

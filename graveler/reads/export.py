@@ -64,7 +64,7 @@ def destination(stores: Stores, place: str | Path) -> ObjectStore:
             )
     if uri.startswith("file://"):
         folder = Path(uri.removeprefix("file://"))
-        check_apart(folder, stores.location, stores.objects, Pattern())
+        check_apart(folder, stores, Pattern())
     return stores.open_store(root_of(uri))
 
 

@@ -19,11 +19,13 @@ from urllib.parse import urlsplit
 from graveler.config import CONFIG_NAME, is_environment_lake, load_config
 from graveler.errors import InvalidInputError, RetryableError
 from graveler.names import check_path
-from graveler.objects.store import ObjectStore, local_failure
+from graveler.objects.address import AddressBook
+from graveler.objects.store import local_failure
 from graveler.reads.stores import Stores
 
 _PART: Final = ".graveler-part-"
 _MOST_KNOWN: Final = 10_000
+_LOCAL: Final = "file://"
 _numbers: Final = count(1)
 _T = TypeVar("_T")
 
@@ -165,39 +167,37 @@ def _listed(
     return _Folder(status.st_dev, status.st_ino, named)
 
 
-def check_apart(folder: Path, lake: str, storage: ObjectStore, exclude: Pattern) -> None:
-    """Refuse a folder that contains the lake's own files, or that is inside the lake's storage.
+def check_apart(folder: Path, stores: Stores, exclude: Pattern) -> None:
+    """Refuse a folder that contains the lake's own files, or that is inside one of its own folders.
 
     Args:
         folder: The folder to upload, or the folder of a mirror.
-        lake: The location of the lake, a folder if it has one.
-        storage: The storage of the repository.
+        stores: The repository.
         exclude: The excluded names of the folder.
 
     Raises:
         InvalidInputError: The folder contains the lake's files and does not exclude them.
     """
-    sample = storage.local_file("data")
-    own = [place for place in (Path(lake), sample and sample.parent) if place and place.exists()]
-    root = folder.resolve()
-    for place in (place.resolve() for place in own):
-        inside = place.is_relative_to(root)
+    kept, root = lake_files(stores), folder.resolve()
+    for place in (Path(stores.location).resolve(), *kept):
+        inside = place.exists() and place.is_relative_to(root)
         name = place.relative_to(root).as_posix() if inside else ""
         if inside and not exclude.leaves_out(name):
             raise InvalidInputError(
                 f"{str(folder)!r} holds {place}, where the lake's own files are: choose another "
                 "folder, or leave them out (exclude=…)"
             )
-    if sample is not None and root.is_relative_to(sample.parent.resolve()):
+    if any(root.is_relative_to(place) for place in kept):
         raise InvalidInputError(
             f"{str(folder)!r} lies in the lake's storage: choose another folder"
         )
 
 
 def lake_files(stores: Stores) -> list[Path]:
-    """Return the local files and folders of the lake of a repository."""
-    sample = stores.objects.local_file("data")
-    own = [] if sample is None else [sample.parent.resolve()]
+    """Return the local files and folders of a lake: those of its settings, and all its storages."""
+    book = AddressBook(stores.storage)
+    roots = [book.root, *(book.place(root) for _, root in stores.neighbours())]
+    own = [Path(root.removeprefix(_LOCAL)) for root in roots if root.startswith(_LOCAL)]
     return [*own, *_files_of_settings(stores.location)]
 
 

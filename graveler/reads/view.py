@@ -314,7 +314,7 @@ class View(RefLike):
         root, left_out = file_path(folder, "folder"), Pattern(excluded(exclude))
         stores = self.repository
         if flag(delete, "delete"):
-            check_apart(root, stores.location, stores.objects, left_out)
+            check_apart(root, stores, left_out)
         return download(
             Source(self.name, start, self._snapshot(first, first), self.get, self.open),
             root,

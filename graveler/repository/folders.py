@@ -146,7 +146,7 @@ def upload(
     """
     stores = destination.stores
     chunks = Chunks(stores, destination.writes, replace=terms.replace)
-    check_apart(origin.root, stores.location, stores.objects, origin.exclude)
+    check_apart(origin.root, stores, origin.exclude)
     origin = replace(origin, kept=lake_files(stores))
     files = origin.checked(destination.start)
     sender = _Sender(destination, terms, metadata_given=metadata_given)

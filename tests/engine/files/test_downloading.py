@@ -424,3 +424,32 @@ def test_the_lake_is_not_written_over(tmp_path):
             main.download("out", home / "objects" / "rep")
     with graveler.open(home) as lake:
         assert lake.repository("rep").branch("main").get("out/good") == b"good"
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_the_storage_of_another_repository_is_not_touched(tmp_path, deleted):
+    """Every storage of a lake is its own, also that of a repository that may come back."""
+    with graveler.init(tmp_path / "lake") as lake:
+        other = lake.create_repository("other", storage=tmp_path / "stores" / "other")
+        main = lake.create_repository("flights").branch("main")
+        for branch in (other.branch("main"), main):
+            branch.put("a", b"1")
+            branch.commit("one")
+        if deleted:
+            lake.delete_repository("other")
+        for place in ("stores", "stores/other", "stores/other/data"):
+            with pytest.raises(InvalidInputError, match="the lake's"):
+                main.download("", tmp_path / place, delete=True)
+            with pytest.raises(InvalidInputError, match="the lake's"):
+                main.upload(tmp_path / place)
+        for place in ("", "data", "_graveler"):
+            with pytest.raises(InvalidInputError, match="one of the lake's own files"):
+                main.download("", tmp_path / "stores" / "other" / place)
+        with pytest.raises(InvalidInputError, match="one of the lake's own files"):
+            lake.repository("flights").dump_refs(
+                tmp_path / "stores" / "other" / "_graveler" / "marker"
+            )
+        if deleted:
+            other = lake.undelete_repository("other")
+        assert other.fsck().sound
+        assert other.ref("main").get("a") == b"1"

@@ -1,5 +1,6 @@
 """Repositories that several processes make at once, that were not finished, and that are deleted."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -10,6 +11,7 @@ from graveler.errors import (
     AlreadyExistsError,
     GravelerError,
     InvalidInputError,
+    KVOutdatedError,
     PermissionDeniedError,
     RepositoryNotFoundError,
     StorageMismatchError,
@@ -237,3 +239,26 @@ def test_a_deletion_is_repeated_after_a_fault_at_any_call(act, fault):
             lake.create_repository("flights", adopt=True)  # a lake in memory has no marker
         else:
             assert lake.repository("flights").ref("main").get("a") == b"1", what
+
+
+@pytest.mark.parametrize("moves", ["before the deletion", "after it"])
+def test_a_purge_by_a_copy_of_the_lake_deletes_nothing(tmp_path, moves):
+    """The copy of a folder has the storage of the original, which goes on."""
+    store = f"file://{tmp_path}/store"
+    with graveler.init(tmp_path / "lake", storage_uri=store) as lake:
+        commit(lake.create_repository("flights"), "main", a="1")
+    shutil.copytree(tmp_path / "lake", tmp_path / "copy")
+    with graveler.open(tmp_path / "copy") as copy:
+        if moves == "after it":
+            copy.delete_repository("flights")
+        with graveler.open(tmp_path / "lake") as lake:
+            commit(lake.repository("flights"), "main", a="2")
+        with pytest.raises(KVOutdatedError, match="two copies"):
+            copy.delete_repository("flights", purge=True)
+        assert copy.undelete_repository("flights").ref("main").get("a") == b"1"
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.repository("flights")
+        assert repo.fsck().sound
+        assert repo.ref("main").get("a") == b"2"
+        lake.delete_repository("flights", purge=True)
+        assert keys(repo) == set()
