@@ -35,6 +35,7 @@ _MARKUP: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNOR
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0e-\x19\x1b-\x1f]"
 )  # 0x1a, the DOS end-of-file mark, is allowed
+_NUL: Final = re.compile("\0")
 _TEXT: Final = 64
 _KINDS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv"}
 
@@ -179,7 +180,8 @@ def csv_header(files: Files, entry: Entry) -> list[str]:
     with reading(entry, "CSV"):
         text = _beginning(raw, whole=entry.size <= _BEGINNING)
         names = next(csv.reader(io.StringIO(text, newline="")), [])
-    if wrong := _MARKUP.match(text) or _CONTROL.search(text):
+    # a row may have an odd character, but no NUL, which other kinds of files have
+    if wrong := _MARKUP.match(text) or _CONTROL.search("".join(names)) or _NUL.search(text):
         raise CorruptionError(f"{entry.path!r} is no CSV: it holds {wrong.group().strip(' ')!r}")
     if not names:
         raise CorruptionError(f"{entry.path!r} cannot be read as CSV: it has no header")

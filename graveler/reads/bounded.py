@@ -67,6 +67,8 @@ def csv_rows(
                     f"{_ROW_CHARACTERS}: it is no table"
                 )
             yield line
+        if used:  # the reader asks for more within a row
+            raise csv.Error("a field in quotes does not end")
 
     try:
         for row in csv.reader(lines(), strict=strict):

@@ -433,6 +433,21 @@ CASES = {
         {"o/a.parquet": column([["a"]], pa.large_list(pa.large_string()))},
         "",
     ),
+    "a map as Arrow writes it": (
+        checks.schema("o/", {"z": "map<string, list<item: int64>>"}),
+        {"o/a.parquet": column([[("a", [1])]], pa.map_(pa.string(), pa.list_(pa.int64())))},
+        "",
+    ),
+    "lists of one length": (
+        checks.schema("o/", {"z": "fixed_size_list<item: int64>[2]"}),
+        {"o/a.parquet": column([[1, 2]], pa.list_(pa.int64(), 2))},
+        "",
+    ),
+    "an odd character in a row of a CSV": (
+        checks.schema("o/", {"z": "string"}),
+        {"o/a.csv": b"z\n\x1c\n"},
+        "",
+    ),
     "a column of folders in the schema": (
         checks.schema("o/", {"id": "int64", "day": "date32[day]"}, evolution="none"),
         {"o/day=2013-01-01/a.parquet": rows(1)},

@@ -340,6 +340,11 @@ CASES = {
         {"t/a.csv": b"a,b\n\0\0,1\n"},
         "'t/a.csv' is no CSV: it holds '\\x00'",
     ),
+    "csv with a field in quotes that does not end": (
+        checks.row_count("t/", at_least=1),
+        {"t/a.csv": b'a,b\n1,"2\n3,4\n5,6\n'},
+        "'t/a.csv' cannot be read as CSV: a field in quotes does not end",
+    ),
     "csv of another code below its header": (
         checks.file_format("t/", "csv"),
         {"t/a.csv": "a,b\nZürich,1\n".encode("latin-1")},

@@ -61,7 +61,9 @@ def test_the_first_request_says_what_stands_in_the_way(client, dev):
 
 def test_a_file_is_overwritten_unless_it_must_not_be(client, dev):
     dev.put("a", b"x")
-    assert client.create("/a", b"y").status == 201
+    assert client.create("/a", b"y").failure == EXISTS
+    assert client.create("/a", b"y", overwrite="true").status == 201
+    assert dev.get("a") == b"y"
     assert client.create("/a", b"z", createflag="CREATE,OVERWRITE").status == 201
     assert client.create("/b", b"1", overwrite="false").status == 201
     assert client.create("/b", b"2", overwrite="false").failure == EXISTS
@@ -77,7 +79,7 @@ def test_a_file_is_not_emptied_before_an_append(client, dev):
     assert got.failure == (400, "UnsupportedOperationException")
     assert "delete it first" in got.message
     assert dev.get("a") == b"x"
-    assert client.create("/a", b"").status == 201
+    assert client.create("/a", b"", overwrite="true").status == 201
     assert dev.get("a") == b""
 
 
@@ -94,7 +96,7 @@ def test_a_full_disk_leaves_no_file(serve, tmp_path, monkeypatch):
             return write(descriptor, data)
 
         monkeypatch.setattr(os, "write", full)
-        got = client.create("/a", bytes(3 << 19))
+        got = client.create("/a", bytes(3 << 19), overwrite="true")
         assert got.failure == (507, "IOException")
         assert "free some space" in got.message
         monkeypatch.undo()
@@ -103,7 +105,7 @@ def test_a_full_disk_leaves_no_file(serve, tmp_path, monkeypatch):
         assert not [
             path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 1 << 19
         ]
-        assert client.create("/a", bytes(3 << 19)).status == 201
+        assert client.create("/a", bytes(3 << 19), overwrite="true").status == 201
 
 
 def test_an_empty_folder_is_there_until_it_is_deleted(client, dev):

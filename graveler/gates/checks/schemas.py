@@ -69,7 +69,8 @@ _SAME: Final = (
     (re.compile(r"\bdictionary<values=(.*?), indices=\w+(, ordered=\d)?>"), r"\1"),
     (re.compile(r"\blarge_(string|binary|list)"), r"\1"),
     (re.compile(r"\b(string|binary|list)_view"), r"\1"),
-    (re.compile(r"\blist<\w+: "), "list<element: "),
+    (re.compile(r"list<\w+: "), "list<element: "),
+    (re.compile(r" \('[^']*'\)>"), ">"),  # the name that a map's values have in the file
     (re.compile(r"\bdate64\[ms\]"), "date32[day]"),
 )
 """Forms of types in memory that are one type in Parquet; libraries note theirs in the file."""

@@ -164,7 +164,7 @@ def _make_folder(call: Call) -> Answer:
 
 
 def _create(call: Call) -> Answer:
-    overwrite = call.request.flag("overwrite", default=True)
+    overwrite = call.request.flag("overwrite", default=False)
     parents = call.request.flag("createparent", default=True)
     flags = {each for each in call.request.query.get("createflag", "").upper().split(",") if each}
     if "APPEND" in flags:
