@@ -284,13 +284,16 @@ class _Files:
             return _Job(entry, None, _unless_full(error))
 
     def write(self, job: _Job) -> _Done:
-        """Write a file unless it exists with the same content."""
+        """Write a file unless it exists with the same content, or is the linked file itself."""
         entry, place, fault = job
         if place is None:
             return _Done(entry, written=False, fault=fault)
         try:
             if holds(place, entry):
                 return _Done(entry, written=False)
+            if entry.address == f"file://{place.parent.resolve() / place.name}":
+                self._source.open(entry).close()  # it is refused if it has changed
+                return _Done(entry, written=False)  # a copy would end the link
             self._fetch(entry, place)
         except (CorruptionError, ObjectNotFoundError) as error:
             return _Done(entry, written=False, fault=error)

@@ -14,6 +14,7 @@ from graveler.errors import (
     InvalidInputError,
     ObjectNotFoundError,
     PermissionDeniedError,
+    SourceChangedError,
     StorageFullError,
 )
 from graveler.model import Entry, Transfer
@@ -453,3 +454,22 @@ def test_the_storage_of_another_repository_is_not_touched(tmp_path, deleted):
             other = lake.undelete_repository("other")
         assert other.fsck().sound
         assert other.ref("main").get("a") == b"1"
+
+
+def test_a_linked_file_is_not_replaced_by_its_copy(repo, tmp_path):
+    """A download into the folder of the linked files leaves them, so that the links stay."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "a").write_bytes(b"1")
+    repo.links.allow(str(landing))
+    main = repo.branch("main")
+    main.import_(landing, "in/")
+    main.put("in/b", b"2")
+    main.commit("imported")
+    inode = (landing / "a").stat().st_ino
+    assert main.download("in", landing) == Transfer(1, 1, skipped=1)
+    assert (landing / "a").stat().st_ino == inode
+    assert main.get("in/a") == b"1"
+    (landing / "a").write_bytes(b"33")
+    with pytest.raises(SourceChangedError):
+        main.download("in", landing)
