@@ -289,11 +289,8 @@ class _Files:
         if place is None:
             return _Done(entry, written=False, fault=fault)
         try:
-            if holds(place, entry):
+            if holds(place, entry) or self._is_linked(place, entry):
                 return _Done(entry, written=False)
-            if entry.address == f"file://{place.parent.resolve() / place.name}":
-                self._source.open(entry).close()  # it is refused if it has changed
-                return _Done(entry, written=False)  # a copy would end the link
             self._fetch(entry, place)
         except (CorruptionError, ObjectNotFoundError) as error:
             return _Done(entry, written=False, fault=error)
@@ -304,6 +301,13 @@ class _Files:
         except OSError as error:
             return _Done(entry, written=False, fault=_unless_full(error))
         return _Done(entry, written=True)
+
+    def _is_linked(self, place: Path, entry: Entry) -> bool:
+        """Return whether a file is the one that the entry links; a copy would end the link."""
+        linked = entry.address == f"file://{place.parent.resolve() / place.name}"
+        if linked:
+            self._source.open(entry).close()  # it is refused if it has changed
+        return linked
 
     def _fetch(self, entry: Entry, place: Path) -> None:
         if entry.size <= PIECE_BYTES:  # one request

@@ -16,7 +16,13 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import Hash, Verifier, new_hash, verified_stream
-from graveler.reads.folders import check_target, lake_files, remove_parts, whole_file
+from graveler.reads.folders import (
+    check_target,
+    descriptor_of,
+    lake_files,
+    remove_parts,
+    whole_file,
+)
 from graveler.reads.stores import FilePlaces, Stores
 
 _T = TypeVar("_T")
@@ -70,14 +76,18 @@ def download(
     """
     place = Path(os.path.realpath(target))  # a link stays, and its target is replaced
     check_target(place, lake_files(stores))
-    with open_entry(stores, entry) as source, _written(place) as out:
+    with open_entry(stores, entry) as source, _written(place, descriptor_of(target)) as out:
         while piece := source.read(PIECE_BYTES):
             out.write(piece)
             progress(len(piece))
 
 
 @contextmanager
-def _written(place: Path) -> Iterator[BinaryIO]:
+def _written(place: Path, descriptor: int | None) -> Iterator[BinaryIO]:
+    if descriptor is not None:  # behind what is written to it already
+        with os.fdopen(os.dup(descriptor), "wb") as out:
+            yield out
+        return
     if place.exists() and not place.is_file():
         with place.open("wb") as out:
             yield out

@@ -26,6 +26,7 @@ from graveler.reads.stores import Stores
 _PART: Final = ".graveler-part-"
 _MOST_KNOWN: Final = 10_000
 _LOCAL: Final = "file://"
+_MOST_LINKS: Final = 40  # as Linux follows
 _numbers: Final = count(1)
 _T = TypeVar("_T")
 
@@ -309,6 +310,18 @@ def remove_parts(folder: Path) -> None:
                 part.unlink()
             finally:
                 os.close(descriptor)
+
+
+def descriptor_of(place: Path) -> int | None:
+    """Return the descriptor of this process that a path names, as /dev/stdout does, or None."""
+    own = Path("/proc/self/fd").resolve()
+    for _ in range(_MOST_LINKS):
+        if not place.is_symlink():
+            break
+        if place.parent.resolve() == own:
+            return int(place.name)
+        place = place.parent / place.readlink()
+    return None
 
 
 @contextmanager

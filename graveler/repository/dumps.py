@@ -19,7 +19,7 @@ from graveler.model import BranchRecord, Commit
 from graveler.objects.local_files import storage_errors
 from graveler.process import batches
 from graveler.publishing.panel import enforce
-from graveler.reads.folders import check_target, lake_files
+from graveler.reads.folders import check_target, descriptor_of, lake_files, whole_file
 from graveler.reads.stores import Stores
 from graveler.records import Fields
 from graveler.refs import Refs, move
@@ -62,11 +62,12 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
         raise InvalidInputError(f"{path} is a folder: name a file for the dump")
     if not path.parent.is_dir():
         raise NotFoundError(f"no folder {path.parent} for the dump: make it first")
-    if path.exists() and not path.is_file():
+    place = Path(os.path.realpath(path))  # a link stays, and its target is replaced
+    if (place.exists() and not place.is_file()) or descriptor_of(path) is not None:
         raise InvalidInputError(
             f"{path} is not a regular file, and a dump replaces it: name another"
         )
-    check_target(path, lake_files(stores))
+    check_target(place, lake_files(stores))
     header = Header(
         repository=stores.name,
         storage=storage,
@@ -75,16 +76,10 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
         storage_id=stores.storage_id,
         settings={each.name: each.encode(stores.refs.settings.get(each)) for each in settings},
     )
-    beside = path.with_name(f".{path.name}.{stores.ids.unique()}")
-    with storage_errors(f"write {path}", writing=True):
-        try:
-            with beside.open("xb") as file:
-                contents = write_dump(stores.refs, header, file)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+    with storage_errors(f"write {path}", writing=True), whole_file(place) as file:
+        contents = write_dump(stores.refs, header, file)
+        file.flush()
+        os.fsync(file.fileno())
     return contents
 
 

@@ -146,6 +146,32 @@ def test_get_and_dump_do_not_write_the_lakes_own_files(cli, history, folder, nam
     assert cli("get", "main:graveler.toml", folder / "other.toml").code == 0
 
 
+def test_a_path_that_names_a_descriptor_is_written_on(cli, history, tmp_path):
+    """As /dev/stdout does; the file behind it may have more, which a replacement would lose."""
+    (tmp_path / "twice").symlink_to("once")
+    with (tmp_path / "log").open("wb", buffering=0) as log:
+        (tmp_path / "once").symlink_to(f"/dev/fd/{log.fileno()}")
+        log.write(b"before\n")
+        assert cli("get", "main:readme.txt", tmp_path / "twice").code == 0
+        log.write(b"after\n")
+        said = cli("refs", "dump", tmp_path / "twice")
+    assert "not a regular file" in said.err
+    text = history.ref("main").get("readme.txt")
+    assert (tmp_path / "log").read_bytes() == b"before\n" + text + b"after\n"
+    assert (tmp_path / "once").is_symlink()
+    (tmp_path / "loop").symlink_to("loop")
+    assert (
+        cli("get", "main:readme.txt", tmp_path / "loop").code == 0
+    )  # a link to nowhere is replaced
+
+
+def test_a_dump_writes_through_a_link(cli, history, tmp_path):
+    (tmp_path / "link").symlink_to("dump")
+    assert cli("refs", "dump", tmp_path / "link").code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "dump").stat().st_size > 0
+
+
 def test_get_writes_through_a_link_or_a_device(cli, history, tmp_path):
     real = tmp_path / "deep" / "real.txt"
     real.parent.mkdir()
