@@ -11,7 +11,6 @@ from graveler.committed.claims import claims_of, same_work
 from graveler.committed.diff import diff
 from graveler.committed.units import names_unit
 from graveler.errors import (
-    ExpiredError,
     MergeConflictError,
     NoChangesError,
     NotFoundError,
@@ -365,21 +364,12 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
     """Record the rollback on the run.
 
     The run is ROLLED_BACK if its present attempt is published, and that publish is the reverted one, or
-    changed nothing and rests on it. It does not matter whether the target still has a round that
-    changed nothing.
+    changed nothing and is not on top of the revert. It does not matter whether the target still has it.
     """
 
     def rests(later: Publish) -> bool:
-        commits, ranges = records.stores.refs.commits, records.stores.ranges
-        mine, theirs = commits.get(publish.commit), commits.get(later.commit)
-        try:
-            for commit in (mine, theirs):
-                records.stores.refs.expired.check_readable(commit.id)
-        except ExpiredError:
-            return False  # its claims can no longer be read
-        rested = same_work(ranges, claims_of(mine), claims_of(theirs), record.branch)
-        # asked in this direction, no history is walked: a round that rested on it is rarely above its revert
-        return rested and not is_ancestor(commits, revert.id, theirs.id)
+        # in this direction no history is walked: a round that rests on it is rarely above its revert
+        return not is_ancestor(records.stores.refs.commits, revert.id, later.commit)
 
     def change(now: RunRecord | None) -> RunRecord:
         record = now or records.get(key)

@@ -128,7 +128,7 @@ def with_rollback(
         publishes: The publishes.
         commit: The commit of the publish.
         rollback: The commit that reverts it.
-        rests: Returns whether a later publish has the same work, and is not on top of `rollback`.
+        rests: Returns whether a later publish is not on top of `rollback`.
     """
     marked: list[Publish] = []
     reverted: Publish | None = None

@@ -540,8 +540,12 @@ class Lake:
         note = commit, len(run.publishes)
         if publish.noted != note:
             publish.noted, run.parked = note, self.hour
-        is_left = publish in left and last is run.publishes[-1]
-        if run.state == "PUBLISHED" and is_left and commit not in last.commit.ancestors:
+        at = run.publishes.index(publish)
+        later = [one for one in run.publishes[at + 1 :] if one.into == last.into]
+        over = all(
+            one.noted if one.changed else commit not in one.commit.ancestors for one in later
+        )
+        if run.state == "PUBLISHED" and over and last is run.publishes[-1]:
             run.state = "ROLLED_BACK"
         return commit
 
