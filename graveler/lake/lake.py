@@ -332,12 +332,9 @@ class Lake:
                 f"`graveler repo delete {name} --purge --storage URI`"
             )
         for record in found if purge else ():
-            with suppress(
-                StorageMismatchError, BackendUnavailableError
-            ):  # nothing of it is deleted
-                self._open(name, record, check=False).check_kv()
             outlast = partial(self._clock.sleep, LEASE_SECONDS)
-            self._storages.clear(self._storages.of(name, record), record, outlast)
+            check = self._open(name, record, check=False).check_kv
+            self._storages.clear(self._storages.of(name, record), record, check, outlast)
             for kind in PARTITIONS:
                 self._kv.drop(f"{kind}:{record.uid}")
             for partition in list(self._kv.partitions(f"staging:{record.uid}:")):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Final
 
@@ -149,14 +150,26 @@ class Storages:
                 "the storage over: `graveler refs restore --take-over`"
             )
 
-    def clear(self, storage: str, record: RepositoryRecord, outlast: Callable[[], object]) -> None:
+    def clear(
+        self,
+        storage: str,
+        record: RepositoryRecord,
+        check: Callable[[], object],
+        outlast: Callable[[], object],
+    ) -> None:
         """Delete what graveler put into a storage, unless another repository has it; the marker last.
 
-        `outlast` waits until requests to delete whose replies were lost cannot take effect.
+        Args:
+            storage: Root URI of the storage.
+            record: The repository.
+            check: Refuses a key-value store that did not assign the marker's count.
+            outlast: Waits until requests to delete whose replies were lost cannot take effect.
         """
         objects, marker = self._open_store(storage), self._marker(storage)
         if marker is None or marker.owner.uid != record.uid:
             return
+        with suppress(StorageMismatchError):  # an older copy of the storage
+            check()
         late = False
         for info in list(objects.list("_graveler/")) + list(objects.list(DATA)):
             made = is_made_for(record.storage_id, info.key) or is_table(info.key)

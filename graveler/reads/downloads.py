@@ -304,10 +304,13 @@ class _Files:
 
     def _is_linked(self, place: Path, entry: Entry) -> bool:
         """Return whether a file is the one that the entry links; a copy would end the link."""
-        linked = entry.address == f"file://{place.parent.resolve() / place.name}"
-        if linked:
-            self._source.open(entry).close()  # it is refused if it has changed
-        return linked
+        is_local = entry.address.startswith(
+            "file://"
+        )  # asked first, because most files are not linked
+        if not is_local or entry.address != f"file://{place.parent.resolve() / place.name}":
+            return False
+        self._source.open(entry).close()  # it is refused if it has changed
+        return True
 
     def _fetch(self, entry: Entry, place: Path) -> None:
         if entry.size <= PIECE_BYTES:  # one request

@@ -9,6 +9,7 @@ import pytest
 import graveler
 from graveler.errors import (
     AlreadyExistsError,
+    BackendUnavailableError,
     GravelerError,
     InvalidInputError,
     KVOutdatedError,
@@ -260,5 +261,22 @@ def test_a_purge_by_a_copy_of_the_lake_deletes_nothing(tmp_path, moves):
         repo = lake.repository("flights")
         assert repo.fsck().sound
         assert repo.ref("main").get("a") == b"2"
+        lake.delete_repository("flights", purge=True)
+        assert keys(repo) == set()
+
+
+def test_a_purge_that_cannot_compare_the_counts_deletes_nothing(folder, monkeypatch):
+    def unreachable(_):
+        raise BackendUnavailableError("the store does not answer")
+
+    with graveler.open(folder) as lake:
+        repo = lake.create_repository("flights")
+        commit(repo, "main", a="1")
+        before = keys(repo)
+        with monkeypatch.context() as patched:
+            patched.setattr(Witness, "check", unreachable)
+            with pytest.raises(BackendUnavailableError):
+                lake.delete_repository("flights", purge=True)
+        assert keys(repo) == before
         lake.delete_repository("flights", purge=True)
         assert keys(repo) == set()
