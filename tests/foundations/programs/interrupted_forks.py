@@ -7,6 +7,7 @@ import sys
 import threading
 
 from graveler import process
+from graveler.clock import SystemClock
 
 
 class Watcher:
@@ -33,7 +34,7 @@ def forked(seconds):
         child = os.fork()
         if child == 0:
             os._exit(0 if watcher.notified else 1)
-        threading.Event().wait(0.01)
+        SystemClock().sleep(0.01)  # one call: a lock whose wait is interrupted may raise another error
     except TimeoutError:
         if os.getpid() != parent:
             os._exit(0 if watcher.notified else 1)
