@@ -34,7 +34,8 @@ def forked(seconds):
         child = os.fork()
         if child == 0:
             os._exit(0 if watcher.notified else 1)
-        SystemClock().sleep(0.01)  # one call: a lock whose wait is interrupted may raise another error
+        # A wait in one call: a lock that a signal interrupts may raise another error.
+        SystemClock().sleep(0.01)
     except TimeoutError:
         if os.getpid() != parent:
             os._exit(0 if watcher.notified else 1)
