@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain, islice
 from operator import itemgetter
+from threading import BoundedSemaphore
 from typing import Any, BinaryIO, Final, cast
 
 from graveler.errors import NoChangesError
@@ -23,6 +24,8 @@ DATA: Final = "data"
 """The parameter of a request that was redirected to the data."""
 _BYTES: Final = "application/octet-stream"
 _PAGE: Final = 10_000
+_LISTS: Final = BoundedSemaphore(8)
+"""Whole folders that are listed at once, because each needs six times the memory of its list."""
 _MOST: Final = (1 << 63) - 1
 _SUCCESS: Final = "_SUCCESS"
 _DRAINED_BYTES: Final = 1 << 20
@@ -80,13 +83,14 @@ def _nodes(call: Call, after: str = "") -> Iterable[tuple[str, Node]]:
     return [] if isinstance(node, Folder) else [("", node)]
 
 
-def _listing(call: Call, nodes: Iterable[tuple[str, Node]]) -> dict[str, Any]:
+def _listing(call: Call, nodes: Iterable[tuple[str, Node]], left: int | None = None) -> Answer:
     shown = ((call.shown(name), node) for name, node in nodes)
-    return statuses.listing(shown, writable=call.tree.writable)
+    return Answer(content=statuses.listing(shown, left, writable=call.tree.writable))
 
 
 def _list(call: Call) -> Answer:
-    return Answer.json(_listing(call, sorted(_nodes(call), key=itemgetter(0))))
+    with _LISTS:
+        return _listing(call, sorted(_nodes(call), key=itemgetter(0)))
 
 
 def _list_page(call: Call) -> Answer:
@@ -101,8 +105,7 @@ def _list_page(call: Call) -> Answer:
     left = len(nodes) - len(page)
     if left and isinstance(page[-1][1], Entry) and _is_folder(call, page[-1][0]):
         page.pop()
-    part = {"partialListing": _listing(call, page), "remainingEntries": left}
-    return Answer.json({"DirectoryListing": part})
+    return _listing(call, page, left)
 
 
 def _is_folder(call: Call, name: str) -> bool:

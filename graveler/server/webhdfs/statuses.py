@@ -1,5 +1,6 @@
 """The JSON documents of WebHDFS."""
 
+import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -64,13 +65,26 @@ SERVER_DEFAULTS: Final = {
 """What clients read before they write by Hadoop's FileContext, as streams do."""
 
 
-def listing(nodes: Iterable[tuple[str, Node]], *, writable: bool) -> dict[str, Any]:
-    """Return the list of a folder's content."""
-    return {
-        "FileStatuses": {
-            "FileStatus": [file_status(node, name, writable=writable) for name, node in nodes]
-        }
-    }
+def listing(nodes: Iterable[tuple[str, Node]], left: int | None = None, *, writable: bool) -> bytes:
+    """Return the list of a folder's content as JSON.
+
+    Each status is encoded at once, and all are joined once, because a list may be long.
+
+    Args:
+        nodes: The files and folders with their names as the client reads them.
+        left: Number of those after this page; None if the list is no page.
+        writable: Whether the tree can be changed.
+    """
+    document: dict[str, Any] = {"FileStatuses": {"FileStatus": []}}
+    if left is not None:
+        document = {"DirectoryListing": {"partialListing": document, "remainingEntries": left}}
+    before, _, after = json.dumps(document).encode().partition(b"]")
+    shown = [
+        json.dumps(file_status(node, name, writable=writable)).encode() for name, node in nodes
+    ] or [b""]
+    shown[0] = before + shown[0]
+    shown[-1] += b"]" + after
+    return b", ".join(shown)
 
 
 def summary(of: Summary) -> dict[str, Any]:
