@@ -11,7 +11,7 @@ from graveler.model import Commit, Entry, Move
 from graveler.names import is_of_run, run_branch
 from graveler.process import batches
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, line_outside, moves_ago
+from graveler.refs import is_ancestor, line_outside, log, moves_ago
 
 _OF_BRANCH: Final = frozenset(
     f"graveler.{name}" for name in ("target", "caught-up", "taken-off", "quarantine")
@@ -171,6 +171,23 @@ def refuse_origin(stores: Stores, into: str, origin: str) -> None:
         )
     dest = stores.refs.commits.get(stores.refs.branches.get(into).commit_id)
     refuse_unpublished(stores, source, dest, into)
+    if is_ancestor(stores.refs.commits, source.id, dest.id):
+        _refuse_removed(stores, source)
+
+
+def _refuse_removed(stores: Stores, source: Commit) -> None:
+    """Refuse an earlier commit of an ingestion branch whose tree has a change that is in quarantine."""
+    commits, partition, prefix = stores.refs.commits, f"ingest:{stores.uid}", _refused("")
+    refused = {key[len(prefix) :].decode() for key, _ in stores.kv.scan_below(partition, prefix)}
+    known = filter(None, map(commits.find, refused))
+    oldest = min((commit.generation for commit in known), default=source.generation + 1)
+    removed: set[str] = set()
+    for commit in log(commits, source.id, first_parent=True):
+        if commit.generation < oldest:
+            return
+        removed.update(removed_by(commit))
+        if commit.id in refused - removed:
+            refuse_quarantined(stores, (commit.id,))
 
 
 def checked(stores: Stores, into: str, entries: Iterable[Entry]) -> Iterator[Entry]:

@@ -171,8 +171,8 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
 
     def build(tip: Tip) -> BranchRecord:
         pick.accepts(tip.head)
-        if action == "revert":
-            refuse_quarantined(stores, removed_by(pick.commit))
+        returned = removed_by(pick.commit) if action == "revert" else (pick.commit.id,)
+        refuse_quarantined(stores, returned)
         if published and not is_ancestor(stores.refs.commits, pick.commit.id, tip.head.id):
             refuse_candidates(stores, (pick.commit,))
         for commit in (base, source):

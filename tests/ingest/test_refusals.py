@@ -408,6 +408,33 @@ def test_a_refused_hour_that_returns_is_refused_again(repo, quarantining, way, o
     assert published(repo) == {path(5): "5a", path(5, "x.bad"): "5x.bad", path(6): "6a"}
 
 
+COPIES = {
+    "pick": lambda repo, on, refused: repo.cherry_pick(refused, on.name),
+    "copy": lambda repo, on, refused: on.copy(refused, "input/", "elsewhere/"),
+    "copy from above": lambda repo, on, refused: on.copy(f"{on.name}~1", "input/", "elsewhere/"),
+    "link": lambda repo, on, refused: on.link_many(list(repo.ref(refused).entries("input/"))),
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_refused_hour_is_not_copied_onto_its_branch(repo, quarantining, way):
+    stage(quarantining, 5, "a", "x.bad")
+    ingest = quarantining.branch
+    refused = ingest.commit("hour 05", metadata={"x": "1"})
+    ingest.put("other", b"1")
+    ingest.commit("on top of it")
+    quarantining.tick(FIVE)
+    (shelf,) = quarantining.quarantined()
+    with pytest.raises(RunStateError, match=f"in quarantine: correct branch '{shelf.name}'"):
+        COPIES[way](repo, ingest, shelf.commits[0])
+    repo.ingestion(gates=()).tick(SIX)
+    assert published(repo) == {"other": "1"}
+    ingest.copy("main", "other", "another")
+    repo.branch(shelf.name).delete(path(5, "x.bad"))
+    quarantining.release(shelf.name)
+    ingest.copy(refused.id, "input/", "elsewhere/")
+
+
 def test_the_removal_of_a_refused_hour_is_not_reverted(repo, quarantining):
     stage(quarantining, 5, "a", "x.bad")
     quarantining.tick(FIVE)
