@@ -345,6 +345,16 @@ CASES = {
         {"t/a.csv": b'a,b\n1,"2\n3,4\n5,6\n'},
         "'t/a.csv' cannot be read as CSV: a field in quotes does not end",
     ),
+    "csv whose last field does not end": (
+        checks.not_null("t/", "a"),
+        {"t/a.csv": b'a,b\n1,"2\n,4\n'},
+        "'t/a.csv' cannot be read as CSV: a field in quotes does not end",
+    ),
+    "csv with quotes in fields, whose last one does not end": (
+        checks.unique("t/", "a"),
+        {"t/a.csv": b'a,b\n1,x"y\n1,"3\n'},
+        "'t/a.csv' cannot be read as CSV: a field in quotes does not end",
+    ),
     "csv of another code below its header": (
         checks.file_format("t/", "csv"),
         {"t/a.csv": "a,b\nZürich,1\n".encode("latin-1")},

@@ -10,7 +10,13 @@ from graveler.errors import InvalidInputError
 from graveler.gates.footers import Files, Footer, arrow, open_parquet, read_footer, reading
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
-from graveler.reads.bounded import check_expanded, gzip_content, parquet_batches, text_columns
+from graveler.reads.bounded import (
+    check_expanded,
+    csv_rows,
+    gzip_content,
+    parquet_batches,
+    text_columns,
+)
 from graveler.reads.partitions import folder_values
 
 _NULLS: Final = ("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null")
@@ -116,6 +122,9 @@ def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
             raw = gzip_content(repr(entry.path), raw)
         if raw and b"\n" not in raw:
             raw += b"\n"  # Arrow reads a header without rows only if its line ends
+        if b'"' in raw:  # Arrow takes all behind a quote that does not end for one value
+            for _ in csv_rows(io.BytesIO(raw), repr(entry.path), packed=False, errors="replace"):
+                pass
         # one block: a type is that of all rows, and a field may be long and have line breaks
         block = pyarrow.csv.ReadOptions(block_size=min(len(raw) + 1, _LARGEST_BLOCK))
         lines = pyarrow.csv.ParseOptions(newlines_in_values=True)
