@@ -24,7 +24,7 @@ from graveler.names import path_key
 from graveler.process import Threads
 from graveler.reads import Stores
 from graveler.reads.files import download, read_entry, read_range
-from graveler.reads.folders import check_target, lake_files
+from graveler.reads.folders import lake_files
 from graveler.reads.listing import first_key, list_entries
 from graveler.reads.view import find_value, snapshot
 from graveler.values import value_identity
@@ -331,7 +331,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         to_file = not isfilelike(lpath) and not self.isdir(path)
         if kwargs and to_file:
             with translated(path):
-                check_target(Path(os.path.realpath(lpath)), lake_files(self.stores_of(path)))
+                lake_files(self.stores_of(path)).check(Path(os.path.realpath(lpath)))
         if kwargs or not to_file:
             super().get_file(path, lpath, callback=callback, **kwargs)
             return

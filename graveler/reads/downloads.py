@@ -27,7 +27,7 @@ from graveler.objects.store import local_failure
 from graveler.objects.verified import new_hash
 from graveler.parallel import Bounds, in_order
 from graveler.process import Progress
-from graveler.reads.folders import Links, Pattern, Place, missing_from, walk, whole_file
+from graveler.reads.folders import Links, OwnFiles, Pattern, Place, missing_from, walk, whole_file
 from graveler.reads.listing import Scan, first_key
 from graveler.values import decode_entry
 
@@ -83,11 +83,11 @@ def download(  # noqa: PLR0913 - one call
     exclude: Pattern,
     threads: int,
     progress: Progress,
-    kept: Sequence[Path] = (),
+    own: OwnFiles,
 ) -> Transfer:
     """Write the files below a folder of a tree that differ from those of a local folder.
 
-    Files and folders in `kept` are never written.
+    The lake's own files are never written or deleted.
 
     Raises:
         ObjectNotFoundError: The folder is empty, or an object is missing from the store.
@@ -111,8 +111,8 @@ def download(  # noqa: PLR0913 - one call
         if source.folder and next(scan(start), None) is None:
             raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")
         _refuse_folded(root, (name for name, _ in entries()))
-        mirror = _Mirror(root, scan, start, exclude) if delete else None
-        files = _Files(source, Place(root, kept), mirror)
+        mirror = _Mirror(root, scan, start, exclude, own) if delete else None
+        files = _Files(source, Place(root, own), mirror)
         try:
             written = _written(files, entries(), threads, progress)
         except KeyboardInterrupt as error:
@@ -120,7 +120,7 @@ def download(  # noqa: PLR0913 - one call
             raise
         deleted = 0
         if mirror is not None and root.is_dir():
-            others = _delete_others(root, (name for name, _ in entries()), exclude)
+            others = _delete_others(root, (name for name, _ in entries()), exclude, own)
             deleted = mirror.deleted + others
     return Transfer(written.files, written.bytes, skipped=written.skipped, deleted=deleted)
 
@@ -219,13 +219,17 @@ class _Mirror:
         scan: The tree.
         start: Key of the folder in the tree.
         exclude: Names that are not deleted.
+        own: The lake's own files, which are not deleted.
 
     Attributes:
         deleted: Number of deleted files.
     """
 
-    def __init__(self, root: Path, scan: Scan, start: bytes, exclude: Pattern) -> None:
+    def __init__(
+        self, root: Path, scan: Scan, start: bytes, exclude: Pattern, own: OwnFiles
+    ) -> None:
         self.deleted = 0
+        self._own = own
         self._root = root
         self._scan = scan
         self._start = start
@@ -246,6 +250,7 @@ class _Mirror:
         for at in (at for at, letter in enumerate(folder) if letter == "/"):
             place = self._root / folder[:at]
             if os.path.lexists(place) and not place.is_dir() and not self._has(folder[:at]):
+                self._own.check(place)
                 place.unlink()
                 self.deleted += 1
 
@@ -258,6 +263,7 @@ class _Mirror:
     def _remove(self, folder: Path, start: str) -> None:
         """Remove a folder, except excluded names."""
         for file in walk(folder, Links.LIST, self._exclude, lambda *_: None, start=start):
+            self._own.check(file.path)
             file.path.unlink(missing_ok=True)
             self.deleted += 1
         for at, _, _ in os.walk(folder, topdown=False):
@@ -355,7 +361,7 @@ def holds(place: Path, entry: Entry) -> bool:
     return compare_digest(digest.hexdigest(), wanted.lower())
 
 
-def _delete_others(root: Path, names: Iterator[str], exclude: Pattern) -> int:
+def _delete_others(root: Path, names: Iterator[str], exclude: Pattern, own: OwnFiles) -> int:
     """Delete the local files with other names, and empty folders. Return the number of files."""
     faults: list[tuple[str, Exception]] = []
     deleted = 0
@@ -365,8 +371,9 @@ def _delete_others(root: Path, names: Iterator[str], exclude: Pattern) -> int:
     keyed = ((os.fsencode(file.name), file) for file in local)
     for file in missing_from(keyed, map(str.encode, names)):
         try:
+            own.check(file.path)
             file.path.unlink(missing_ok=True)
-        except OSError as error:
+        except (OSError, InvalidInputError) as error:
             faults.append((file.name, error))
             continue
         deleted += 1

@@ -15,7 +15,7 @@ from graveler.model import Entry
 from graveler.objects.address import AddressBook, root_of
 from graveler.objects.store import PIECE_BYTES, ObjectStore
 from graveler.reads.files import open_entry, read_entry
-from graveler.reads.folders import Pattern, check_apart
+from graveler.reads.folders import Pattern, lake_files
 from graveler.reads.stores import FileStores, Stores
 from graveler.records import FORMAT, Fields, decode_json, encode_json
 
@@ -64,7 +64,7 @@ def destination(stores: Stores, place: str | Path) -> ObjectStore:
             )
     if uri.startswith("file://"):
         folder = Path(uri.removeprefix("file://"))
-        check_apart(folder, stores, Pattern())
+        lake_files(stores).check_apart(folder, Pattern())
     return stores.open_store(root_of(uri))
 
 

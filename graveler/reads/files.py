@@ -17,7 +17,6 @@ from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import Hash, Verifier, new_hash, verified_stream
 from graveler.reads.folders import (
-    check_target,
     descriptor_of,
     lake_files,
     remove_parts,
@@ -75,7 +74,7 @@ def download(
         InvalidInputError: The local file is one of the lake's own.
     """
     place = Path(os.path.realpath(target))  # a link stays, and its target is replaced
-    check_target(place, lake_files(stores))
+    lake_files(stores).check(place)
     with open_entry(stores, entry) as source, _written(place, descriptor_of(target)) as out:
         while piece := source.read(PIECE_BYTES):
             out.write(piece)

@@ -6,7 +6,7 @@ written, but its lock is released. So the next process that writes into the fold
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -91,7 +91,7 @@ def walk(
     fault: Callable[[str, str], object],
     *,
     start: str = "",
-    kept: Sequence[Path] = (),
+    own: "OwnFiles | None" = None,
 ) -> Iterator[LocalFile]:
     """Yield the files below a folder, in byte order of their names.
 
@@ -105,7 +105,7 @@ def walk(
         fault: Called with a name and a reason for each link or folder that cannot be walked: a
             broken link, a link to a folder above it, a link to what is kept, or an unreadable folder.
         start: The prefix of all names.
-        kept: Resolved files and folders. A link to one, into one or above one is not followed.
+        own: The lake's own files. A link to one, into one or above one is not followed.
     """
     follow = links is Links.FOLLOW
     open_folders = [_listed(root, start, fault, follow=follow)]
@@ -119,7 +119,7 @@ def walk(
             continue
         if entry.is_symlink() and links is Links.LEAVE_OUT:
             continue
-        if follow and kept and entry.is_symlink() and _leads_to(Path(entry.path), kept):
+        if follow and own and entry.is_symlink() and own.meets(Path(entry.path)):
             fault(name, "the link leads to the lake's own files")
             continue
         if _is_folder(entry, follow=follow):
@@ -134,11 +134,6 @@ def walk(
             yield LocalFile(name, Path(entry.path))
         elif entry.is_symlink() and not Path(entry.path).exists():
             fault(name, "the link leads nowhere")
-
-
-def _leads_to(link: Path, kept: Sequence[Path]) -> bool:
-    real = Path(os.path.realpath(link))
-    return any(real.is_relative_to(each) or each.is_relative_to(real) for each in kept)
 
 
 def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
@@ -168,38 +163,104 @@ def _listed(
     return _Folder(status.st_dev, status.st_ino, named)
 
 
-def check_apart(folder: Path, stores: Stores, exclude: Pattern) -> None:
-    """Refuse a folder that contains the lake's own files, or that is inside one of its own folders.
+class OwnFiles:
+    """The lake's own files and folders on the local disk, under every path that leads to them.
+
+    A folder that is mounted at two places is known by its inode.
 
     Args:
-        folder: The folder to upload, or the folder of a mirror.
-        stores: The repository.
-        exclude: The excluded names of the folder.
-
-    Raises:
-        InvalidInputError: The folder contains the lake's files and does not exclude them.
+        lake: The folder or the file of its settings.
+        places: Their paths.
     """
-    kept, root = lake_files(stores), folder.resolve()
-    for place in (Path(stores.location).resolve(), *kept):
-        inside = place.exists() and place.is_relative_to(root)
-        name = place.relative_to(root).as_posix() if inside else ""
-        if inside and not exclude.leaves_out(name):
-            raise InvalidInputError(
-                f"{str(folder)!r} holds {place}, where the lake's own files are: choose another "
-                "folder, or leave them out (exclude=…)"
+
+    def __init__(self, lake: Path, places: Iterable[Path]) -> None:
+        self._lake = lake.resolve()
+        self._places = tuple(place.resolve() for place in places)
+        above = {folder for place in self._places for folder in (place, *place.parents)}
+        self._known = {_identity(folder): folder for folder in above if folder.exists()}
+        self._near: dict[Path, tuple[Path, tuple[Path, ...]]] = {}
+
+    def real(self, folder: Path) -> Path:
+        """Return the path by which the lake's files would be found there."""
+        folder = Path(os.path.realpath(folder))  # a link to itself stays
+        for above in (folder, *folder.parents):
+            if above.exists() and (known := self._known.get(_identity(above))):
+                return known / folder.relative_to(above)
+        return folder
+
+    def meets(self, place: Path) -> bool:
+        """Return whether a file or folder is one of them, is in one or contains one."""
+        real = self.real(place)
+        return any(real.is_relative_to(own) or own.is_relative_to(real) for own in self._places)
+
+    def check(self, target: Path) -> None:
+        """Refuse to write or delete one of them. Every call that writes a local file asks.
+
+        Args:
+            target: The file. If it is a link, the link itself is meant.
+
+        Raises:
+            InvalidInputError: It is one of them, is in one of them, or is beside one of them by its
+                name, as ``kv.sqlite3-wal``.
+        """
+        if target.parent not in self._near:
+            if len(self._near) >= _MOST_KNOWN:
+                self._near.clear()
+            folder = self.real(target.parent)
+            self._near[target.parent] = (
+                folder,
+                tuple(
+                    own
+                    for own in self._places
+                    if own.is_relative_to(folder) or folder.is_relative_to(own.parent)
+                ),
             )
-    if any(root.is_relative_to(place) for place in kept):
-        raise InvalidInputError(
-            f"{str(folder)!r} lies in the lake's storage: choose another folder"
-        )
+        folder, near = self._near[target.parent]
+        real = folder / target.name
+        for own in near:
+            beside = folder == own.parent and target.name.startswith(f"{own.name}-")
+            if beside or real.is_relative_to(own) or own.is_relative_to(real):
+                raise InvalidInputError(
+                    f"{target} is one of the lake's own files: write to another place; a download "
+                    "leaves names out by exclude=…"
+                )
+
+    def check_apart(self, folder: Path, exclude: Pattern) -> None:
+        """Refuse a folder that contains the lake's own files, or that is inside one of its folders.
+
+        Args:
+            folder: The folder to upload, or the folder of a mirror.
+            exclude: The excluded names of the folder.
+
+        Raises:
+            InvalidInputError: The folder contains the lake's files and does not exclude them.
+        """
+        root = self.real(folder)
+        for place in (self._lake, *self._places):
+            inside = place.exists() and place.is_relative_to(root)
+            name = place.relative_to(root).as_posix() if inside else ""
+            if inside and not exclude.leaves_out(name):
+                raise InvalidInputError(
+                    f"{str(folder)!r} holds {place}, where the lake's own files are: choose another "
+                    "folder, or leave them out (exclude=…)"
+                )
+        if any(root.is_relative_to(place) for place in self._places):
+            raise InvalidInputError(
+                f"{str(folder)!r} lies in the lake's storage: choose another folder"
+            )
 
 
-def lake_files(stores: Stores) -> list[Path]:
-    """Return the local files and folders of a lake: those of its settings, and all its storages."""
+def _identity(place: Path) -> tuple[int, int]:
+    status = place.stat()
+    return status.st_dev, status.st_ino
+
+
+def lake_files(stores: Stores) -> OwnFiles:
+    """Return the local files of a lake: those of its settings, and all its storages."""
     book = AddressBook(stores.storage)
     roots = [book.root, *(book.place(root) for _, root in stores.neighbours())]
     own = [Path(root.removeprefix(_LOCAL)) for root in roots if root.startswith(_LOCAL)]
-    return [*own, *_files_of_settings(stores.location)]
+    return OwnFiles(Path(stores.location), [*own, *_files_of_settings(stores.location)])
 
 
 @lru_cache(maxsize=64)
@@ -214,27 +275,6 @@ def _files_of_settings(lake: str) -> tuple[Path, ...]:
     found = [file, *(Path(part.path) for part in parts if part.path and not part.netloc)]
     found += [config.cache_folder] if config.cache_folder else []
     return tuple(each.resolve() for each in found)
-
-
-def check_target(target: Path, kept: Iterable[Path]) -> None:
-    """Refuse to write a local file that is one of the lake's own. Every call that writes one asks.
-
-    Args:
-        target: The file. If it is a link, the link itself is meant.
-        kept: The lake's own files and folders, resolved.
-
-    Raises:
-        InvalidInputError: It is one of them, is in one of them, or is beside one of them by its
-            name, as ``kv.sqlite3-wal``.
-    """
-    target = target.parent.resolve() / target.name
-    for each in kept:
-        beside = target.parent == each.parent and target.name.startswith(f"{each.name}-")
-        if beside or target.is_relative_to(each) or each.is_relative_to(target):
-            raise InvalidInputError(
-                f"{target} is one of the lake's own files: write to another place; a download leaves "
-                "names out by exclude=…"
-            )
 
 
 def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> Iterator[_T]:
@@ -252,15 +292,12 @@ class Place:
 
     Args:
         root: The folder. It is created with the first file.
-        kept: Resolved files and folders that are never written.
+        own: The lake's own files, which are never written.
     """
 
-    def __init__(self, root: Path, kept: Iterable[Path] = ()) -> None:
+    def __init__(self, root: Path, own: OwnFiles | None = None) -> None:
         self.root = root
-        real = root.resolve()
-        self._kept = [
-            each for each in kept if each.is_relative_to(real) or real.is_relative_to(each.parent)
-        ]
+        self._own = own
         self._known: set[str] = set()
 
     def of(self, name: str) -> Path:
@@ -268,12 +305,12 @@ class Place:
 
         Raises:
             InvalidInputError: The name leads out of the folder, by its parts or by a link, or to a
-                file or folder that is kept.
+                file of the lake's own.
             OSError: A folder cannot be created.
         """
         check_path(name)
-        if self._kept:
-            check_target(self.root / name, self._kept)
+        if self._own is not None:
+            self._own.check(self.root / name)
         folder, at = self.root, -1
         self._enter("", folder)
         while (at := name.find("/", at + 1)) >= 0:

@@ -306,15 +306,15 @@ class View(RefLike):
             StorageFullError: The local disk is full.
         """
         from graveler.reads.downloads import Source, download  # noqa: PLC0415 - few processes do
-        from graveler.reads.folders import Pattern, check_apart, lake_files  # noqa: PLC0415
+        from graveler.reads.folders import Pattern, lake_files  # noqa: PLC0415
 
         prefix = prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""
         first = first_key(start)
         root, left_out = file_path(folder, "folder"), Pattern(excluded(exclude))
-        stores = self.repository
+        own = lake_files(self.repository)
         if flag(delete, "delete"):
-            check_apart(root, stores, left_out)
+            own.check_apart(root, left_out)
         return download(
             Source(self.name, start, self._snapshot(first, first), self.get, self.open),
             root,
@@ -322,7 +322,7 @@ class View(RefLike):
             exclude=left_out,
             threads=self._threads(threads),
             progress=optional(function, progress, "progress") or no_progress,
-            kept=lake_files(stores),
+            own=own,
         )
 
     def _threads(self, given: int | None) -> int:

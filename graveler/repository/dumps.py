@@ -19,7 +19,7 @@ from graveler.model import BranchRecord, Commit
 from graveler.objects.local_files import storage_errors
 from graveler.process import batches
 from graveler.publishing.panel import enforce
-from graveler.reads.folders import check_target, descriptor_of, lake_files, whole_file
+from graveler.reads.folders import descriptor_of, lake_files, whole_file
 from graveler.reads.stores import Stores
 from graveler.records import Fields
 from graveler.refs import Refs, move
@@ -67,7 +67,7 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
         raise InvalidInputError(
             f"{path} is not a regular file, and a dump replaces it: name another"
         )
-    check_target(place, lake_files(stores))
+    lake_files(stores).check(place)
     header = Header(
         repository=stores.name,
         storage=storage,

@@ -19,8 +19,8 @@ from graveler.reads.downloads import MOST_FAULTS, failure
 from graveler.reads.folders import (
     Links,
     LocalFile,
+    OwnFiles,
     Pattern,
-    check_apart,
     lake_files,
     missing_from,
     walk,
@@ -66,17 +66,17 @@ class Origin:
         root: The local folder.
         links: The treatment of symbolic links.
         exclude: The excluded files.
-        kept: The lake's own files, to which no link may lead.
+        own: The lake's own files, to which no link may lead.
     """
 
     root: Path
     links: Links
     exclude: Pattern
-    kept: Sequence[Path] = ()
+    own: OwnFiles | None = None
 
     def files(self, fault: Callable[[str, str], object]) -> Iterator[LocalFile]:
         """Yield the files, in byte order of their names."""
-        return walk(self.root, self.links, self.exclude, fault, kept=self.kept)
+        return walk(self.root, self.links, self.exclude, fault, own=self.own)
 
     def checked(self, start: str) -> int:
         """Return the number of files.
@@ -146,8 +146,9 @@ def upload(
     """
     stores = destination.stores
     chunks = Chunks(stores, destination.writes, replace=terms.replace)
-    check_apart(origin.root, stores, origin.exclude)
-    origin = replace(origin, kept=lake_files(stores))
+    own = lake_files(stores)
+    own.check_apart(origin.root, origin.exclude)
+    origin = replace(origin, own=own)
     files = origin.checked(destination.start)
     sender = _Sender(destination, terms, metadata_given=metadata_given)
     skipped = 0

@@ -456,6 +456,29 @@ def test_the_storage_of_another_repository_is_not_touched(tmp_path, deleted):
         assert other.ref("main").get("a") == b"1"
 
 
+@pytest.mark.parametrize("mounted", ["", "stores", "stores/other", "lake", "lake/objects"])
+@pytest.mark.parametrize("below", ["", "sub"])
+def test_a_folder_that_is_mounted_twice_is_known(tmp_path, monkeypatch, mounted, below):
+    """A second mount has the same inodes. A link is its stand-in, because a mount needs rights."""
+    with graveler.init(tmp_path / "lake") as lake:
+        other = lake.create_repository("other", storage=tmp_path / "stores" / "other")
+        main = lake.create_repository("flights").branch("main")
+        for branch in (other.branch("main"), main):
+            branch.put("a", b"1")
+            branch.commit("one")
+        mount = tmp_path / "mnt" / below / "x" if below else tmp_path / "mnt"
+        mount.parent.mkdir(parents=True, exist_ok=True)
+        mount.symlink_to(tmp_path / mounted, target_is_directory=True)
+        monkeypatch.setattr(os.path, "realpath", os.path.abspath)
+        monkeypatch.setattr(Path, "resolve", Path.absolute)
+        monkeypatch.setattr(folders, "_is_folder", lambda entry, **_: Path(entry.path).is_dir())
+        with pytest.raises(InvalidInputError, match="the lake's"):
+            main.download("", tmp_path / "mnt", delete=True)
+        monkeypatch.undo()
+        assert (other.fsck().sound, other.ref("main").get("a")) == (True, b"1")
+        assert main.get("a") == b"1"
+
+
 def test_a_linked_file_is_not_replaced_by_its_copy(repo, tmp_path):
     """A download into the folder of the linked files leaves them, so that the links stay."""
     landing = tmp_path / "landing"
