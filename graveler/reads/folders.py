@@ -6,6 +6,7 @@ written, but its lock is released. So the next process that writes into the fold
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -26,6 +27,7 @@ from graveler.reads.stores import Stores
 _PART: Final = ".graveler-part-"
 _MOST_KNOWN: Final = 10_000
 _LOCAL: Final = "file://"
+_DESCRIPTORS: Final = re.compile(r"/proc/([0-9]+)(?:/task/[0-9]+)?/fd")
 _MOST_LINKS: Final = 40  # as Linux follows
 _numbers: Final = count(1)
 _T = TypeVar("_T")
@@ -350,12 +352,17 @@ def remove_parts(folder: Path) -> None:
 
 
 def descriptor_of(place: Path) -> int | None:
-    """Return the descriptor of this process that a path names, as /dev/stdout does, or None."""
-    own = Path("/proc/self/fd").resolve()
+    """Return the descriptor of this process that a path names, as /dev/stdout does, or None.
+
+    Raises:
+        InvalidInputError: It is a descriptor of another process.
+    """
     for _ in range(_MOST_LINKS):
         if not place.is_symlink():
             break
-        if place.parent.resolve() == own:
+        if found := _DESCRIPTORS.fullmatch(str(place.parent.resolve())):
+            if int(found[1]) != os.getpid():
+                raise InvalidInputError(f"{place} is a descriptor of another process: name a file")
             return int(place.name)
         place = place.parent / place.readlink()
     return None

@@ -19,7 +19,7 @@ from graveler.refs import move, moves_ago, remove, resolve_beside, resolve_to_na
 from graveler.refs.branches import check_fence, owned
 from graveler.refs.settings import PROTECTION
 from graveler.repository import unfinished
-from graveler.repository.origins import refuse_unpublished
+from graveler.repository.origins import refuse_removed, refuse_unpublished
 
 _RESET: Final = "reset"
 _UNDO: Final = "undo"
@@ -129,6 +129,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
         latest = _latest(tip.record)
         target = resolve_to_name(stores.refs, to)
         refuse_unpublished(stores, target, tip.head)
+        refuse_removed(stores, target, tip.head)
         token = stores.ids.unique()
         return replace(tip.at(target), staging_token=token, sealed_tokens=())
 

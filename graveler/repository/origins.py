@@ -11,7 +11,7 @@ from graveler.model import Commit, Entry, Move
 from graveler.names import is_of_run, run_branch
 from graveler.process import batches
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, line_outside, log, moves_ago
+from graveler.refs import is_ancestor, line_outside, moves_ago
 
 _OF_BRANCH: Final = frozenset(
     f"graveler.{name}" for name in ("target", "caught-up", "taken-off", "quarantine")
@@ -171,23 +171,33 @@ def refuse_origin(stores: Stores, into: str, origin: str) -> None:
         )
     dest = stores.refs.commits.get(stores.refs.branches.get(into).commit_id)
     refuse_unpublished(stores, source, dest, into)
-    if is_ancestor(stores.refs.commits, source.id, dest.id):
-        _refuse_removed(stores, source)
+    main = stores.refs.branches.find(stores.default_branch)
+    refuse_removed(
+        stores, source, dest if main is None else stores.refs.commits.get(main.commit_id)
+    )
 
 
-def _refuse_removed(stores: Stores, source: Commit) -> None:
-    """Refuse an earlier commit of an ingestion branch whose tree has a change that is in quarantine."""
+def refuse_removed(stores: Stores, source: Commit, judged: Commit) -> None:
+    """Refuse a tree that has a change which is in quarantine.
+
+    A branch to which ingestion publishes has the commit of a refused hour in its history, though
+    not on its own line, and the commit that removed the change. The source's line is searched down
+    to the first commit that is on the line of `judged`, whose trees gates have judged.
+    """
     commits, partition, prefix = stores.refs.commits, f"ingest:{stores.uid}", _refused("")
     refused = {key[len(prefix) :].decode() for key, _ in stores.kv.scan_below(partition, prefix)}
     known = filter(None, map(commits.find, refused))
     oldest = min((commit.generation for commit in known), default=source.generation + 1)
     removed: set[str] = set()
-    for commit in log(commits, source.id, first_parent=True):
-        if commit.generation < oldest:
+    while source.generation >= oldest:
+        while judged.generation > source.generation:
+            judged = commits.parent(judged, judged.parents[0])
+        if source.id == judged.id or not source.parents:
             return
-        removed.update(removed_by(commit))
-        if commit.id in refused - removed:
-            refuse_quarantined(stores, (commit.id,))
+        removed.update(removed_by(source))
+        if source.id in refused - removed:
+            refuse_quarantined(stores, (source.id,))
+        source = commits.parent(source, source.parents[0])
 
 
 def checked(stores: Stores, into: str, entries: Iterable[Entry]) -> Iterator[Entry]:

@@ -146,11 +146,12 @@ def test_get_and_dump_do_not_write_the_lakes_own_files(cli, history, folder, nam
     assert cli("get", "main:graveler.toml", folder / "other.toml").code == 0
 
 
-def test_a_path_that_names_a_descriptor_is_written_on(cli, history, tmp_path):
+@pytest.mark.parametrize("where", ["/dev/fd", "/proc/thread-self/fd"])
+def test_a_path_that_names_a_descriptor_is_written_on(cli, history, tmp_path, where):
     """As /dev/stdout does; the file behind it may have more, which a replacement would lose."""
     (tmp_path / "twice").symlink_to("once")
     with (tmp_path / "log").open("wb", buffering=0) as log:
-        (tmp_path / "once").symlink_to(f"/dev/fd/{log.fileno()}")
+        (tmp_path / "once").symlink_to(f"{where}/{log.fileno()}")
         log.write(b"before\n")
         assert cli("get", "main:readme.txt", tmp_path / "twice").code == 0
         log.write(b"after\n")
@@ -163,6 +164,17 @@ def test_a_path_that_names_a_descriptor_is_written_on(cli, history, tmp_path):
     assert (
         cli("get", "main:readme.txt", tmp_path / "loop").code == 0
     )  # a link to nowhere is replaced
+
+
+def test_a_descriptor_of_another_process_is_refused(cli, history, tmp_path):
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(["cat"], stdin=-1, stdout=log) as cat,
+    ):
+        name = f"/proc/{cat.pid}/fd/1"
+        answers = cli("get", "main:readme.txt", name), cli("refs", "dump", name)
+        cat.stdin.close()
+    assert all("a descriptor of another process" in said.err for said in answers)
 
 
 def test_a_dump_writes_through_a_link(cli, history, tmp_path):

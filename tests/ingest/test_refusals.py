@@ -435,6 +435,36 @@ def test_a_refused_hour_is_not_copied_onto_its_branch(repo, quarantining, way):
     ingest.copy(refused.id, "input/", "elsewhere/")
 
 
+def _through_a_branch(repo, on, refused):
+    other = repo.create_branch("other", source=refused)
+    other.put("y", b"1")
+    other.commit("on top of it")
+    on.copy(other, "input/", "input/")
+
+
+RETURNED = {
+    "reset": lambda repo, on, refused: on.reset(refused),
+    "copy": lambda repo, on, refused: on.copy(refused, "input/", "input/"),
+    "a branch of it": _through_a_branch,
+}
+
+
+@pytest.mark.parametrize("way", RETURNED)
+def test_a_refused_hour_does_not_return_once_the_target_has_its_removal(repo, quarantining, way):
+    repo.protection.remove("main")
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    stage(quarantining, 6, "a")
+    assert quarantining.tick(SIX).state is HourState.PUBLISHED
+    before = published(repo)
+    (shelf,) = quarantining.quarantined()
+    with pytest.raises(RunStateError, match="in quarantine"):
+        RETURNED[way](repo, repo.branch("main"), shelf.commits[0])
+    assert published(repo) == before
+    repo.branch("main").reset("main~1")
+    assert published(repo) == {}
+
+
 def test_the_removal_of_a_refused_hour_is_not_reverted(repo, quarantining):
     stage(quarantining, 5, "a", "x.bad")
     quarantining.tick(FIVE)
