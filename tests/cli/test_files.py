@@ -169,11 +169,11 @@ def test_a_path_that_names_a_descriptor_is_written_on(cli, history, tmp_path, wh
 def test_a_descriptor_of_another_process_is_refused(cli, history, tmp_path):
     with (
         (tmp_path / "log").open("wb") as log,
-        subprocess.Popen(["cat"], stdin=-1, stdout=log) as cat,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log) as cat,
     ):
         name = f"/proc/{cat.pid}/fd/1"
         answers = cli("get", "main:readme.txt", name), cli("refs", "dump", name)
-        cat.stdin.close()
+        cat.communicate()
     assert all("a descriptor of another process" in said.err for said in answers)
 
 
