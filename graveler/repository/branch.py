@@ -558,7 +558,8 @@ class Branch(View, BranchLike):
             committer: The committer. "" means the user of the process.
 
         Raises:
-            NoChangesError: The head has all of these changes.
+            NoChangesError: The head has all of these changes. Older staged writes of the paths are
+                discarded, as by a commit.
             ProtectedBranchError: The branch accepts no writes or no commits.
             UnfinishedFileError: This process has not finished another file of the branch.
             RunStateError: An entry is work of an unpublished run, or in quarantine.
