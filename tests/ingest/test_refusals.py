@@ -450,7 +450,7 @@ RETURNED = {
 
 
 @pytest.mark.parametrize("way", RETURNED)
-def test_a_refused_hour_does_not_return_once_the_target_has_its_removal(repo, quarantining, way):
+def test_a_removed_hour_does_not_return_by_the_target(repo, quarantining, way):
     repo.protection.remove("main")
     stage(quarantining, 5, "a", "x.bad")
     quarantining.tick(FIVE)
