@@ -18,7 +18,7 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.privacy import PRIVATE_FOLDER, follow_group, open_file
-from graveler.process import NO_DESCRIPTOR
+from graveler.process import NO_DESCRIPTOR, held_off
 
 _MOST_KNOWN: Final = 8
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -198,9 +198,13 @@ def claimed(path: Path) -> bool:
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
     """Lock out every other thread and process of this machine by a lock file."""
-    descriptor = open_file(lock)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    owner = os.getpid()
+    with held_off:  # a child would have the lock as long as it lives, and would wait for itself
+        descriptor = open_file(lock)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            if os.getpid() == owner:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child may have it open all the same
+            os.close(descriptor)

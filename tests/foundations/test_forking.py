@@ -1,5 +1,6 @@
 """A fork waits for calls that it must not interrupt, and for no other calls."""
 
+import fcntl
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import pytest
 
 import graveler
 from graveler import process
+from graveler.objects.local_files import exclusive
 from graveler.process import OneThread, held_off
 from graveler.runs.attempt import Reads
 from tests.harness.programs import FORKS, output_of
@@ -193,6 +195,43 @@ def test_a_fork_does_not_wait_for_itself(caller: tuple[Thread, Event]) -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     assert called == [True]
+
+
+def test_a_child_does_not_wait_for_a_write_of_its_parent(tmp_path):
+    def lock_it() -> None:
+        with exclusive(tmp_path / "lock"):
+            pass
+
+    within = Event()
+
+    def write() -> None:
+        with exclusive(tmp_path / "lock"):
+            within.set()
+            until(forks_wait)
+
+    writer = Thread(target=write)
+    writer.start()
+    assert within.wait(10)
+    assert status_of_child(lock_it) == 0
+    writer.join()
+
+
+def test_a_child_keeps_no_lock_of_its_parent(tmp_path):
+    """A fork within the call of its own thread does not wait for the call."""
+    goes_on, go_on = os.pipe()
+    with exclusive(tmp_path / "lock"):
+        child = os.fork()
+        if child == 0:
+            os.read(goes_on, 1)
+            os._exit(0)
+    try:
+        with (tmp_path / "lock").open() as again:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.write(go_on, b"x")
+        assert os.waitpid(child, 0)[1] == 0
+        os.close(goes_on)
+        os.close(go_on)
 
 
 def test_a_signal_handler_that_raises_during_a_fork_stops_nobody() -> None:
