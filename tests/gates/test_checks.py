@@ -340,6 +340,11 @@ CASES = {
         {"t/a.csv": b"a,b\n\0\0,1\n"},
         "'t/a.csv' is no CSV: it holds '\\x00'",
     ),
+    "csv of another code in a column": (
+        checks.not_null("t/", "a"),
+        {"t/a.csv": "a,b\n1,Zürich\n".encode("latin-1")},
+        "'t/a.csv' cannot be read as CSV: 'utf-8'",
+    ),
     "csv with a field in quotes that does not end": (
         checks.row_count("t/", at_least=1),
         {"t/a.csv": b'a,b\n1,"2\n3,4\n5,6\n'},

@@ -128,9 +128,12 @@ def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
         # one block: a type is that of all rows, and a field may be long and have line breaks
         block = pyarrow.csv.ReadOptions(block_size=min(len(raw) + 1, _LARGEST_BLOCK))
         lines = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        return pyarrow.csv.read_csv(
+        whole = pyarrow.csv.read_csv(
             io.BytesIO(raw), read_options=block, parse_options=lines, convert_options=options
         )
+        if pa.binary() in whole.schema.types:  # what Arrow takes for no text
+            raw.decode("utf-8-sig")
+        return whole
 
 
 def _plain(values: Any) -> Any:
