@@ -206,5 +206,5 @@ def exclusive(lock: Path) -> Iterator[None]:
             yield
         finally:
             if os.getpid() == owner:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child may have it open all the same
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child may have it open even so
             os.close(descriptor)
