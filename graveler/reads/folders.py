@@ -179,14 +179,14 @@ class OwnFiles:
         self._lake = lake.resolve()
         self._places = tuple(place.resolve() for place in places)
         above = {folder for place in self._places for folder in (place, *place.parents)}
-        self._known = {_identity(folder): folder for folder in above if folder.exists()}
+        self._known = {_identity(folder): folder for folder in above if _identity(folder)}
         self._near: dict[Path, tuple[Path, tuple[Path, ...]]] = {}
 
     def real(self, folder: Path) -> Path:
         """Return the path by which the lake's files would be found there."""
         folder = Path(os.path.realpath(folder))  # a link to itself stays
         for above in (folder, *folder.parents):
-            if above.exists() and (known := self._known.get(_identity(above))):
+            if known := self._known.get(_identity(above)):
                 return known / folder.relative_to(above)
         return folder
 
@@ -239,7 +239,7 @@ class OwnFiles:
         """
         root = self.real(folder)
         for place in (self._lake, *self._places):
-            inside = place.exists() and place.is_relative_to(root)
+            inside = _identity(place) is not None and place.is_relative_to(root)
             name = place.relative_to(root).as_posix() if inside else ""
             if inside and not exclude.leaves_out(name):
                 raise InvalidInputError(
@@ -252,9 +252,12 @@ class OwnFiles:
             )
 
 
-def _identity(place: Path) -> tuple[int, int]:
-    status = place.stat()
-    return status.st_dev, status.st_ino
+def _identity(place: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file or folder; None if it is out of reach."""
+    with suppress(OSError):
+        status = place.stat()
+        return status.st_dev, status.st_ino
+    return None
 
 
 def lake_files(stores: Stores) -> OwnFiles:

@@ -479,6 +479,23 @@ def test_a_folder_that_is_mounted_twice_is_known(tmp_path, monkeypatch, mounted,
         assert main.get("a") == b"1"
 
 
+def test_a_storage_out_of_reach_stops_no_download(tmp_path, monkeypatch):
+    """Another user's repository may be in a folder that this user cannot search."""
+
+    def stat(path, **options):
+        if path.is_relative_to(tmp_path / "closed") and path != tmp_path / "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return os.stat(path, **options)  # noqa: PTH116 - what is replaced here
+
+    with graveler.init(tmp_path / "lake") as lake:
+        lake.create_repository("other", storage=tmp_path / "closed" / "other")
+        main = lake.create_repository("flights").branch("main")
+        main.put("a", b"1")
+        monkeypatch.setattr(Path, "stat", stat)
+        assert main.download("", tmp_path / "out", delete=True).files == 1
+        monkeypatch.undo()
+
+
 def test_a_linked_file_is_not_replaced_by_its_copy(repo, tmp_path):
     """A download into the folder of the linked files leaves them, so that the links stay."""
     landing = tmp_path / "landing"
