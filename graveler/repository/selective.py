@@ -261,7 +261,11 @@ class _Work:
         return replace(rest, commit_id=made.id)
 
     def _leading(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the leading tokens that the commit takes completely, none if others have some."""
+        """Return the leading tokens that the commit takes completely, none if others have some.
+
+        A commit names tokens only if its tree has their writes as they are. The voids keep an older
+        write from coming back even without this rule: no schedule of the simulator needs it.
+        """
         staging = self._stores.staging
         for number, token in enumerate(sealed):
             if not all(self._choice.covers(key) for key, _ in staging.scan([token])):

@@ -60,14 +60,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "partial-put",
     ),
     one_edit(
-        "a commit of some paths names tokens whose writes it has newer ones of",
-        "repository.selective:_Work._leading",
-        "return sealed[:number] if next(others, None) is None else ()",
-        "return sealed[:number]",
-        "partial-newest",
-        deep=True,
-    ),
-    one_edit(
         "a commit of some paths takes everything",
         "repository.selective:_Work.build",
         "self._choice.of(stores.staging.scan(sealed[::-1])),",
