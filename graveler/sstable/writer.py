@@ -12,6 +12,7 @@ boundary.
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import lru_cache
@@ -259,10 +260,16 @@ class TableWriter:
         raise StateError(f"table {self.path} is finished or aborted: {key!r} was not added")
 
 
-def _open(path: Path, compression: str) -> Any:
-    import rocksdict  # noqa: PLC0415 - slow to import: loaded for the first table written
+def _rocksdict() -> Any:
+    try:
+        import rocksdict  # noqa: PLC0415 - slow to import: loaded for the first table written
+    except NameError:  # a signal interrupted the first import, and the package cannot repeat it
+        return sys.modules["rocksdict.rocksdict"]
+    return rocksdict
 
-    writer = rocksdict.SstFileWriter(_options(compression))
+
+def _open(path: Path, compression: str) -> Any:
+    writer = _rocksdict().SstFileWriter(_options(compression))
     try:
         writer.open(str(path))
     except Exception as error:
@@ -275,8 +282,7 @@ def _open(path: Path, compression: str) -> Any:
 
 @lru_cache
 def _options(compression: str) -> Any:
-    import rocksdict  # noqa: PLC0415 - as above
-
+    rocksdict = _rocksdict()
     blocks = rocksdict.BlockBasedOptions()
     blocks.set_format_version(_FORMAT_VERSION)
     blocks.set_block_size(_BLOCK_BYTES)

@@ -1,5 +1,6 @@
 import errno
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +17,7 @@ from graveler.errors import (
     UnsortedKeysError,
 )
 from graveler.sstable import TableReader, TableWriter
-from graveler.sstable.writer import COMPRESSIONS
+from graveler.sstable.writer import COMPRESSIONS, _options
 from tests.harness.programs import output_of
 from tests.sstable.tables import IDENTITY, some_records, written
 
@@ -85,6 +86,15 @@ def test_equal_records_give_equal_bytes_in_other_processes(tmp_path):
     }
     here = written(some_records(500), properties={"b": "2", "a": "1"})
     assert hashes == {sha256(here).hexdigest()}
+
+
+def test_an_interrupted_import_of_rocksdict_is_survived(monkeypatch):
+    """Python then forgets the package and keeps its extension, and the package cannot run again."""
+    before = written(some_records(10))
+    monkeypatch.delitem(sys.modules, "rocksdict")
+    _options.cache_clear()
+    assert written(some_records(10)) == before
+    _options.cache_clear()
 
 
 def test_tables_of_different_identity_have_different_session_ids():
