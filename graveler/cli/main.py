@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from graveler.cli.session import Options
 from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
@@ -34,8 +35,23 @@ from graveler.cli.verbs import (
 )
 from graveler.errors import printable
 
+
+class _Commands(TyperGroup):
+    """The commands. Older versions of typer show an argument that nobody knows as it is."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if isinstance(message := getattr(error, "message", None), str):
+                error.message = printable(message)  # type: ignore[attr-defined] # of click
+            raise
+
+
 app = typer.Typer(
     name="graveler",
+    cls=_Commands,
     help="Git for a data lake: every run on its own branch, main moves in one atomic step.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
