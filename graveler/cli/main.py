@@ -37,7 +37,7 @@ from graveler.errors import printable
 
 
 class _Commands(TyperGroup):
-    """The commands. Older versions of typer show an argument that nobody knows as it is."""
+    """The commands. Older versions of typer show an unknown argument as it is."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
