@@ -171,28 +171,30 @@ def refuse_origin(stores: Stores, into: str, origin: str) -> None:
         )
     dest = stores.refs.commits.get(stores.refs.branches.get(into).commit_id)
     refuse_unpublished(stores, source, dest, into)
-    main = stores.refs.branches.find(stores.default_branch)
-    refuse_removed(
-        stores, source, dest if main is None else stores.refs.commits.get(main.commit_id)
-    )
+    refuse_removed(stores, source)
 
 
-def refuse_removed(stores: Stores, source: Commit, judged: Commit) -> None:
+def refuse_removed(stores: Stores, source: Commit, judged: Commit | None = None) -> None:
     """Refuse a tree that has a change which is in quarantine.
 
     A branch to which ingestion publishes has the commit of a refused hour in its history, though
     not on its own line, and the commit that removed the change. The source's line is searched down
-    to the first commit that is on the line of `judged`, whose trees gates have judged.
+    to the first commit that is on the line of `judged`, by default of the default branch, whose
+    trees gates have judged.
     """
     commits, partition, prefix = stores.refs.commits, f"ingest:{stores.uid}", _refused("")
     refused = {key[len(prefix) :].decode() for key, _ in stores.kv.scan_below(partition, prefix)}
+    if not refused:
+        return
+    main = stores.refs.branches.find(stores.default_branch) if judged is None else None
+    judged = judged if main is None else commits.get(main.commit_id)
     known = filter(None, map(commits.find, refused))
     oldest = min((commit.generation for commit in known), default=source.generation + 1)
     removed: set[str] = set()
     while source.generation >= oldest:
-        while judged.generation > source.generation:
+        while judged is not None and judged.generation > source.generation:
             judged = commits.parent(judged, judged.parents[0])
-        if source.id == judged.id or not source.parents:
+        if source == judged or not source.parents:
             return
         removed.update(removed_by(source))
         if source.id in refused - removed:

@@ -427,15 +427,21 @@ def test_the_lake_is_not_written_over(tmp_path):
         assert lake.repository("rep").branch("main").get("out/good") == b"good"
 
 
+def two_repositories(lake, storage):
+    """Return a repository whose storage is elsewhere, and the branch main of another one."""
+    other = lake.create_repository("other", storage=storage)
+    main = lake.create_repository("flights").branch("main")
+    for branch in (other.branch("main"), main):
+        branch.put("a", b"1")
+        branch.commit("one")
+    return other, main
+
+
 @pytest.mark.parametrize("deleted", [False, True])
 def test_the_storage_of_another_repository_is_not_touched(tmp_path, deleted):
     """Every storage of a lake is its own, also that of a repository that may come back."""
     with graveler.init(tmp_path / "lake") as lake:
-        other = lake.create_repository("other", storage=tmp_path / "stores" / "other")
-        main = lake.create_repository("flights").branch("main")
-        for branch in (other.branch("main"), main):
-            branch.put("a", b"1")
-            branch.commit("one")
+        other, main = two_repositories(lake, tmp_path / "stores" / "other")
         if deleted:
             lake.delete_repository("other")
         for place in ("stores", "stores/other", "stores/other/data"):
@@ -461,11 +467,7 @@ def test_the_storage_of_another_repository_is_not_touched(tmp_path, deleted):
 def test_a_folder_that_is_mounted_twice_is_known(tmp_path, monkeypatch, mounted, below):
     """A second mount has the same inodes. A link is its stand-in, because a mount needs rights."""
     with graveler.init(tmp_path / "lake") as lake:
-        other = lake.create_repository("other", storage=tmp_path / "stores" / "other")
-        main = lake.create_repository("flights").branch("main")
-        for branch in (other.branch("main"), main):
-            branch.put("a", b"1")
-            branch.commit("one")
+        other, main = two_repositories(lake, tmp_path / "stores" / "other")
         mount = tmp_path / "mnt" / below / "x" if below else tmp_path / "mnt"
         mount.parent.mkdir(parents=True, exist_ok=True)
         mount.symlink_to(tmp_path / mounted, target_is_directory=True)
@@ -488,9 +490,7 @@ def test_a_storage_out_of_reach_stops_no_download(tmp_path, monkeypatch):
         return os.stat(path, **options)  # noqa: PTH116 - what is replaced here
 
     with graveler.init(tmp_path / "lake") as lake:
-        lake.create_repository("other", storage=tmp_path / "closed" / "other")
-        main = lake.create_repository("flights").branch("main")
-        main.put("a", b"1")
+        _, main = two_repositories(lake, tmp_path / "closed" / "other")
         monkeypatch.setattr(Path, "stat", stat)
         assert main.download("", tmp_path / "out", delete=True).files == 1
         monkeypatch.undo()
